@@ -1,0 +1,1 @@
+"""What users write: activities, orchestrations, signals. Describes, never runs."""

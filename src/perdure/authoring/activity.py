@@ -1,0 +1,325 @@
+"""Activities: functions with side effects that a worker runs at least once per call."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    overload,
+)
+
+from perdure.authoring.call import Call
+from perdure.authoring.definition import Definition, function_name
+from perdure.authoring.failures import revive_activity_error
+from perdure.authoring.scope import ActivityRequest, Place, current_scope
+from perdure.clock import to_ms
+from perdure.codec import check_id
+from perdure.errors import DefinitionError, UsageError
+from perdure.model.options import UNSET, Retry, Unset, job_policy
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class ActivityContext(Protocol):
+    """What a running activity can know and do. Fetch it with `activity_context()`, or take it as
+    the first parameter, named `ctx` and annotated with this type."""
+
+    @property
+    def instance_id(self) -> str:
+        """The instance that made the call."""
+        ...
+
+    @property
+    def activity(self) -> str:
+        """The activity's name."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """Which run of this call this is, from 1."""
+        ...
+
+    @property
+    def idempotency_key(self) -> str:
+        """A string that is equal in all attempts of this call and unlike any other call's."""
+        ...
+
+    @property
+    def scheduled_at(self) -> datetime:
+        """When the call was made."""
+        ...
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the result any more."""
+        ...
+
+    def resource(self, kind: type[T], /) -> T:
+        """Return the resource of this type that was handed to the worker."""
+        ...
+
+    def heartbeat(self, details: object = None) -> None:
+        """Say that the work goes on; raises `asyncio.CancelledError` when it was cancelled."""
+        ...
+
+
+current_activity: ContextVar[ActivityContext] = ContextVar("perdure_activity")
+
+
+def activity_context() -> ActivityContext:
+    """Return the context of the activity that runs here."""
+    try:
+        return current_activity.get()
+    except LookupError:
+        raise UsageError("no activity runs here: activity_context() works inside one") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivityOptions:
+    """How calls of an activity are queued and retried."""
+
+    retry: Retry | None = None
+    """When to try again after a failure; None: fail at the first one."""
+    timeout: timedelta | None = None
+    """How long one attempt may take."""
+    deadline: timedelta | None = None
+    """How long the call may take in all, waiting and retries included."""
+    tag: str | None = None
+    """Only workers that serve this tag run it."""
+    session: str | None = None
+    """All calls of one session run on one worker."""
+
+    def __post_init__(self) -> None:
+        for field in ("timeout", "deadline"):
+            value = getattr(self, field)
+            if value is not None and value <= timedelta(0):
+                raise ValueError(f"{field} must be positive, got {value}")
+        for field in ("tag", "session"):
+            value = getattr(self, field)
+            if value is not None:
+                check_id(field, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity(Generic[P, R_co]):
+    """A function with side effects, and how to call it durably."""
+
+    definition: Definition
+    options: ActivityOptions
+    process: bool
+    raises: tuple[type[Exception], ...]
+    policy: bytes
+
+    @property
+    def name(self) -> str:
+        """The name it is recorded under."""
+        return self.definition.name
+
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The function itself."""
+        return self.definition.fn
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is known here by name only."""
+        return isinstance(self.definition.fn, _NamedElsewhere)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, None, R_co]:
+        """Bind, encode and check the arguments now; run when awaited.
+
+        Inside an orchestration the run is durable. Anywhere else it is a plain call of the
+        function, in a thread if it is not async.
+        """
+        scope = current_scope()
+        if scope is None:
+            return self._run_plainly(args, kwargs)
+        frame = sys._getframe(1)
+        codec = self.definition.codec
+        deadline = self.options.deadline
+        return Call(
+            scope,
+            ActivityRequest(
+                label=self.definition.name,
+                place=Place(frame.f_code, frame.f_lasti),
+                input=codec.encode(args, kwargs),
+                tag=self.options.tag,
+                session=self.options.session,
+                deadline_ms=None if deadline is None else to_ms(deadline),
+                policy=self.policy,
+                decode=codec.returns.decode,
+                same_input=codec.same,
+                revive=self._revive,
+            ),
+        )
+
+    def with_options(
+        self,
+        *,
+        retry: Retry | Unset | None = UNSET,
+        timeout: timedelta | Unset | None = UNSET,
+        deadline: timedelta | Unset | None = UNSET,
+        tag: str | Unset | None = UNSET,
+        session: str | Unset | None = UNSET,
+    ) -> Activity[P, R_co]:
+        """Return the same activity with other options. Left out: as before. None: none."""
+        old = self.options
+        options = ActivityOptions(
+            retry=old.retry if isinstance(retry, Unset) else retry,
+            timeout=old.timeout if isinstance(timeout, Unset) else timeout,
+            deadline=old.deadline if isinstance(deadline, Unset) else deadline,
+            tag=old.tag if isinstance(tag, Unset) else tag,
+            session=old.session if isinstance(session, Unset) else session,
+        )
+        return replace(self, options=options, policy=job_policy(options.retry, options.timeout))
+
+    @staticmethod
+    def named(name: str, returns: TypeForm[T], /) -> Activity[..., T]:
+        """Return an activity that another program defines, by its name and result type."""
+        return _make(_NamedElsewhere(name, returns), name, ActivityOptions(), process=False)
+
+    def _revive(self, name: str, failures: Any) -> BaseException:
+        return revive_activity_error(name, failures, self.raises)
+
+    async def _run_plainly(self, args: Any, kwargs: Any) -> R_co:
+        if self.definition.takes_context:
+            args = (activity_context(), *args)
+        if inspect.iscoroutinefunction(self.fn):
+            result: R_co = await self.fn(*args, **kwargs)
+            return result
+        return await asyncio.to_thread(self.fn, *args, **kwargs)
+
+
+class _NamedElsewhere:
+    """Stands in for a function that only another worker has."""
+
+    def __init__(self, name: str, returns: Any) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__signature__ = inspect.Signature(
+            [
+                inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+                inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+            ],
+            return_annotation=returns,
+        )
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        raise UsageError(
+            f"{self.__name__!r} is known here by name only; a worker elsewhere runs it"
+        )
+
+
+class _AsyncWithContext(Protocol[P, R_co]):
+    def __call__(
+        self, ctx: ActivityContext, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R_co]: ...
+
+
+class _WithContext(Protocol[P, R_co]):
+    def __call__(self, ctx: ActivityContext, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class ActivityDecorator(Protocol):
+    """What `@activity(...)` returns."""
+
+    @overload
+    def __call__(self, fn: _AsyncWithContext[P, R], /) -> Activity[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Activity[P, R]: ...
+    @overload
+    def __call__(self, fn: _WithContext[P, R], /) -> Activity[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Activity[P, R]: ...
+
+
+@overload
+def activity(fn: _AsyncWithContext[P, R], /) -> Activity[P, R]: ...
+@overload
+def activity(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Activity[P, R]: ...
+@overload
+def activity(fn: _WithContext[P, R], /) -> Activity[P, R]: ...
+@overload
+def activity(fn: Callable[P, R], /) -> Activity[P, R]: ...
+@overload
+def activity(
+    *,
+    name: str | None = None,
+    retry: Retry | None = None,
+    timeout: timedelta | None = None,
+    deadline: timedelta | None = None,
+    tag: str | None = None,
+    process: bool = False,
+    raises: Sequence[type[Exception]] = (),
+) -> ActivityDecorator: ...
+def activity(
+    fn: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    retry: Retry | None = None,
+    timeout: timedelta | None = None,
+    deadline: timedelta | None = None,
+    tag: str | None = None,
+    process: bool = False,
+    raises: Sequence[type[Exception]] = (),
+) -> Any:
+    """Make a function an activity. Registers nothing: hand it to a worker.
+
+    Args:
+        fn: The function; async ones run on the worker's loop, others in a thread.
+        name: What it is recorded under; the function's own name if not given.
+        retry: When to try again; by default a failure is final.
+        timeout: How long one attempt may take.
+        deadline: How long a call may take in all.
+        tag: Only workers that serve this tag run it.
+        process: Run it in a process of its own, for work that keeps a core busy.
+        raises: Exceptions that come back to the caller as themselves.
+    """
+    options = ActivityOptions(retry=retry, timeout=timeout, deadline=deadline, tag=tag)
+
+    def wrap(function: Callable[..., Any]) -> Activity[..., Any]:
+        own_name = name if name is not None else function_name("activity", function)
+        return _make(function, own_name, options, process=process, raises=tuple(raises))
+
+    return wrap if fn is None else wrap(fn)
+
+
+def _make(
+    fn: Callable[..., Any],
+    name: str,
+    options: ActivityOptions,
+    *,
+    process: bool,
+    raises: tuple[type[Exception], ...] = (),
+) -> Activity[..., Any]:
+    if process and inspect.iscoroutinefunction(fn):
+        raise DefinitionError(f"activity {name!r} is async: process=True is for plain functions")
+    return Activity(
+        definition=Definition("activity", fn, name, "ActivityContext"),
+        options=options,
+        process=process,
+        raises=raises,
+        policy=job_policy(options.retry, options.timeout),
+    )
+
+
+def encode_result(activity: Activity[..., Any], value: object) -> bytes:
+    """Return what an activity returned as it is stored."""
+    return activity.definition.codec.returns.encode(value, f"result of {activity.name}")

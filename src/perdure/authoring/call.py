@@ -1,0 +1,108 @@
+"""A durable call: what `charge(order)` returns inside an orchestration.
+
+It is a coroutine object of our own class, so that everything in asyncio that takes a coroutine
+takes it, and a *set* of calls (`as_completed` builds one) has the same order in every process: a
+call hashes by its creation number within the execution. Nothing is asked for until it is awaited or
+made a task; cancelling whoever awaits it cancels the call.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Coroutine, Iterator
+from types import TracebackType
+from typing import Any, TypeVar
+
+from perdure.authoring.scope import AnyRequest, Pending, Scope
+
+R = TypeVar("R")
+
+
+class Call(Coroutine[object, None, R]):
+    """One durable call, awaited at most once."""
+
+    __slots__ = (
+        "__name__",
+        "__qualname__",
+        "_begun",
+        "_closed",
+        "_number",
+        "_pending",
+        "_request",
+        "_scope",
+    )
+
+    def __init__(self, scope: Scope, request: AnyRequest) -> None:
+        self._scope = scope
+        self._request = request
+        self._pending: Pending | None = None
+        self._number = scope.next_number()
+        self._begun = False
+        self._closed = False
+        self.__name__ = self.__qualname__ = request.label
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __repr__(self) -> str:
+        return f"<durable call {self._request.label} from {self._request.place}>"
+
+    def send(self, value: None, /) -> object:
+        """Ask when first driven; return the recorded result when there is one."""
+        if self._closed:
+            raise RuntimeError("cannot reuse already awaited coroutine")
+        pending = self._pending
+        if pending is None:
+            self._begun = True
+            pending = self._pending = self._scope.ask(self._request)
+        future = pending.future
+        if future.done():
+            self._closed = True
+            raise StopIteration(pending.result())
+        # What asyncio's own Future.__await__ does; Task refuses a future yielded without it.
+        future._asyncio_future_blocking = True
+        return future
+
+    def throw(
+        self,
+        typ: type[BaseException] | BaseException,
+        val: BaseException | object = None,
+        tb: TracebackType | None = None,
+        /,
+    ) -> object:
+        """Give up the call and let the exception (a cancellation, most often) pass."""
+        self._give_up()
+        error = typ if isinstance(typ, BaseException) else val
+        if not isinstance(error, BaseException):
+            error = typ() if isinstance(typ, type) else RuntimeError(typ)
+        raise error.with_traceback(tb) if tb is not None else error
+
+    def close(self) -> None:
+        """Give up the call."""
+        self._give_up()
+
+    def _give_up(self) -> None:
+        was_open, self._closed = not self._closed, True
+        if was_open and self._pending is not None:
+            self._scope.give_up(self._pending)
+
+    def __await__(self) -> Iterator[Any]:  # type: ignore[override]  # an iterator is all it needs
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> object:
+        return self.send(None)
+
+    # What inspect and asyncio's debug output look at on a native coroutine.
+    cr_await = cr_code = cr_frame = None
+    cr_running = False
+
+    def __del__(self) -> None:
+        if not self._closed and not self._begun:
+            warnings.warn(
+                f"call of {self._request.label!r} at {self._request.place} was never awaited",
+                RuntimeWarning,
+                stacklevel=2,
+            )

@@ -1,0 +1,73 @@
+"""What activities and orchestrations have in common: a function, its name, its stored signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from perdure.codec import ArgumentsCodec, check_id
+from perdure.errors import DefinitionError
+
+
+class Definition:
+    """A function as written, with everything worked out once and shared by all its variants."""
+
+    def __init__(self, what: str, fn: Callable[..., Any], name: str, context_type: str) -> None:
+        self.fn = fn
+        self.name = check_id(f"{what} name", name)
+        self.what = what
+        self.takes_context = _takes_context(fn, context_type)
+        _refuse_methods(what, fn)
+
+    @cached_property
+    def codec(self) -> ArgumentsCodec:
+        """How arguments and result are stored. Made at first use: annotations may name classes
+        that are defined further down in the user's module."""
+        return ArgumentsCodec(
+            self.fn, skip_first=self.takes_context, where=f"{self.what} {self.name!r}"
+        )
+
+    @property
+    def place(self) -> str:
+        """Where it is written, for messages."""
+        code = getattr(self.fn, "__code__", None)
+        if code is None:
+            return f"{self.fn!r}"
+        return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def function_name(what: str, fn: object) -> str:
+    """Return the name a function is registered under when none is given."""
+    name = getattr(fn, "__name__", None)
+    if name is None or name == "<lambda>":
+        raise DefinitionError(f"{fn!r} has no name of its own: give the {what} one with name=...")
+    return str(name)
+
+
+def _takes_context(fn: Callable[..., Any], context_type: str) -> bool:
+    first = _first_parameter(fn)
+    if first is None or first.name != "ctx":
+        return False
+    annotation = first.annotation
+    if annotation is inspect.Parameter.empty:
+        raise DefinitionError(
+            f"the first parameter of {fn.__qualname__} is named ctx: annotate it as "
+            f"{context_type}, or give it another name"
+        )
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return text.rsplit(".", 1)[-1] == context_type
+
+
+def _refuse_methods(what: str, fn: Callable[..., Any]) -> None:
+    first = _first_parameter(fn)
+    if first is not None and first.name in ("self", "cls"):
+        raise DefinitionError(
+            f"{fn.__qualname__} takes {first.name}: an {what} is a plain function, not a method. "
+            "Move it to the module, and hand what it needs over with resources=[...]"
+        )
+
+
+def _first_parameter(fn: Callable[..., Any]) -> inspect.Parameter | None:
+    return next(iter(inspect.signature(fn).parameters.values()), None)

@@ -1,0 +1,150 @@
+"""What a durable call needs from the execution it is made in.
+
+User code never sees this. A call describes itself as a request and hands it to the scope of the
+running event loop; the core's loop has one, every other loop has none. That attribute of the
+running loop is the only link from what users write to what runs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import datetime
+from types import CodeType
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+from perdure.model.events import Failure, Parent
+from perdure.model.options import ParentClose
+
+
+class Place(NamedTuple):
+    """A line of user code, kept cheaply: the number is worked out only when somebody asks."""
+
+    code: CodeType
+    instruction: int
+
+    def __str__(self) -> str:
+        line = self.code.co_firstlineno
+        for start, end, number in self.code.co_lines():
+            if start <= self.instruction < end and number is not None:
+                line = number
+                break
+        file = self.code.co_filename.rsplit("/", 1)[-1]
+        return f"{file}:{line} in {self.code.co_name}"
+
+
+class Request(Protocol):
+    """One thing an orchestration can await."""
+
+    label: str
+    """What to call it in messages: the name of the activity, child or signal."""
+    place: Place
+
+
+class ActivityRequest(NamedTuple):
+    """Run an activity."""
+
+    label: str
+    place: Place
+    input: bytes
+    tag: str | None
+    session: str | None
+    deadline_ms: int | None
+    policy: bytes
+    decode: Callable[[bytes], Any]
+    same_input: Callable[[bytes, bytes], bool]
+    revive: Callable[[str, tuple[Failure, ...]], BaseException]
+    """Turns recorded failures into the exception that the code sees."""
+
+
+class InlineRequest(NamedTuple):
+    """Run a callable of the orchestration's own, here, and record what it returns."""
+
+    label: str
+    place: Place
+    input: bytes
+    run: Callable[[], Any]
+    encode: Callable[[object], bytes]
+    decode: Callable[[bytes], Any]
+    same_input: Callable[[bytes, bytes], bool]
+    policy: bytes
+
+
+class ChildRequest(NamedTuple):
+    """Start a child and wait for it."""
+
+    label: str
+    place: Place
+    version: str
+    instance_id: str | None
+    input: bytes
+    on_parent_close: ParentClose
+    decode: Callable[[bytes], Any]
+    same_input: Callable[[bytes, bytes], bool]
+
+
+class SignalRequest(NamedTuple):
+    """Wait for a signal."""
+
+    label: str
+    place: Place
+    decode: Callable[[bytes], Any]
+
+
+AnyRequest = ActivityRequest | InlineRequest | ChildRequest | SignalRequest
+
+
+class Pending(Protocol):
+    """A request that was made. It is open until its future is done."""
+
+    future: asyncio.Future[bytes]
+
+    def result(self) -> Any:
+        """Return the recorded value, decoded, or raise the recorded error."""
+        ...
+
+
+class Scope(Protocol):
+    """The execution that the running loop belongs to."""
+
+    instance_id: str
+    execution: int
+    name: str
+    version: str
+    is_replaying: bool
+    parent: Parent | None
+    context: Any
+    """The `Context` that user code gets; made by the core, opaque here."""
+
+    def ask(self, request: AnyRequest) -> Pending:
+        """Make a request; it becomes durable when the turn is committed."""
+        ...
+
+    def give_up(self, pending: Pending) -> None:
+        """Cancel a request whose task was cancelled."""
+        ...
+
+    def next_number(self) -> int:
+        """Return the next creation number; tasks, futures and calls are ordered by it."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the latest recorded time."""
+        ...
+
+    def make_uuid(self) -> UUID:
+        """Return the next id of this execution's own series."""
+        ...
+
+    def make_random(self) -> random.Random:
+        """Return this execution's random numbers."""
+        ...
+
+
+def current_scope() -> Scope | None:
+    """Return the scope of the running loop: None outside an orchestration."""
+    # Not get_running_loop(): that raises when there is none, and this runs at every call.
+    loop = asyncio._get_running_loop()
+    return getattr(loop, "perdure_scope", None)

@@ -1,0 +1,328 @@
+"""The event loop that orchestrations run on: asyncio, made deterministic.
+
+It has a ready queue and no clock, no selector and no threads. `time()` is the latest recorded time;
+`call_later` is a durable timer. What asyncio keeps in sets (tasks, futures) hashes by creation
+number, so iteration has one order in every process. A *stretch* runs everything that is ready
+until nothing is; the execution then looks at what was asked for.
+
+What cannot work without the outside world is refused with what to use instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import math
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from perdure.authoring.call import Call
+from perdure.errors import UsageError
+
+T = TypeVar("T")
+
+
+class LoopOwner(Protocol):
+    """The execution behind a loop."""
+
+    @property
+    def now_ms(self) -> int:
+        """The latest recorded time."""
+        ...
+
+    def next_number(self) -> int:
+        """Return the next creation number."""
+        ...
+
+    def timer_set(self, timer: asyncio.TimerHandle, due_ms: int) -> None:
+        """The code set a timer."""
+        ...
+
+    def timer_cancelled(self, timer: asyncio.TimerHandle) -> None:
+        """The code cancelled a timer, or is done with one that fired."""
+        ...
+
+    def lost_exception(self, context: dict[str, Any]) -> None:
+        """Something failed where nobody awaits it."""
+        ...
+
+
+class NumberedTask(asyncio.Task[T]):
+    """A task that hashes by its creation number."""
+
+    # Set after construction: asyncio keeps all tasks of the process in one set, and equal hashes of
+    # the first tasks of many executions would make that set slow. The set keeps the hash at birth.
+    number: int | None = None
+
+    def __hash__(self) -> int:
+        return id(self) >> 4 if self.number is None else self.number
+
+
+class NumberedFuture(asyncio.Future[T]):
+    """A future that hashes by its creation number."""
+
+    number: int = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class DurableLoop(asyncio.AbstractEventLoop):
+    """One execution's event loop."""
+
+    def __init__(self, owner: LoopOwner, scope: object) -> None:
+        self.perdure_scope = scope
+        self._owner = owner
+        self._ready: deque[asyncio.Handle] = deque()
+        self._tasks: list[NumberedTask[Any]] = []
+        self._generators: list[AsyncGenerator[Any, Any]] = []
+        self._is_running = False
+        self._is_closed = False
+
+    # ------------------------------------------------------------- stretches
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Make this the running loop of the thread, for one turn.
+
+        The worker's own loop runs outside; its current task is set aside meanwhile. Cyclic garbage
+        collection waits, since finalizers must not run user code at moments that differ.
+        """
+        outer_loop = asyncio._get_running_loop()
+        outer_task = asyncio.current_task(outer_loop) if outer_loop is not None else None
+        if outer_loop is not None and outer_task is not None:
+            asyncio._leave_task(outer_loop, outer_task)
+        hooks = sys.get_asyncgen_hooks()
+        collected = gc.isenabled()
+        gc.disable()
+        asyncio._set_running_loop(self)
+        sys.set_asyncgen_hooks(firstiter=self._generator_begun, finalizer=self._generator_dropped)
+        self._is_running = True
+        try:
+            yield
+        finally:
+            self._is_running = False
+            sys.set_asyncgen_hooks(*hooks)
+            asyncio._set_running_loop(outer_loop)
+            if collected:
+                gc.enable()
+            if outer_loop is not None and outer_task is not None:
+                asyncio._enter_task(outer_loop, outer_task)
+
+    def run_until(self, root: asyncio.Task[Any]) -> None:
+        """Run what is ready until nothing is, or until the root task is done."""
+        ready = self._ready
+        while ready and not root.done():
+            handle = ready.popleft()
+            if not handle.cancelled():
+                try:
+                    handle._run()
+                except SystemExit:
+                    # The task that called sys.exit() has it as its exception already.
+                    continue
+
+    def start(self, coro: Coroutine[Any, Any, T], context: contextvars.Context) -> asyncio.Task[T]:
+        """Create the root task."""
+        return self.create_task(coro, name="root", context=context)
+
+    def fire(self, timer: asyncio.TimerHandle) -> None:
+        """Let a timer's callback run."""
+        self._ready.append(timer)
+
+    # ------------------------------------------------------ what asyncio uses
+
+    def call_soon(  # type: ignore[override]  # typeshed spells the arguments out
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        """Queue a callback."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]  # typeshed spells the arguments out
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Set a durable timer."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]  # typeshed spells the arguments out
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Set a durable timer for a point in `time()`; one that is past runs at once."""
+        timer = asyncio.TimerHandle(when, callback, list(args), self, context)
+        # A little less before rounding up: seconds as a float carry an error of a fraction of a
+        # microsecond, which must not add a millisecond.
+        due_ms = math.ceil(when * 1000 - 0.01) if math.isfinite(when) else sys.maxsize
+        if due_ms <= self._owner.now_ms:
+            self._ready.append(timer)
+        elif due_ms < _NEVER_MS:
+            self._owner.timer_set(timer, due_ms)
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self._owner.timer_cancelled(handle)
+
+    def time(self) -> float:
+        """Return the latest recorded time in seconds since the epoch."""
+        return self._owner.now_ms / 1000
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Return a future with a number."""
+        future: NumberedFuture[Any] = NumberedFuture(loop=self)
+        future.number = self._owner.next_number()
+        return future
+
+    def create_task(  # type: ignore[override]  # later Pythons pass more keywords
+        self,
+        coro: Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+        **_: object,
+    ) -> asyncio.Task[T]:
+        """Return a task with a number, and a name that is the same at every replay."""
+        if not isinstance(coro, Call):
+            _refuse_unordered(coro)
+        number = self._owner.next_number()
+        task = NumberedTask(coro, loop=self, name=name or f"task-{number}", context=context)
+        task.number = number
+        if len(self._tasks) > 64 and len(self._tasks) > 2 * self._open_at_last_sweep:
+            self._tasks = [known for known in self._tasks if not known.done()]
+            self._open_at_last_sweep = len(self._tasks)
+        self._tasks.append(task)
+        return task
+
+    _open_at_last_sweep = 32
+
+    def get_debug(self) -> bool:
+        """Debug mode keeps tracebacks of every task; it is always off here."""
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """Ignore: see `get_debug`."""
+
+    def is_running(self) -> bool:
+        """Tell whether a turn runs."""
+        return self._is_running
+
+    def is_closed(self) -> bool:
+        """Tell whether the execution was torn down."""
+        return self._is_closed
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Report what failed where nobody awaits it."""
+        self._owner.lost_exception(context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """Report what failed where nobody awaits it."""
+        self._owner.lost_exception(context)
+
+    async def shutdown_asyncgens(self) -> None:
+        """Do nothing: generators end with the execution."""
+
+    # -------------------------------------------------------- async generators
+
+    def _generator_begun(self, generator: AsyncGenerator[Any, Any]) -> None:
+        self._generators.append(generator)
+
+    def _generator_dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
+        # A generator that is left in the middle is finalized here. By reference count that happens
+        # at the same place at every replay; anything else (a cycle found by the collector between
+        # turns) must not run user code now, so the generator is just kept until the end.
+        if generator in self._generators:
+            self._generators.remove(generator)
+        if self._is_running and not self._is_closed:
+            self.create_task(generator.aclose())
+        else:
+            self._generators.append(generator)
+
+    # ---------------------------------------------------------------- teardown
+
+    def dismantle(self) -> tuple[list[asyncio.Task[Any]], list[AsyncGenerator[Any, Any]]]:
+        """Close the loop; return its open tasks and generators in order of creation."""
+        self._is_closed = True
+        self._ready.clear()
+        open_tasks: list[asyncio.Task[Any]] = [task for task in self._tasks if not task.done()]
+        for task in open_tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own switch
+        generators, self._generators, self._tasks = self._generators, [], []
+        return open_tasks, generators
+
+
+_NEVER_MS = 253_402_300_800_000
+"""The year 10000: a timer beyond it never fires and is not stored."""
+
+_AS_COMPLETED = {"as_completed", "<setcomp>", "__init__"}
+"""Names of the frames in which asyncio.as_completed makes tasks, over the Python versions."""
+
+
+def _refuse_unordered(coro: object) -> None:
+    """Refuse plain coroutines handed to as_completed, which puts them into a set by address."""
+    frame = sys._getframe(2)  # whoever called create_task
+    if frame.f_code.co_name == "ensure_future" or frame.f_code.co_name == "_ensure_future":
+        caller = frame.f_back
+        if caller is not None and caller.f_code.co_name == "ensure_future":
+            caller = caller.f_back
+        if (
+            caller is not None
+            and caller.f_code.co_name in _AS_COMPLETED
+            and caller.f_globals.get("__name__") == "asyncio.tasks"
+        ):
+            raise UsageError(
+                f"as_completed got the plain coroutine {getattr(coro, '__qualname__', coro)}, and "
+                "takes such in no fixed order: make tasks first, "
+                "as_completed([asyncio.create_task(c) for c in ...])"
+            )
+
+
+_REFUSED = {
+    "run_in_executor": "call an activity, or await inline(...)",
+    "call_soon_threadsafe": "threads cannot reach an orchestration: send it a signal",
+    "set_default_executor": "call an activity",
+    "run_forever": "the loop is run by perdure",
+    "run_until_complete": "await it",
+    "stop": "return from the orchestration",
+    "close": "return from the orchestration",
+    "add_signal_handler": "send the instance a signal with handle.send(...)",
+    "remove_signal_handler": "send the instance a signal with handle.send(...)",
+    "set_task_factory": "tasks are made by perdure",
+    "set_exception_handler": "catch exceptions where they are awaited",
+    **dict.fromkeys(
+        (
+            "create_connection", "create_server", "create_unix_connection", "create_unix_server",
+            "create_datagram_endpoint", "connect_accepted_socket", "connect_read_pipe",
+            "connect_write_pipe", "subprocess_exec", "subprocess_shell", "start_tls", "sendfile",
+            "getaddrinfo", "getnameinfo", "sock_accept", "sock_connect", "sock_recv",
+            "sock_recv_into", "sock_recvfrom", "sock_recvfrom_into", "sock_sendall",
+            "sock_sendfile", "sock_sendto", "add_reader", "remove_reader", "add_writer",
+            "remove_writer",
+        ),
+        "do I/O in an activity, or await inline(...)",
+    ),
+}  # fmt: skip
+
+
+def _refusal(name: str, advice: str) -> Callable[..., NoReturn]:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise UsageError(f"loop.{name}() does not work inside an orchestration: {advice}")
+
+    return refuse
+
+
+for _name, _advice in _REFUSED.items():
+    setattr(DurableLoop, _name, _refusal(_name, _advice))

@@ -1,0 +1,174 @@
+"""The text of a determinism error: what was recorded beside what the code asks for now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from perdure.clock import to_datetime
+from perdure.core.pending import Ask
+from perdure.errors import NondeterminismError
+from perdure.model.events import (
+    ActivityCancelled,
+    ActivityCompleted,
+    ActivityFailed,
+    ActivityScheduled,
+    Cancelled,
+    CancelRequested,
+    ChildCancelled,
+    ChildCompleted,
+    ChildFailed,
+    ChildScheduled,
+    Event,
+    Failed,
+    InlineScheduled,
+    SignalAwaited,
+    SignalReceived,
+    SignalTaken,
+    SignalWaitCancelled,
+    Started,
+    StoredEvent,
+    Terminated,
+    TimerCancelled,
+    TimerFired,
+    TimerScheduled,
+    UnreadableEventError,
+    read_event,
+)
+
+NEIGHBOURS = 3
+"""How many matching events are shown above the one that differs."""
+
+_COLUMN = 40
+_SHOWN_CHARS = 60
+
+
+class Code(NamedTuple):
+    """Digest of an orchestration's code when the instance started, and now."""
+
+    name: str
+    then: str
+    now: str
+
+
+def mismatch(
+    instance_id: str,
+    code: Code,
+    history: Sequence[StoredEvent],
+    seq: int,
+    asked: Ask | None,
+) -> NondeterminismError:
+    """Return the error for event number `seq`, where code and history part.
+
+    Args:
+        instance_id: The instance.
+        code: Digests of its code.
+        history: All recorded events.
+        seq: Number of the event that does not fit; may be one past the end.
+        asked: What the code asked for there, or None if it asked for nothing more.
+    """
+    recorded = history[seq - 1] if seq <= len(history) else None
+    now = "nothing more" if asked is None else summary(asked.event)
+    then = "nothing more" if recorded is None else _stored(recorded)
+    if recorded is not None and asked is not None and now == then:
+        now, then = _with_payload(asked.event), _with_payload_stored(recorded)
+    place = "" if asked is None or asked.place is None else str(asked.place)
+    lines = [
+        f"{instance_id} no longer matches its history at event {seq}",
+        "",
+        _heading(history, code),
+        *(_row(" ", event.seq, _stored(event), "same") for event in _before(history, seq)),
+        _row(">", seq, then, f"{now}    {place}".rstrip()),
+        "",
+        *_advice(code),
+    ]
+    return NondeterminismError(
+        "\n".join(lines), seq=seq, recorded=then, asked=now, place=place or None
+    )
+
+
+def summary(event: Event) -> str:
+    """Return an event in a few words."""
+    match event:
+        case Started(name=name) | ActivityScheduled(name=name):
+            return f"{event.kind.replace('_', ' ')} {name}"
+        case InlineScheduled(name=name) | SignalReceived(name=name):
+            return f"{event.kind.replace('_', ' ')} {name}"
+        case SignalAwaited(name=name) | SignalTaken(name=name):
+            return f"{event.kind.replace('_', ' ')} {name}"
+        case ChildScheduled(name=name, version=version, instance_id=child_id):
+            return f"child scheduled {name}@{version} as {child_id}"
+        case TimerScheduled(due_ms=due_ms):
+            return f"timer until {to_datetime(due_ms):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+        case Failed(failure=failure):
+            return f"failed {failure.type_name}: {failure.message}"[:_SHOWN_CHARS]
+        case CancelRequested(reason=reason) | Cancelled(reason=reason) | Terminated(reason=reason):
+            return f"{event.kind.replace('_', ' ')}: {reason}"[:_SHOWN_CHARS]
+        case (
+            ActivityCompleted(schedule=schedule)
+            | ActivityFailed(schedule=schedule)
+            | ActivityCancelled(schedule=schedule)
+            | TimerFired(schedule=schedule)
+            | TimerCancelled(schedule=schedule)
+            | SignalWaitCancelled(schedule=schedule)
+            | ChildCompleted(schedule=schedule)
+            | ChildFailed(schedule=schedule)
+            | ChildCancelled(schedule=schedule)
+        ):
+            return f"{event.kind.replace('_', ' ')} (of {schedule})"
+    return event.kind.replace("_", " ")
+
+
+def _heading(history: Sequence[StoredEvent], code: Code) -> str:
+    started = to_datetime(history[0].at_ms)
+    left = f"    recorded  {started:%Y-%m-%d %H:%M}  code {code.then or '?'}"
+    return f"{left:<{_COLUMN + 6}}asked now  code {code.now or '?'}"
+
+
+def _before(history: Sequence[StoredEvent], seq: int) -> Sequence[StoredEvent]:
+    return history[max(0, seq - 1 - NEIGHBOURS) : seq - 1]
+
+
+def _row(mark: str, seq: int, left: str, right: str) -> str:
+    return f"{mark} {seq:>3} {left:<{_COLUMN}} {seq:>3} {right}"
+
+
+def _advice(code: Code) -> list[str]:
+    if code.then and code.then == code.now:
+        why = [
+            f'The code of "{code.name}" is the same as when the instance started, so a value that',
+            "differs between runs decided here: time, random, the environment, the order of a set.",
+        ]
+    else:
+        why = [
+            f'The code of "{code.name}" changed after this instance started '
+            f"({code.then or '?'} -> {code.now or '?'}).",
+        ]
+    return [
+        *why,
+        "The instance is blocked. Nothing was lost and nothing ran twice. It goes on by itself",
+        "when a worker comes whose code asks for what is recorded.",
+    ]
+
+
+def _stored(event: StoredEvent) -> str:
+    try:
+        return summary(read_event(event.kind, event.body))
+    except UnreadableEventError:
+        return f"{event.kind} (unreadable)"
+
+
+def _with_payload(event: Event) -> str:
+    """Return an event with what it carries; used when the short forms are equal."""
+    payload = getattr(event, "input", getattr(event, "result", None))
+    options = [
+        f"{name}={getattr(event, name)!r}"
+        for name in ("tag", "session", "signal", "schedule", "on_parent_close")
+        if getattr(event, name, None) is not None
+    ]
+    text = "" if payload is None else bytes(payload).decode("utf-8", "replace")
+    return " ".join([summary(event), text[:_SHOWN_CHARS], *options])
+
+
+def _with_payload_stored(event: StoredEvent) -> str:
+    return _with_payload(read_event(event.kind, event.body))

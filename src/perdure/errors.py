@@ -1,0 +1,263 @@
+"""Every exception this package raises.
+
+    PerdureError                     catch this to catch everything below
+    ├── UsageError                   the caller broke a rule of the API
+    │   ├── DefinitionError          a definition that cannot work, or two of one name
+    │   ├── NotRegisteredError       no definition of that name on this worker
+    │   ├── PayloadError             a value that cannot be stored, or not as annotated
+    │   ├── InvalidIdError           an id with forbidden characters, empty or too long
+    │   ├── LimitExceededError       more or larger than a named limit allows
+    │   ├── InstanceNotFoundError    no such instance
+    │   ├── InstanceEndedError       the instance has ended and takes no more messages
+    │   └── AlreadyExistsError       that id is taken by something else
+    ├── OutcomeError                 an instance or an activity did not succeed
+    │   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
+    │   └── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
+    │                                raised by `Handle.result()`
+    ├── ResultTimeoutError           the instance is still running when the wait ended
+    ├── NondeterminismError          the code no longer matches its history, or cannot be replayed
+    └── StoreError                   the database said no
+        ├── StoreUnavailableError    locked, full, read-only or out of reach: may work later
+        ├── StoreCorruptError        the file is damaged or not ours
+        ├── SchemaError              written by a newer perdure
+        ├── RowError                 the database refused one value; nothing of it was written
+        └── LeaseLostError           another worker holds the work now; stop quietly
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+class PerdureError(Exception):
+    """Base of everything this package raises."""
+
+
+class UsageError(PerdureError):
+    """The caller broke a rule of the API."""
+
+
+class DefinitionError(UsageError):
+    """A definition cannot work as written, or two definitions share a name."""
+
+
+class NotRegisteredError(UsageError):
+    """No definition of that name is known here."""
+
+    def __init__(self, what: str, name: str, *, known: list[str]) -> None:
+        listed = ", ".join(sorted(known)) or "none"
+        super().__init__(f"no {what} named {name!r} is registered here (known: {listed})")
+        self.name = name
+        self.known = known
+
+
+class PayloadError(UsageError):
+    """A value cannot be stored, or does not come back equal."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class InvalidIdError(UsageError):
+    """An id or name has forbidden characters, is empty, or is too long."""
+
+    def __init__(self, what: str, value: object, problem: str) -> None:
+        shown = repr(value)
+        if len(shown) > 60:
+            shown = shown[:57] + "..."
+        super().__init__(f"{what} {shown} {problem}")
+        self.value = value
+        self.problem = problem
+
+
+class LimitExceededError(UsageError):
+    """Something is more, or larger, than a named limit allows."""
+
+    def __init__(self, limit: str, *, allowed: int, found: int, advice: str = "") -> None:
+        hint = f"; {advice}" if advice else ""
+        super().__init__(f"{limit} is limited to {allowed:,}, found {found:,}{hint}")
+        self.limit = limit
+        self.allowed = allowed
+        self.found = found
+
+
+class InstanceNotFoundError(UsageError):
+    """There is no instance of that id."""
+
+    def __init__(self, instance_id: str) -> None:
+        super().__init__(f"no instance {instance_id!r}")
+        self.instance_id = instance_id
+
+
+class InstanceEndedError(UsageError):
+    """The instance has ended and takes no more messages."""
+
+    def __init__(self, instance_id: str, status: str) -> None:
+        super().__init__(f"instance {instance_id!r} has ended ({status}), it takes no messages")
+        self.instance_id = instance_id
+        self.status = status
+
+
+class AlreadyExistsError(UsageError):
+    """The id is taken by an instance of another definition or another input."""
+
+    def __init__(self, instance_id: str, problem: str) -> None:
+        super().__init__(
+            f"instance {instance_id!r} already exists {problem}; use another id, or say what to do "
+            'with .with_options(if_exists="restart" | "terminate")'
+        )
+        self.instance_id = instance_id
+
+
+class OutcomeError(PerdureError):
+    """An instance or an activity did not succeed.
+
+    `type_name`, `message` and `traceback_text` describe the original exception; it is never rebuilt
+    from a class name found in stored data.
+    """
+
+    def __init__(
+        self, summary: str, *, type_name: str = "", message: str = "", traceback_text: str = ""
+    ) -> None:
+        super().__init__(summary)
+        self.type_name = type_name
+        self.message = message
+        self.traceback_text = traceback_text
+
+
+class ActivityError(OutcomeError):
+    """An activity failed for good: out of attempts, not to be retried, or past its deadline."""
+
+    def __init__(
+        self,
+        activity: str,
+        *,
+        type_name: str,
+        message: str,
+        traceback_text: str = "",
+        attempts: int = 1,
+    ) -> None:
+        tries = "" if attempts == 1 else f" after {attempts} attempts"
+        super().__init__(
+            f"activity {activity!r} failed{tries}: {type_name}: {message}",
+            type_name=type_name,
+            message=message,
+            traceback_text=traceback_text,
+        )
+        self.activity = activity
+        self.attempts = attempts
+
+
+class ChildError(OutcomeError):
+    """A child did not complete: it failed, was cancelled or terminated, or could not start."""
+
+    def __init__(
+        self,
+        instance_id: str,
+        *,
+        status: str,
+        type_name: str,
+        message: str,
+        traceback_text: str = "",
+    ) -> None:
+        super().__init__(
+            f"child {instance_id!r} {status}: {type_name}: {message}",
+            type_name=type_name,
+            message=message,
+            traceback_text=traceback_text,
+        )
+        self.instance_id = instance_id
+        self.status = status
+
+
+class InstanceFailedError(OutcomeError):
+    """The instance failed."""
+
+    def __init__(
+        self, instance_id: str, *, type_name: str, message: str, traceback_text: str = ""
+    ) -> None:
+        super().__init__(
+            f"instance {instance_id!r} failed: {type_name}: {message}",
+            type_name=type_name,
+            message=message,
+            traceback_text=traceback_text,
+        )
+        self.instance_id = instance_id
+
+
+class InstanceCancelledError(OutcomeError):
+    """The instance was cancelled."""
+
+    def __init__(self, instance_id: str, reason: str) -> None:
+        super().__init__(f"instance {instance_id!r} was cancelled: {reason}", message=reason)
+        self.instance_id = instance_id
+        self.reason = reason
+
+
+class InstanceTerminatedError(OutcomeError):
+    """The instance was terminated."""
+
+    def __init__(self, instance_id: str, reason: str) -> None:
+        super().__init__(f"instance {instance_id!r} was terminated: {reason}", message=reason)
+        self.instance_id = instance_id
+        self.reason = reason
+
+
+class ResultTimeoutError(PerdureError, TimeoutError):
+    """The instance is still running when the wait for its result ended."""
+
+    def __init__(self, instance_id: str, timeout: timedelta, explanation: str) -> None:
+        super().__init__(
+            f"instance {instance_id!r} has no result after {timeout.total_seconds():g} s: "
+            f"{explanation}"
+        )
+        self.instance_id = instance_id
+        self.timeout = timeout
+
+
+class NondeterminismError(PerdureError):
+    """The code no longer matches its history, or did something that cannot be replayed.
+
+    For a mismatch, `seq`, `recorded`, `asked` and `place` say where; the text shows both sides.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        seq: int | None = None,
+        recorded: str | None = None,
+        asked: str | None = None,
+        place: str | None = None,
+    ) -> None:
+        super().__init__(text)
+        self.seq = seq
+        self.recorded = recorded
+        self.asked = asked
+        self.place = place
+
+
+class StoreError(PerdureError):
+    """The database said no."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database is locked, full, read-only or out of reach. It may work later."""
+
+
+class StoreCorruptError(StoreError):
+    """The file is damaged, or is not a perdure store."""
+
+
+class SchemaError(StoreError):
+    """The store was written by a newer perdure than this one."""
+
+
+class RowError(StoreError):
+    """The database refused one value. Nothing of the operation was written."""
+
+
+class LeaseLostError(StoreError):
+    """Another worker holds the work now; whoever sees this stops quietly."""

@@ -1,0 +1,5 @@
+"""Plain data that the rooms exchange: events, messages, turns, jobs, instances, options.
+
+Values here are immutable msgspec structs or frozen dataclasses. They know nothing of asyncio, of a
+database or of user code.
+"""

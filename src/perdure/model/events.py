@@ -1,0 +1,298 @@
+"""The facts of a history, and how they are written down.
+
+There are two sorts. A *message event* came from outside (a start, a result, a signal, a timer, a
+cancel request) and makes the code run on; before it is recorded it travels as a message with the
+same kind and body. An *asked event* is what the code asked for in reply (a call, a timer, a wait,
+the end). A history is: a message event, what it caused, the next message event, and so on.
+
+Histories are for ever: a kind is never renamed or reused, and a new field has a default. Payloads
+are raw JSON inside the body and are never opened here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One failed attempt, or the error of something that ended badly."""
+
+    type_name: str
+    message: str
+    traceback_text: str = ""
+    at_ms: int = 0
+    details: str = ""
+    """The exception's content as JSON text, when its class is named in `raises=`."""
+
+
+class Parent(msgspec.Struct, frozen=True):
+    """The call that a child answers to."""
+
+    instance_id: str
+    incarnation: int
+    execution: int
+    seq: int
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A recorded fact. Its number and time are kept beside it, see `StoredEvent`."""
+
+    kind: ClassVar[str]
+
+
+class MessageEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A fact that came from outside and makes the code run on."""
+
+
+class AskedEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A fact that the code caused: it must ask for the same at every replay."""
+
+
+# ------------------------------------------------------------------ messages
+
+
+class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The first event of an execution."""
+
+    kind: ClassVar[str] = "started"
+    name: str
+    version: str
+    behaviour: int
+    input: msgspec.Raw
+    code: str = ""
+    parent: Parent | None = None
+
+
+class ActivityCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The result of an activity or of inline code, with the attempts that failed before."""
+
+    kind: ClassVar[str] = "activity_completed"
+    schedule: int
+    result: msgspec.Raw
+    failures: tuple[Failure, ...] = ()
+
+
+class ActivityFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """An activity failed for good; the failures are all its attempts, the last one is why."""
+
+    kind: ClassVar[str] = "activity_failed"
+    schedule: int
+    failures: tuple[Failure, ...]
+
+
+class TimerFired(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A timer became due."""
+
+    kind: ClassVar[str] = "timer_fired"
+    schedule: int
+
+
+class SignalReceived(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A signal arrived. `wait` is the open wait that got it; without one it is kept for later."""
+
+    kind: ClassVar[str] = "signal_received"
+    name: str
+    value: msgspec.Raw
+    wait: int | None = None
+
+
+class ChildCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A child returned."""
+
+    kind: ClassVar[str] = "child_completed"
+    schedule: int
+    result: msgspec.Raw
+
+
+class ChildFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A child ended in another way than by returning; `status` says how."""
+
+    kind: ClassVar[str] = "child_failed"
+    schedule: int
+    status: str
+    failure: Failure
+
+
+class CancelRequested(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody asked the instance to stop."""
+
+    kind: ClassVar[str] = "cancel_requested"
+    reason: str
+
+
+class Terminated(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The instance was stopped from outside; its code was not asked. Always the last event."""
+
+    kind: ClassVar[str] = "terminated"
+    reason: str
+
+
+# ----------------------------------------------------------------- asked for
+
+
+class ActivityScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code called an activity."""
+
+    kind: ClassVar[str] = "activity_scheduled"
+    name: str
+    input: msgspec.Raw
+    tag: str | None = None
+    session: str | None = None
+    deadline_ms: int | None = None
+
+
+class InlineScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code asked for a callable of its own to be run and recorded."""
+
+    kind: ClassVar[str] = "inline_scheduled"
+    name: str
+    input: msgspec.Raw
+
+
+class ActivityCancelled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code gave up on an activity or inline call before its result was recorded."""
+
+    kind: ClassVar[str] = "activity_cancelled"
+    schedule: int
+
+
+class TimerScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code set a timer."""
+
+    kind: ClassVar[str] = "timer_scheduled"
+    due_ms: int
+
+
+class TimerCancelled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code no longer needs a timer."""
+
+    kind: ClassVar[str] = "timer_cancelled"
+    schedule: int
+
+
+class SignalAwaited(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code waits for a signal and none was kept for it."""
+
+    kind: ClassVar[str] = "signal_awaited"
+    name: str
+
+
+class SignalTaken(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code took the signal recorded as event number `signal`, which had been kept."""
+
+    kind: ClassVar[str] = "signal_taken"
+    name: str
+    signal: int
+
+
+class SignalWaitCancelled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code stopped waiting for a signal before one came."""
+
+    kind: ClassVar[str] = "signal_wait_cancelled"
+    schedule: int
+
+
+class ChildScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code started a child and waits for it."""
+
+    kind: ClassVar[str] = "child_scheduled"
+    name: str
+    version: str
+    instance_id: str
+    input: msgspec.Raw
+    on_parent_close: str = "cancel"
+
+
+class ChildCancelled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code no longer waits for a child, which is asked to stop."""
+
+    kind: ClassVar[str] = "child_cancelled"
+    schedule: int
+
+
+class Completed(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code returned."""
+
+    kind: ClassVar[str] = "completed"
+    result: msgspec.Raw
+
+
+class Failed(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code raised."""
+
+    kind: ClassVar[str] = "failed"
+    failure: Failure
+
+
+class Cancelled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code was asked to stop, and did."""
+
+    kind: ClassVar[str] = "cancelled"
+    reason: str
+
+
+# ------------------------------------------------------------- writing down
+
+KINDS: dict[str, type[Event]] = {
+    kind.kind: kind for sort in (MessageEvent, AskedEvent) for kind in sort.__subclasses__()
+}
+"""Every event kind by the name it is stored under."""
+
+TERMINAL_KINDS = frozenset({Completed.kind, Failed.kind, Cancelled.kind, Terminated.kind})
+"""The kinds that end an execution. Nothing follows them."""
+
+
+class StoredEvent(NamedTuple):
+    """An event as the store keeps it: numbered from 1 within its execution."""
+
+    seq: int
+    kind: str
+    at_ms: int
+    body: bytes
+
+
+class Body(NamedTuple):
+    """An event or message as bytes, ready for the store, which never opens it."""
+
+    kind: str
+    body: bytes
+
+
+_encoder = msgspec.json.Encoder()
+_decoders: dict[str, msgspec.json.Decoder[Any]] = {
+    name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()
+}
+
+
+def write_event(event: Event) -> Body:
+    """Return an event as kind and bytes."""
+    return Body(event.kind, _encoder.encode(event))
+
+
+def read_event(kind: str, body: bytes) -> Event:
+    """Return the event behind stored bytes.
+
+    Raises:
+        UnreadableEventError: The kind is unknown (written by a newer perdure) or the bytes are
+            damaged.
+    """
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        raise UnreadableEventError(f"event kind {kind!r} is not known to this version of perdure")
+    try:
+        event: Event = decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        raise UnreadableEventError(f"stored event of kind {kind!r} is damaged: {error}") from error
+    return event
+
+
+class UnreadableEventError(Exception):
+    """Stored bytes are not an event this version can read. The instance is parked, not failed."""
+
+
+def is_terminal(events: Iterable[StoredEvent]) -> bool:
+    """Tell whether an execution's events include its end."""
+    return any(event.kind in TERMINAL_KINDS for event in events)

@@ -1,0 +1,124 @@
+"""Instances as the store knows them: identity, status, the row people list."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+PARTS = 256
+"""Into how many fixed slices all instances fall. Never changes: it is stored in every key."""
+
+
+def part_of(instance_id: str) -> int:
+    """Return the slice an instance belongs to, the same in every process and for ever."""
+    return crc32(instance_id.encode()) % PARTS
+
+
+class Status(StrEnum):
+    """Where an instance stands, for people and for filters."""
+
+    RUNNING = "running"
+    BLOCKED = "blocked"  # the code no longer matches the history; goes on with fitting code
+    PARKED = "parked"  # its turn keeps failing or its rows are damaged; an operator decides
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TERMINATED = "terminated"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Tell whether the instance has ended. A terminal status never changes."""
+        return self in _TERMINAL
+
+
+_TERMINAL = {Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TERMINATED}
+
+
+class DefinitionKey(NamedTuple):
+    """What a claim asks for: an orchestration's version, or an activity's queue.
+
+    For an orchestration `variant` is its version; for an activity it is the tag or "".
+    """
+
+    kind: str
+    name: str
+    variant: str
+    behaviour: int = 0
+
+
+class Stamp(NamedTuple):
+    """What a commit must find unchanged."""
+
+    incarnation: int
+    execution: int
+    next_seq: int
+
+
+class NewInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance to be started."""
+
+    instance_id: str
+    incarnation: int
+    definition: DefinitionKey
+    input: bytes
+    start_kind: str
+    start_body: bytes
+    """The message that its first turn takes."""
+    created_ms: int
+    visible_at_ms: int = 0
+    """When the first turn may run; 0 means at once."""
+    parent_id: str | None = None
+    parent_incarnation: int | None = None
+    lease: int = 0
+    """Token of a lease that the starter takes along; 0 for none."""
+    lease_until_ms: int = 0
+    replaces: int | None = None
+    """Incarnation of an ended instance of this id whose rows are removed in the same commit."""
+    commit_id: int = 0
+    """Sent again with the same number, a start is accepted once."""
+
+
+class InstanceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The wide row of an instance, live or ended."""
+
+    instance_id: str
+    incarnation: int
+    execution: int
+    kind: str
+    name: str
+    version: str
+    status: Status
+    input: bytes
+    output: bytes | None
+    """What it returned, or the Failure it ended with, as JSON."""
+    reason: str | None
+    """Why it is blocked, parked, cancelled or terminated."""
+    parent_id: str | None
+    parent_incarnation: int | None
+    created_ms: int
+    updated_ms: int
+    ended_ms: int | None
+    digest: bytes | None
+    """Hash over its whole history, written when it ends."""
+
+
+class LiveRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The narrow row of an unfinished instance."""
+
+    instance_id: str
+    stamp: Stamp
+    definition_no: int | None
+    """None: *unborn*, it has messages but was not started yet."""
+    wake_at_ms: int | None
+    lease: int
+    lease_until_ms: int
+    home: str | None
+    last_no: int
+    last_at_ms: int
+    last_commit: int
+    attempts: int
+    blocked_by: str | None
+    """Digest of the code that does not fit, or "*" when parked."""

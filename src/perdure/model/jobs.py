@@ -1,0 +1,84 @@
+"""Jobs: queued runs of activities, with their leases, attempts and retry policies."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from perdure.model.events import Failure
+from perdure.model.instances import DefinitionKey
+
+
+class JobKey(NamedTuple):
+    """Which call a job answers. Equal in all attempts, so it is the idempotency key too."""
+
+    instance_id: str
+    incarnation: int
+    execution: int
+    seq: int
+
+    @property
+    def idempotency_key(self) -> str:
+        """Return the key as one string for outside systems."""
+        return f"{self.instance_id}:{self.incarnation:x}:{self.execution}:{self.seq}"
+
+
+class JobPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a job is retried, kept in its row: a deploy never changes jobs under way."""
+
+    max_attempts: int | None = 1
+    """How many failures end it; None: never."""
+    backoff: str = "exponential"
+    first_delay_ms: int = 1_000
+    factor: float = 2.0
+    max_delay_ms: int = 300_000
+    jitter: float = 0.0
+    no_retry: tuple[str, ...] = ()
+    """Names of exception classes that end it at once."""
+    timeout_ms: int | None = None
+    """How long one attempt may take."""
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that a turn adds; its owner is the turn's instance and execution."""
+
+    seq: int
+    queue: DefinitionKey
+    input: bytes
+    policy: bytes
+    """A JobPolicy as JSON."""
+    session: str | None = None
+    priority: int = 0
+    leased: bool = False
+    """Whether the committing worker takes it at once, under the commit's id as token."""
+
+
+class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job under our lease."""
+
+    key: JobKey
+    token: int
+    queue: DefinitionKey
+    input: bytes
+    policy: bytes
+    attempt: int
+    """From 1; counted when claimed, so that a run that kills its process counts."""
+    failures: tuple[Failure, ...] = ()
+    created_ms: int = 0
+
+
+class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of one attempt. Exactly one of `kind` (a result) and `retry_at_ms` is set."""
+
+    key: JobKey
+    token: int
+    kind: str | None = None
+    body: bytes = b""
+    """The message for the owner: the job is done and removed."""
+    retry_at_ms: int | None = None
+    """The job goes back into its queue until then."""
+    failure: Failure | None = None
+    """Kept with the job when it goes back."""
+    refund: bool = False
+    """Whether the attempt does not count, because it was given back unstarted."""

@@ -1,0 +1,49 @@
+"""Messages on their way into an instance.
+
+A message has the kind and body of the event it becomes when a turn takes it. Numbers are given
+under the instance's row lock, so a lower number never appears later.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+import msgspec
+
+
+class Message(NamedTuple):
+    """A message as the inbox keeps it. `timer_key` is set for timers; `execution` 0 means any."""
+
+    no: int
+    effective_at_ms: int
+    kind: str
+    body: bytes
+    execution: int = 0
+    timer_key: str | None = None
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A message for some instance."""
+
+    instance_id: str
+    kind: str
+    body: bytes
+    incarnation: int | None = None
+    """Only for this incarnation; None: for whoever has the id now."""
+    execution: int = 0
+    """Only for this execution; 0: for any."""
+    message_id: str | None = None
+    """Given twice, the message is delivered once."""
+    if_absent: Literal["buffer", "refuse", "drop"] = "drop"
+    """What to do when the id was never started: keep the message until it is, or not."""
+
+
+class DeliveryStatus(StrEnum):
+    """What became of a delivery."""
+
+    DELIVERED = "delivered"
+    BUFFERED = "buffered"  # kept for an instance that was not started yet
+    DUPLICATE = "duplicate"  # its message_id was delivered before
+    ENDED = "ended"  # the instance has ended; nothing was stored
+    ABSENT = "absent"  # no such instance or incarnation; nothing was stored

@@ -1,0 +1,156 @@
+"""What a turn changes: one instance's share of a commit."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from perdure.model.events import Body
+from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
+from perdure.model.jobs import JobEnd, NewJob
+from perdure.model.messages import Delivery, Message
+
+
+class NewTimer(NamedTuple):
+    """A message to oneself that becomes visible later. A key is unique within an instance."""
+
+    key: str
+    due_ms: int
+    kind: str
+    body: bytes
+
+
+class ChildStart(NamedTuple):
+    """An instance started by a turn, and what the turn's instance hears if the id is taken."""
+
+    instance: NewInstance
+    if_taken: Delivery
+
+
+class Outcome(NamedTuple):
+    """How an instance ended."""
+
+    status: Status
+    output: bytes | None
+    reason: str | None
+    digest: bytes
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything one turn changes. All of it is written, or nothing."""
+
+    instance_id: str
+    stamp: Stamp
+    """What the store must still have. For a first turn the stamp after the start."""
+    commit_id: int
+    """Random; sent again with the same number, a turn is accepted once."""
+    now_ms: int
+    worker_id: str
+    """Becomes the instance's home."""
+    lease: int = 0
+    """Token it was claimed under; 0 for the short way, which needs that nobody holds a lease."""
+    seize: bool = False
+    """Accept it whoever holds the lease: for a termination."""
+    start: NewInstance | None = None
+    """Start the instance and run its first turn in one commit."""
+    seen_no: int = 0
+    """Number of the newest message the turn knows of."""
+    newest_only: bool = False
+    """Refuse if there are messages the turn has not seen: it fired a timer without a claim, and a
+    result that came in time must beat the timeout."""
+    consumed: tuple[int, ...] = ()
+    """Numbers of the messages it took (or dropped) from the inbox."""
+    timers_gone: tuple[str, ...] = ()
+    """Keys of timers that fired the short way or were cancelled."""
+    job_ends: tuple[JobEnd, ...] = ()
+    """Jobs of this worker whose results the turn applied without the inbox. If a job's lease is
+    lost the turn is refused; if only the turn is refused, the results go to the inbox."""
+    events: tuple[Body, ...] = ()
+    jobs: tuple[NewJob, ...] = ()
+    jobs_leased_until_ms: int = 0
+    jobs_gone: tuple[int, ...] = ()
+    """Schedule numbers of jobs that are cancelled."""
+    timers: tuple[NewTimer, ...] = ()
+    next_due_ms: int | None = None
+    """When its next timer becomes due, if it has one after this turn."""
+    deliveries: tuple[Delivery, ...] = ()
+    children: tuple[ChildStart, ...] = ()
+    outcome: Outcome | None = None
+    """The end: removes its live row, inbox, jobs and timers."""
+
+
+class TurnStatus(StrEnum):
+    """What became of a turn."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"  # the stamp, a lease or a job no longer fits: drop the coroutine
+    TAKEN = "taken"  # it would have started an instance whose id exists
+
+
+class TurnReceipt(NamedTuple):
+    """The store's answer to a turn."""
+
+    status: TurnStatus
+    last_no: int = 0
+    """Number of the newest message of the instance, its own new timers included."""
+    has_unseen: bool = False
+    """Whether there are messages that the turn did not know of."""
+
+
+class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance under our lease, with its visible messages in the order they are applied."""
+
+    instance_id: str
+    definition_no: int
+    stamp: Stamp
+    lease: int
+    attempts: int
+    """How often it was claimed since its last accepted commit, this time included."""
+    last_no: int
+    messages: tuple[Message, ...]
+
+
+class TurnClaim(NamedTuple):
+    """What a worker wants to claim."""
+
+    worker_id: str
+    definitions: tuple[tuple[int, str], ...]
+    """Definition numbers it serves, each with the digest of its code."""
+    limit: int
+    lease_ms: int
+    lease: int
+    """Fresh random token for everything claimed by this call."""
+
+
+class JobClaim(NamedTuple):
+    """What a worker wants to run."""
+
+    worker_id: str
+    queues: tuple[int, ...]
+    limit: int
+    lease_ms: int
+    token: int
+
+
+class Hold(NamedTuple):
+    """Stop trying an instance until something changes: blocked by code, or parked."""
+
+    instance_id: str
+    stamp: Stamp
+    lease: int
+    status: Status
+    blocked_by: str
+    reason: str
+
+
+class WorkerRow(NamedTuple):
+    """A worker's sign of life."""
+
+    worker_id: str
+    host: str
+    pid: int
+    started_ms: int
+    seen_ms: int
+    definitions: tuple[DefinitionKey, ...]

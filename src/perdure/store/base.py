@@ -1,0 +1,223 @@
+"""The contract every store keeps.
+
+Every writing method takes a batch, is one transaction or part of a larger one, and says for each
+element what became of it. What one element cannot have (a lost lease, a taken id) never disturbs
+the others. A batch that the database refuses because of a value is halved until the culprit is
+alone; that one raises `RowError`, the others go on.
+
+Three classes of trouble:
+
+- *refused*: told in the receipt; nothing of that element was written.
+- `StoreUnavailableError`: locked, full, read-only, out of reach. Writes of a worker are tried again
+  until they succeed; writes of a client give up after `patience` and then nothing was written.
+- ambiguous commits: sent again by the store itself; a commit id or message id makes the second
+  time a no-op with the first answer.
+
+Times are milliseconds by the store's `clock`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from perdure.clock import Clock
+from perdure.model.events import StoredEvent
+from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
+from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
+from perdure.model.messages import Delivery, DeliveryStatus, Message
+from perdure.model.turns import (
+    ClaimedTurn,
+    Hold,
+    JobClaim,
+    Turn,
+    TurnClaim,
+    TurnReceipt,
+    WorkerRow,
+)
+
+
+class ExecutionKey(NamedTuple):
+    """One execution of one instance."""
+
+    instance_id: str
+    incarnation: int
+    execution: int
+
+
+class TurnLease(NamedTuple):
+    """The right to commit a turn of an instance."""
+
+    instance_id: str
+    lease: int
+
+
+class JobLease(NamedTuple):
+    """The right to run a job."""
+
+    key: JobKey
+    token: int
+
+
+class WaitingJob(NamedTuple):
+    """A job as people see it: who may run it, who does, how often it was tried."""
+
+    key: JobKey
+    queue: DefinitionKey
+    visible_at_ms: int
+    """When it may be claimed; of a running job, when its lease ends."""
+    token: int
+    worker_id: str | None
+    """Who runs it now; None when it waits."""
+    attempt: int
+    created_ms: int
+
+
+class Store(Protocol):
+    """Rows and leases behind one atomic commit."""
+
+    clock: Clock
+
+    async def open(self) -> None:
+        """Connect, and bring the schema up to date.
+
+        Raises:
+            SchemaError: The schema was written by a newer perdure.
+            StoreCorruptError: The file is damaged or is something else.
+            StoreUnavailableError: It cannot be opened or written; the text says why.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what was handed in, then let go of the database."""
+        ...
+
+    async def intern(self, definitions: Sequence[DefinitionKey]) -> list[int]:
+        """Return a small lasting number for each definition, making those that are new."""
+        ...
+
+    async def definition(self, definition_no: int) -> DefinitionKey:
+        """Return the definition behind a number."""
+        ...
+
+    # ------------------------------------------------------------- the commit
+
+    async def commit(self, turns: Sequence[Turn]) -> list[TurnReceipt]:
+        """Write everything these turns changed, as one transaction, possibly with others.
+
+        For each turn: fence it (its stamp is the stored one, and the lease is its own, or nobody's
+        unexpired one when it has none), then all at once end its jobs, consume its messages, append
+        its events, add jobs and timers and remove the cancelled ones, put its messages, start its
+        children, set `wake_at` to now if there are messages it has not seen and else to its next
+        timer, end its lease, clear `attempts` and `blocked_by`, make the worker its home. A turn
+        with an outcome removes its live row, inbox, jobs and timers instead.
+
+        A refused turn writes nothing, except that results of its jobs whose leases are valid go to
+        the owner's inbox when the owner still is of that incarnation and execution.
+        """
+        ...
+
+    async def start(
+        self, instances: Sequence[NewInstance], *, patience_s: float | None = None
+    ) -> list[InstanceRow | None]:
+        """Start instances whose first turn is somebody's claim; None means started.
+
+        Messages that were sent before the start stay, after the start. An id that exists (live, or
+        ended unless `replaces` names that incarnation) is left alone and its row returned.
+        """
+        ...
+
+    async def deliver(
+        self, deliveries: Sequence[Delivery], *, patience_s: float | None = None
+    ) -> list[DeliveryStatus]:
+        """Put messages into inboxes, numbered under the instance's lock, and wake the instances."""
+        ...
+
+    # ----------------------------------------------------------------- claims
+
+    async def claim_turns(self, claim: TurnClaim) -> list[ClaimedTurn]:
+        """Lease instances with something to do, longest waiting first, and count the attempt.
+
+        Takes ready and abandoned ones alike: `wake_at` doubles as the end of the lease. An instance
+        with another home is left to it for the first 200 ms. A blocked one is taken only with other
+        code than the one that did not fit. Unborn, parked and unserved ones are never looked at.
+        """
+        ...
+
+    async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
+        """Lease jobs of these queues, longest waiting first, and count the attempt."""
+        ...
+
+    async def end_jobs(self, ends: Sequence[JobEnd]) -> list[bool]:
+        """End attempts: remove the job and put its result into the owner's inbox, or queue it again.
+
+        False means that the lease was lost (or the job cancelled) and nothing was written.
+        """
+        ...
+
+    async def renew(
+        self, turns: Sequence[TurnLease], jobs: Sequence[JobLease], *, lease_ms: int
+    ) -> tuple[list[TurnLease], list[JobLease]]:
+        """Extend leases; return those that are lost. Never shortens one, never revives one."""
+        ...
+
+    async def release_turns(self, leases: Sequence[TurnLease]) -> None:
+        """Give back turns that were claimed and not worked on; the attempt does not count."""
+        ...
+
+    async def hold(self, holds: Sequence[Hold]) -> list[bool]:
+        """Block or park instances under our lease or stamp: their messages stay, nobody claims
+        them until `unblock`. False means that the stamp or lease no longer fits."""
+        ...
+
+    async def unblock(self, definition_no: int, code: str) -> int:
+        """Offer blocked instances of a definition to code that differs; return how many."""
+        ...
+
+    async def unpark(self, instance_id: str) -> bool:
+        """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""
+        ...
+
+    async def beat(self, worker: WorkerRow) -> None:
+        """Record a worker's sign of life."""
+        ...
+
+    async def retire(self, worker_id: str) -> None:
+        """Remove a worker that stops, and its claim to be anybody's home."""
+        ...
+
+    # ---------------------------------------------------------------- reading
+
+    async def read_histories(
+        self, executions: Sequence[ExecutionKey], *, after_seq: int = 0, limit: int | None = None
+    ) -> list[list[StoredEvent]]:
+        """Return the events of each execution in order."""
+        ...
+
+    async def read_instances(self, instance_ids: Sequence[str]) -> list[InstanceRow | None]:
+        """Return the wide rows; of a running instance the execution may be read from its live row."""
+        ...
+
+    async def read_live(self, instance_id: str) -> LiveRow | None:
+        """Return the narrow row of an unfinished or unborn instance."""
+        ...
+
+    async def read_inbox(self, instance_id: str) -> list[Message]:
+        """Return all messages of an instance, timers included, by effective time and number."""
+        ...
+
+    async def read_jobs(self, instance_id: str) -> list[WaitingJob]:
+        """Return the open jobs of an instance."""
+        ...
+
+    async def read_workers(self, *, seen_since_ms: int) -> list[WorkerRow]:
+        """Return the workers that gave a sign of life since then."""
+        ...
+
+    async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
+        """Return when the next turn or job of these becomes claimable; None for never."""
+        ...
+
+    def change_count(self) -> int:
+        """Return a number that differs after another process has committed. Cheap, never waits."""
+        ...

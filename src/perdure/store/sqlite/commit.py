@@ -1,0 +1,440 @@
+"""Decide, in memory and in order of submission, what becomes of each change of a batch.
+
+Works on the rows that `rows.load` brought and leaves behind what `flush` writes. Nothing here
+touches the database, except that a definition seen for the first time is given its number.
+
+What always holds: a turn is accepted only if its stamp is the stored one and the lease is its own
+or nobody's (S7); an accepted turn appends from the stored next number on, so there is no gap and no
+repeat (S1); an ended instance has no live row, so nothing can follow its end (S3, S9). A refused
+change leaves nothing behind but the results of its jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from perdure.errors import RowError
+from perdure.model.events import Failure
+from perdure.model.instances import DefinitionKey, NewInstance, Status, part_of
+from perdure.model.jobs import JobEnd, JobKey
+from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.turns import ChildStart, Hold, Outcome, Turn, TurnReceipt, TurnStatus
+from perdure.store.sqlite.rows import (
+    RANK_MESSAGE,
+    RANK_START,
+    RANK_TIMER,
+    JobState,
+    LiveState,
+    LoadedRows,
+    PendingJob,
+    PendingMessage,
+    WideState,
+)
+
+MAX_FAILURES_KEPT = 20
+"""How many failures of a job are kept with it, the newest ones."""
+
+_REFUSED = TurnReceipt(TurnStatus.REFUSED)
+_TAKEN = TurnReceipt(TurnStatus.TAKEN)
+_failures = msgspec.json.Decoder(tuple[Failure, ...])
+_encoder = msgspec.json.Encoder()
+
+
+class AppendedEvents(NamedTuple):
+    """The events of one accepted turn."""
+
+    row: LiveState
+    incarnation: int
+    execution: int
+    first_seq: int
+    turn: Turn
+
+
+class EndedInstance(NamedTuple):
+    """An instance that a turn of this batch ended."""
+
+    row: LiveState
+    incarnation: int
+    execution: int
+    last_commit: int
+    outcome: Outcome
+
+
+class StartedInstance(NamedTuple):
+    """An instance that this batch started."""
+
+    part: int
+    definition_no: int
+    instance: NewInstance
+
+
+class StatusChange(NamedTuple):
+    """An instance whose status changes without ending it."""
+
+    row: LiveState
+    status: Status
+    reason: str | None
+
+
+class RequeuedJob(NamedTuple):
+    """A job that goes back into its queue."""
+
+    key: JobKey
+    visible_at_ms: int
+    attempt: int
+    failures: bytes | None
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch writes beside its live rows."""
+
+    events: list[AppendedEvents] = field(default_factory=list)
+    started: list[StartedInstance] = field(default_factory=list)
+    ended: list[EndedInstance] = field(default_factory=list)
+    statuses: dict[str, StatusChange] = field(default_factory=dict)
+    replaced: list[tuple[int, str, int]] = field(default_factory=list)
+    consumed: list[tuple[int, str, int]] = field(default_factory=list)
+    timers_gone: list[tuple[int, str, str]] = field(default_factory=list)
+    jobs_gone: list[JobKey] = field(default_factory=list)
+    requeued: list[RequeuedJob] = field(default_factory=list)
+    receipts: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+class Commit:
+    """One batch under decision."""
+
+    def __init__(
+        self, rows: LoadedRows, number_of: Callable[[DefinitionKey], int], *, now_ms: int
+    ) -> None:
+        self.rows = rows
+        self.changes = Changes()
+        self._number_of = number_of
+        self._now_ms = now_ms
+
+    # ------------------------------------------------------------------ turns
+
+    def commit_turn(self, turn: Turn) -> TurnReceipt:
+        """Accept a turn, or say why not."""
+        again = self._sent_again(turn)
+        if again is not None:
+            return again
+        if turn.start is not None:
+            if not turn.events:
+                raise RowError(f"the first turn of {turn.instance_id!r} has no start event")
+            if not self._make_live(turn.start):
+                return _TAKEN
+        row = self.rows.live.get(turn.instance_id)
+        if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):
+            # Only a turn without a start gets here: what was made live just now fits its turn.
+            for end in turn.job_ends:
+                self.end_job(end)
+            return _REFUSED
+        return self._accept(turn, row)
+
+    def _sent_again(self, turn: Turn) -> TurnReceipt | None:
+        """Return the first answer if this turn was accepted before."""
+        row = self.rows.live.get(turn.instance_id)
+        if row is not None and row.is_born:
+            if row.last_commit != turn.commit_id:
+                return None
+            has_unseen = row.last_no > turn.seen_no + len(turn.timers)
+            return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen)
+        wide = self.rows.wide.get(turn.instance_id)
+        if wide is not None and wide.last_commit == turn.commit_id:
+            return TurnReceipt(TurnStatus.ACCEPTED)
+        return None
+
+    def _is_fenced_in(self, turn: Turn, row: LiveState) -> bool:
+        if not row.is_born or row.stamp != turn.stamp:
+            return False
+        if turn.newest_only and row.last_no > turn.seen_no:
+            return False
+        return turn.seize or self._holds(turn.lease, row)
+
+    def _holds(self, lease: int, row: LiveState) -> bool:
+        """Tell whether a lease is the stored one; without one, whether nobody has it now."""
+        if lease:
+            return row.lease == lease
+        return row.lease == 0 or row.lease_until_ms <= self._now_ms
+
+    def _holds_jobs(self, turn: Turn) -> bool:
+        return all(self._held_job(end) is not None for end in turn.job_ends)
+
+    def _accept(self, turn: Turn, row: LiveState) -> TurnReceipt:
+        for end in turn.job_ends:
+            self.rows.jobs[end.key].gone = True
+            self.changes.jobs_gone.append(end.key)
+        self._change_inbox(turn, row)
+        self._append(turn, row)
+        self._add_jobs(turn, row)
+        has_unseen = row.last_no > turn.seen_no
+        row.wake_at_ms = self._now_ms if has_unseen else turn.next_due_ms
+        self._add_timers(turn, row)
+        last_no = row.last_no
+        self._settle(turn, row)
+        if turn.outcome is not None:
+            self._end(turn, row, turn.outcome)
+        for child in turn.children:
+            self._start_child(child)
+        for delivery in turn.deliveries:
+            self.deliver(delivery)
+        return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
+
+    def _change_inbox(self, turn: Turn, row: LiveState) -> None:
+        part, instance_id = row.part, row.instance_id
+        for no in turn.consumed:
+            self.changes.consumed.append((part, instance_id, no))
+        for key in turn.timers_gone:
+            self.changes.timers_gone.append((part, instance_id, key))
+
+    def _append(self, turn: Turn, row: LiveState) -> None:
+        self.changes.events.append(
+            AppendedEvents(row, row.incarnation, row.execution, row.next_seq, turn)
+        )
+        row.next_seq += len(turn.events)
+
+    def _add_jobs(self, turn: Turn, row: LiveState) -> None:
+        for job in turn.jobs:
+            if job.seq in turn.jobs_gone:
+                continue  # Asked for and given up within one turn.
+            leased = job.leased
+            row.jobs.append(
+                PendingJob(
+                    execution=row.execution,
+                    job=job,
+                    queue_no=self._number_of(job.queue),
+                    token=turn.commit_id if leased else 0,
+                    worker_id=turn.worker_id if leased else None,
+                    visible_at_ms=turn.jobs_leased_until_ms if leased else self._now_ms,
+                )
+            )
+        for seq in turn.jobs_gone:
+            self.changes.jobs_gone.append(
+                JobKey(row.instance_id, row.incarnation, row.execution, seq)
+            )
+
+    def _add_timers(self, turn: Turn, row: LiveState) -> None:
+        for timer in turn.timers:
+            if timer.key in turn.timers_gone:
+                continue  # Set and cancelled within one turn.
+            row.last_no += 1
+            row.messages.append(
+                PendingMessage(
+                    no=row.last_no,
+                    effective_at_ms=timer.due_ms,
+                    rank=RANK_TIMER,
+                    kind=timer.kind,
+                    body=timer.body,
+                    execution=row.execution,
+                    timer_key=timer.key,
+                )
+            )
+
+    def _settle(self, turn: Turn, row: LiveState) -> None:
+        """End the lease, and leave the instance hot at the worker that committed."""
+        if row.blocked_by is not None:
+            self.changes.statuses[row.instance_id] = StatusChange(row, Status.RUNNING, None)
+            row.blocked_by = None
+        row.lease = 0
+        row.lease_until_ms = 0
+        row.attempts = 0
+        row.home = turn.worker_id
+        row.last_commit = turn.commit_id
+        row.dirty = True
+
+    def _end(self, turn: Turn, row: LiveState, outcome: Outcome) -> None:
+        if not outcome.status.is_terminal:
+            raise RowError(f"{row.instance_id!r} cannot end as {outcome.status.value!r}")
+        self.changes.ended.append(
+            EndedInstance(row, row.incarnation, row.execution, turn.commit_id, outcome)
+        )
+        self.changes.statuses.pop(row.instance_id, None)
+        self.rows.wide[row.instance_id] = WideState(
+            row.incarnation, turn.commit_id, ended_here=True
+        )
+        row.gone = True
+        row.messages.clear()
+        row.jobs.clear()
+        del self.rows.live[row.instance_id]
+
+    def _start_child(self, child: ChildStart) -> None:
+        if not self.start(child.instance):
+            self.deliver(child.if_taken)
+
+    # ----------------------------------------------------------------- starts
+
+    def start(self, instance: NewInstance) -> bool:
+        """Start an instance and put its start message; False means that the id is taken."""
+        if self._has_started(instance):
+            return True
+        if not self._make_live(instance):
+            return False
+        row = self.rows.live[instance.instance_id]
+        self._put(row, instance.start_kind, instance.start_body, rank=RANK_START)
+        row.last_commit = instance.commit_id
+        row.wake_at_ms = max(self._now_ms, instance.visible_at_ms)
+        if instance.lease:
+            row.lease = instance.lease
+            row.lease_until_ms = instance.lease_until_ms
+            row.wake_at_ms = instance.lease_until_ms
+            row.attempts = 1
+        return True
+
+    def _has_started(self, instance: NewInstance) -> bool:
+        """Tell whether this very start was accepted before. Incarnations are never reused."""
+        row = self.rows.live.get(instance.instance_id)
+        if row is not None and row.is_born:
+            return row.incarnation == instance.incarnation
+        wide = self.rows.wide.get(instance.instance_id)
+        return wide is not None and wide.incarnation == instance.incarnation
+
+    def _make_live(self, instance: NewInstance) -> bool:
+        """Give an instance its rows, unless its id is taken. Messages sent before it stay."""
+        row = self.rows.live.get(instance.instance_id)
+        if row is not None and row.is_born:
+            return False
+        wide = self.rows.wide.get(instance.instance_id)
+        part = part_of(instance.instance_id) if row is None else row.part
+        if wide is not None:
+            # What this very batch ended is not replaced: its events are still to be written.
+            if wide.incarnation != instance.replaces or wide.ended_here:
+                return False
+            self.changes.replaced.append((part, instance.instance_id, wide.incarnation))
+        if row is None:
+            row = self.rows.live[instance.instance_id] = LiveState(part, instance.instance_id)
+        row.definition_no = self._number_of(instance.definition)
+        row.incarnation = instance.incarnation
+        row.execution = 1
+        row.next_seq = 1
+        row.dirty = True
+        self.rows.wide[instance.instance_id] = WideState(instance.incarnation, 0)
+        self.changes.started.append(StartedInstance(part, row.definition_no, instance))
+        return True
+
+    # --------------------------------------------------------------- messages
+
+    def deliver(self, delivery: Delivery) -> DeliveryStatus:
+        """Put a message into an inbox, if it has an addressee."""
+        receipt = (delivery.instance_id, delivery.message_id)
+        if receipt in self.rows.receipts:
+            return DeliveryStatus.DUPLICATE
+        row = self.rows.live.get(delivery.instance_id)
+        if row is not None and row.is_born:
+            if delivery.incarnation not in (None, row.incarnation):
+                return DeliveryStatus.ABSENT
+            if delivery.execution not in (0, row.execution):
+                return DeliveryStatus.ABSENT
+            status = DeliveryStatus.DELIVERED
+        else:
+            wide = self.rows.wide.get(delivery.instance_id)
+            if wide is not None and delivery.incarnation in (None, wide.incarnation):
+                return DeliveryStatus.ENDED
+            if wide is not None or delivery.incarnation is not None:
+                return DeliveryStatus.ABSENT
+            if delivery.if_absent != "buffer":
+                return DeliveryStatus.ABSENT
+            row = row or self._make_unborn(delivery.instance_id)
+            status = DeliveryStatus.BUFFERED
+        self._put(row, delivery.kind, delivery.body, execution=delivery.execution)
+        self._keep_receipt(row, delivery.message_id)
+        return status
+
+    def _make_unborn(self, instance_id: str) -> LiveState:
+        row = self.rows.live[instance_id] = LiveState(part_of(instance_id), instance_id)
+        return row
+
+    def _keep_receipt(self, row: LiveState, message_id: str | None) -> None:
+        if message_id is not None:
+            self.rows.receipts.add((row.instance_id, message_id))
+            self.changes.receipts.append((row.part, row.instance_id, message_id))
+
+    def _put(
+        self,
+        row: LiveState,
+        kind: str,
+        body: bytes,
+        *,
+        execution: int = 0,
+        rank: int = RANK_MESSAGE,
+    ) -> None:
+        row.last_no += 1
+        row.last_at_ms = max(self._now_ms, row.last_at_ms)
+        row.messages.append(
+            PendingMessage(
+                no=row.last_no,
+                effective_at_ms=row.last_at_ms,
+                rank=rank,
+                kind=kind,
+                body=body,
+                execution=execution,
+            )
+        )
+        row.dirty = True
+        if self._may_wake(row):
+            row.wake_at_ms = min(self._now_ms, row.wake_at_ms or self._now_ms)
+
+    @staticmethod
+    def _may_wake(row: LiveState) -> bool:
+        """Tell whether a message makes the instance ready.
+
+        Not under a lease: its commit will see the message (and `wake_at` is the lease's end). Not
+        when held. Not before the first turn, which has its own time. Not unborn.
+        """
+        return (
+            row.is_born and row.lease == 0 and row.blocked_by is None and row.next_seq > 1
+        )
+
+    # ------------------------------------------------------------------- jobs
+
+    def end_job(self, end: JobEnd) -> bool:
+        """End an attempt; False means that its lease was lost."""
+        job = self._held_job(end)
+        if job is None:
+            return False
+        if end.retry_at_ms is not None:
+            self._requeue(end, job, end.retry_at_ms)
+            return True
+        if end.kind is None:
+            raise RowError(f"the end of job {end.key} has neither a result nor a time to retry")
+        job.gone = True
+        self.changes.jobs_gone.append(end.key)
+        row = self.rows.live.get(end.key.instance_id)
+        if row is not None and (row.incarnation, row.execution) == end.key[1:3]:
+            self._put(row, end.kind, end.body, execution=row.execution)
+        return True
+
+    def _held_job(self, end: JobEnd) -> JobState | None:
+        job = self.rows.jobs.get(end.key)
+        if job is None or job.gone or end.token == 0 or job.token != end.token:
+            return None
+        return job
+
+    def _requeue(self, end: JobEnd, job: JobState, visible_at_ms: int) -> None:
+        if end.failure is not None:
+            earlier = () if job.failures is None else _failures.decode(job.failures)
+            job.failures = _encoder.encode((*earlier, end.failure)[-MAX_FAILURES_KEPT:])
+        attempt = max(job.attempt - 1, 0) if end.refund else job.attempt
+        job.token = 0
+        self.changes.requeued.append(RequeuedJob(end.key, visible_at_ms, attempt, job.failures))
+
+    # ------------------------------------------------------------------ holds
+
+    def hold(self, hold: Hold) -> bool:
+        """Stop trying an instance; False means that the stamp or lease no longer fits."""
+        row = self.rows.live.get(hold.instance_id)
+        if row is None or not row.is_born or row.stamp != hold.stamp:
+            return False
+        if not self._holds(hold.lease, row):
+            return False
+        row.blocked_by = hold.blocked_by
+        row.wake_at_ms = None
+        row.lease = 0
+        row.lease_until_ms = 0
+        row.dirty = True
+        self.changes.statuses[hold.instance_id] = StatusChange(row, hold.status, hold.reason)
+        return True

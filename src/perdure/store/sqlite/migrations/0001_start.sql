@@ -1,0 +1,143 @@
+-- The first tables.
+-- The whole truth about the tables. `migrations/` leads to it; a test builds both and compares.
+--
+-- Everywhere: `part` is crc32(instance_id) % 256; times are milliseconds since the epoch; bodies
+-- are bytes that the store never opens; incarnations, tokens and commit ids are random 63-bit
+-- numbers and 0 means none.
+
+-- Which migrations this file has seen.
+CREATE TABLE migrations (
+    migration_no INTEGER PRIMARY KEY,
+    name         TEXT NOT NULL,
+    checksum     TEXT NOT NULL,          -- SHA-256 of the migration's file
+    applied_ms   INTEGER NOT NULL
+) STRICT;
+
+-- Small lasting numbers for what claims ask for: orchestrations by version, activities by tag.
+CREATE TABLE definitions (
+    definition_no INTEGER PRIMARY KEY,
+    kind          TEXT NOT NULL,
+    name          TEXT NOT NULL,
+    variant       TEXT NOT NULL,
+    behaviour     INTEGER NOT NULL,
+    UNIQUE (kind, name, variant, behaviour)  -- intern
+) STRICT;
+
+-- One narrow row per unfinished instance: all that the fence and the queue need. Also for ids that
+-- have messages but were not started yet (unborn: definition_no is NULL, the stamp is 0).
+CREATE TABLE live (
+    part           INTEGER NOT NULL,
+    instance_id    TEXT NOT NULL,
+    definition_no  INTEGER,
+    incarnation    INTEGER NOT NULL,
+    execution      INTEGER NOT NULL,
+    next_seq       INTEGER NOT NULL,
+    wake_at_ms     INTEGER,              -- ready from then on; of a leased one, the lease's end
+    lease          INTEGER NOT NULL,
+    lease_until_ms INTEGER NOT NULL,
+    home           TEXT,                 -- the worker that has it in memory
+    last_no        INTEGER NOT NULL,     -- number of its newest message
+    last_at_ms     INTEGER NOT NULL,     -- arrival of its newest message; never decreases
+    last_commit    INTEGER NOT NULL,
+    attempts       INTEGER NOT NULL,     -- claims since the last accepted commit
+    blocked_by     TEXT,                 -- digest of the code that does not fit, '*' when parked
+    PRIMARY KEY (part, instance_id)
+) STRICT, WITHOUT ROWID;
+-- claim_turns, next_wake. An instance that waits without a timer is not in it.
+CREATE INDEX live_by_wake ON live (definition_no, wake_at_ms) WHERE wake_at_ms IS NOT NULL;
+-- unblock. Empty as long as nothing is blocked.
+CREATE INDEX live_by_block ON live (definition_no) WHERE blocked_by IS NOT NULL;
+
+-- The wide row people list. Written at start, end and change of status only.
+CREATE TABLE instances (
+    part               INTEGER NOT NULL,
+    instance_id        TEXT NOT NULL,
+    incarnation        INTEGER NOT NULL,
+    execution          INTEGER NOT NULL, -- of a running instance the live row is right
+    definition_no      INTEGER NOT NULL,
+    status             TEXT NOT NULL,
+    created_ms         INTEGER NOT NULL,
+    updated_ms         INTEGER NOT NULL,
+    ended_ms           INTEGER,
+    parent_id          TEXT,
+    parent_incarnation INTEGER,
+    last_commit        INTEGER NOT NULL, -- of the turn that ended it
+    digest             BLOB,             -- over its whole history, written when it ends
+    reason             TEXT,
+    input              BLOB NOT NULL,
+    output             BLOB,
+    PRIMARY KEY (part, instance_id)      -- load_instances, read_instances, end_instances
+) STRICT;
+
+-- Append only, one row per event. A rowid table: appending is several times faster than
+-- clustering by scattered keys, and only the unique index pays for the scatter.
+CREATE TABLE history (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    execution   INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,        -- from 1 without gap
+    kind        TEXT NOT NULL,
+    at_ms       INTEGER NOT NULL,
+    body        BLOB NOT NULL,
+    UNIQUE (part, instance_id, incarnation, execution, seq)  -- read_histories; S1
+) STRICT;
+
+-- Messages on their way in, numbered under the live row.
+CREATE TABLE inbox (
+    part            INTEGER NOT NULL,
+    instance_id     TEXT NOT NULL,
+    no              INTEGER NOT NULL,
+    effective_at_ms INTEGER NOT NULL,    -- arrival, or the due time of a timer
+    rank            INTEGER NOT NULL,    -- 0 the start, 1 a message, 2 a timer
+    execution       INTEGER NOT NULL,    -- 0: for any execution
+    kind            TEXT NOT NULL,
+    timer_key       TEXT,
+    body            BLOB NOT NULL,
+    PRIMARY KEY (part, instance_id, no)
+) STRICT, WITHOUT ROWID;
+-- delete_timers; a key is unique within an instance.
+CREATE UNIQUE INDEX inbox_by_timer ON inbox (part, instance_id, timer_key)
+WHERE timer_key IS NOT NULL;
+
+-- Queued runs of activities. The key is the call it answers.
+CREATE TABLE jobs (
+    part          INTEGER NOT NULL,
+    instance_id   TEXT NOT NULL,
+    incarnation   INTEGER NOT NULL,
+    execution     INTEGER NOT NULL,
+    seq           INTEGER NOT NULL,
+    queue_no      INTEGER NOT NULL,      -- a definition_no
+    visible_at_ms INTEGER NOT NULL,      -- claimable from then on; of a leased one, the lease's end
+    token         INTEGER NOT NULL,
+    worker_id     TEXT,
+    attempt       INTEGER NOT NULL,
+    priority      INTEGER NOT NULL,
+    created_ms    INTEGER NOT NULL,
+    session       TEXT,
+    failures      BLOB,                  -- JSON, the newest few
+    policy        BLOB NOT NULL,
+    input         BLOB NOT NULL,
+    PRIMARY KEY (part, instance_id, incarnation, execution, seq)
+) STRICT, WITHOUT ROWID;
+-- find_jobs, next_wake. Leased jobs are in it too: they are claimable again when the lease ends.
+CREATE INDEX jobs_by_time ON jobs (queue_no, visible_at_ms);
+
+-- Ids of messages that were delivered, so that the same one is delivered once.
+CREATE TABLE receipts (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    message_id  TEXT NOT NULL,
+    made_ms     INTEGER NOT NULL,
+    PRIMARY KEY (part, instance_id, message_id)
+) STRICT, WITHOUT ROWID;
+
+-- Signs of life.
+CREATE TABLE workers (
+    worker_id   TEXT PRIMARY KEY,
+    host        TEXT NOT NULL,
+    pid         INTEGER NOT NULL,
+    started_ms  INTEGER NOT NULL,
+    seen_ms     INTEGER NOT NULL,
+    definitions BLOB NOT NULL            -- JSON, list of DefinitionKey
+) STRICT, WITHOUT ROWID;

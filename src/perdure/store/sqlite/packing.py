@@ -1,0 +1,105 @@
+"""Rows on their way into and out of one statement.
+
+Going in, the values of all rows are one JSON text, `:rows`, and their bodies one blob, `:bodies`;
+a row names the place of its body in it. Coming out, it is the same: one row with a JSON text and a
+blob. Why not row by row is told in `connection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from perdure.errors import RowError, StoreError
+
+MAX_BATCH_BYTES = 64 * 1024 * 1024
+"""Bodies of one statement beyond this are spread over several transactions, if they can be."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+class BatchTooLargeError(StoreError):
+    """The batch has more bytes than should go into one transaction; halve it."""
+
+
+class Rows:
+    """The rows of one statement, with their bodies."""
+
+    __slots__ = ("_bodies", "_end", "rows")
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        # One byte ahead: SQLite takes the substring of an empty blob for NULL.
+        self._bodies: list[bytes] = [b"\0"]
+        self._end = 2  # SQLite counts from 1.
+
+    def place(self, body: bytes) -> int:
+        """Keep a body and return where it begins."""
+        begin = self._end
+        self._bodies.append(body)
+        self._end = begin + len(body)
+        return begin
+
+    def place_maybe(self, body: bytes | None) -> tuple[int | None, int | None]:
+        """Keep a body, if there is one, and return where it begins and how long it is."""
+        return (None, None) if body is None else (self.place(body), len(body))
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes the bodies have."""
+        return self._end
+
+    @property
+    def bodies(self) -> bytes:
+        """Return all bodies as one blob."""
+        return b"".join(self._bodies)
+
+    @property
+    def text(self) -> str:
+        """Return the values of all rows as one JSON text."""
+        return pack(self.rows)
+
+
+def pack(rows: Iterable[Any]) -> str:
+    """Return rows as one JSON text.
+
+    Raises:
+        RowError: A text holds a NUL character. Before 3.45 SQLite cuts a JSON text there, which
+            would make two different ids equal. (Bodies may hold what they like.)
+    """
+    try:
+        text = _encoder.encode(rows).decode()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RowError(f"a value cannot be stored: {error}") from error
+    if "\\u0000" in text and any("\0" in value for value in _texts(rows)):
+        raise RowError("an id, key or name holds a NUL character")
+    return text
+
+
+def unpack(text: str) -> list[Any]:
+    """Return the rows behind a JSON text made by SQLite."""
+    rows: list[Any] = _decoder.decode(text)
+    return rows
+
+
+def cut(blob: bytes | None, lengths: Iterable[int]) -> list[bytes]:
+    """Cut a blob into the bodies it was made of."""
+    blob = blob or b""
+    bodies = []
+    begin = 0
+    for length in lengths:
+        bodies.append(blob[begin : begin + length])
+        begin += length
+    assert begin == len(blob), "the lengths do not add up to the blob"
+    return bodies
+
+
+def _texts(rows: Iterable[Any]) -> Iterable[str]:
+    for row in rows:
+        if isinstance(row, str):
+            yield row
+        elif isinstance(row, list | tuple):
+            yield from _texts(row)

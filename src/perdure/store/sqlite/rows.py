@@ -1,0 +1,262 @@
+"""The rows a batch touches, held in memory while it is decided what becomes of them.
+
+Loaded once at the beginning of a transaction, changed in order of submission, written once at its
+end. So two operations on one instance in one batch see each other's effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from perdure.model.instances import NewInstance, Stamp, part_of
+from perdure.model.jobs import JobEnd, JobKey, NewJob
+from perdure.model.messages import Delivery
+from perdure.model.turns import Hold, Turn
+from perdure.store.sqlite.connection import Connection
+from perdure.store.sqlite.packing import pack, unpack
+
+RANK_START, RANK_MESSAGE, RANK_TIMER = 0, 1, 2
+"""Of messages that are effective at the same time, the order in which they are applied."""
+
+Change = Turn | NewInstance | Delivery | JobEnd | Hold
+"""What is decided in memory, on loaded rows."""
+
+
+@dataclass(slots=True)
+class PendingMessage:
+    """A message that this batch puts into an inbox."""
+
+    no: int
+    effective_at_ms: int
+    rank: int
+    kind: str
+    body: bytes
+    execution: int = 0
+    timer_key: str | None = None
+
+
+@dataclass(slots=True)
+class PendingJob:
+    """A job that this batch adds."""
+
+    execution: int
+    job: NewJob
+    queue_no: int
+    token: int
+    worker_id: str | None
+    visible_at_ms: int
+
+
+class LiveState:
+    """A live row as this batch leaves it. `incarnation` 0: unborn."""
+
+    __slots__ = (
+        "attempts",
+        "blocked_by",
+        "definition_no",
+        "dirty",
+        "execution",
+        "gone",
+        "home",
+        "incarnation",
+        "instance_id",
+        "jobs",
+        "last_at_ms",
+        "last_commit",
+        "last_no",
+        "lease",
+        "lease_until_ms",
+        "messages",
+        "next_seq",
+        "part",
+        "stored",
+        "wake_at_ms",
+    )
+
+    def __init__(self, part: int, instance_id: str) -> None:
+        self.part = part
+        self.instance_id = instance_id
+        self.stored = False
+        self.dirty = False
+        self.gone = False
+        self.messages: list[PendingMessage] = []
+        self.jobs: list[PendingJob] = []
+        self.definition_no: int | None = None
+        self.incarnation = 0
+        self.execution = 0
+        self.next_seq = 0
+        self.wake_at_ms: int | None = None
+        self.lease = 0
+        self.lease_until_ms = 0
+        self.home: str | None = None
+        self.last_no = 0
+        self.last_at_ms = 0
+        self.last_commit = 0
+        self.attempts = 0
+        self.blocked_by: str | None = None
+
+    @property
+    def is_born(self) -> bool:
+        """Tell whether the instance was started."""
+        return self.definition_no is not None
+
+    @property
+    def stamp(self) -> Stamp:
+        """Return what a commit must find unchanged."""
+        return Stamp(self.incarnation, self.execution, self.next_seq)
+
+
+@dataclass(slots=True)
+class WideState:
+    """What this batch needs to know of a row of `instances`."""
+
+    incarnation: int
+    last_commit: int
+    ended_here: bool = False
+    """Ended by this very batch."""
+
+
+@dataclass(slots=True)
+class JobState:
+    """A job as this batch leaves it."""
+
+    token: int
+    attempt: int
+    failures: bytes | None
+    gone: bool = False
+
+
+@dataclass(slots=True)
+class LoadedRows:
+    """Every stored row that a batch may read or change."""
+
+    live: dict[str, LiveState] = field(default_factory=dict)
+    wide: dict[str, WideState] = field(default_factory=dict)
+    jobs: dict[JobKey, JobState] = field(default_factory=dict)
+    receipts: set[tuple[str, str]] = field(default_factory=set)
+
+
+def load(connection: Connection, changes: Sequence[Change]) -> LoadedRows:
+    """Load the rows that these changes touch, one statement per table that is needed."""
+    wanted = _Wanted()
+    for change in changes:
+        wanted.add(change)
+    rows = LoadedRows()
+    ids = list(wanted.ids)
+    if ids:
+        parts = [(part_of(instance_id), instance_id) for instance_id in ids]
+        _load_live(connection, parts, rows)
+        missing = [
+            key for key in parts if key[1] in wanted.starts or key[1] not in rows.live
+        ]
+        if missing:
+            _load_wide(connection, missing, rows)
+    if wanted.jobs:
+        _load_jobs(connection, list(wanted.jobs), rows)
+    if wanted.receipts:
+        _load_receipts(connection, list(wanted.receipts), rows)
+    return rows
+
+
+class _Wanted:
+    """The keys of the rows that a batch may touch; dicts, to keep the order of submission."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, None] = {}
+        self.starts: set[str] = set()
+        self.jobs: dict[JobKey, None] = {}
+        self.receipts: dict[tuple[str, str], None] = {}
+
+    def add(self, change: Change) -> None:
+        match change:
+            case Turn():
+                self._add_turn(change)
+            case NewInstance():
+                self._add_start(change)
+            case Delivery():
+                self._add_delivery(change)
+            case JobEnd():
+                self._add_job_end(change)
+            case Hold():
+                self.ids[change.instance_id] = None
+
+    def _add_turn(self, turn: Turn) -> None:
+        self.ids[turn.instance_id] = None
+        if turn.start is not None:
+            self.starts.add(turn.instance_id)
+        for end in turn.job_ends:
+            self._add_job_end(end)
+        for delivery in turn.deliveries:
+            self._add_delivery(delivery)
+        for child in turn.children:
+            self._add_start(child.instance)
+            self._add_delivery(child.if_taken)
+
+    def _add_start(self, start: NewInstance) -> None:
+        self.ids[start.instance_id] = None
+        self.starts.add(start.instance_id)
+
+    def _add_delivery(self, delivery: Delivery) -> None:
+        self.ids[delivery.instance_id] = None
+        if delivery.message_id is not None:
+            self.receipts[delivery.instance_id, delivery.message_id] = None
+
+    def _add_job_end(self, end: JobEnd) -> None:
+        self.jobs[end.key] = None
+        self.ids[end.key.instance_id] = None
+
+
+def _load_live(
+    connection: Connection, keys: Sequence[tuple[int, str]], rows: LoadedRows
+) -> None:
+    [(text,)] = connection.run("load_live", keys=pack(keys))
+    for values in unpack(text):
+        row = LiveState(*keys[values[0]])
+        row.stored = True
+        (
+            _,
+            row.definition_no,
+            row.incarnation,
+            row.execution,
+            row.next_seq,
+            row.wake_at_ms,
+            row.lease,
+            row.lease_until_ms,
+            row.home,
+            row.last_no,
+            row.last_at_ms,
+            row.last_commit,
+            row.attempts,
+            row.blocked_by,
+        ) = values
+        rows.live[row.instance_id] = row
+
+
+def _load_wide(
+    connection: Connection, keys: Sequence[tuple[int, str]], rows: LoadedRows
+) -> None:
+    [(text,)] = connection.run("load_instances", keys=pack(keys))
+    for key, incarnation, last_commit in unpack(text):
+        rows.wide[keys[key][1]] = WideState(incarnation, last_commit)
+
+
+def _load_jobs(connection: Connection, keys: Sequence[JobKey], rows: LoadedRows) -> None:
+    packed = pack([(part_of(key.instance_id), *key) for key in keys])
+    [(text,)] = connection.run("load_jobs", keys=packed)
+    for key, token, attempt, failures in unpack(text):
+        kept = None if failures is None else bytes.fromhex(failures)
+        rows.jobs[keys[key]] = JobState(token, attempt, kept)
+
+
+def _load_receipts(
+    connection: Connection, keys: Sequence[tuple[str, str]], rows: LoadedRows
+) -> None:
+    packed = pack([(part_of(instance_id), instance_id, message) for instance_id, message in keys])
+    [(text,)] = connection.run("load_receipts", keys=packed)
+    rows.receipts.update(keys[key] for key in unpack(text))
+
+
+def dirty(rows: Iterable[LiveState]) -> list[LiveState]:
+    """Return the rows that have to be written."""
+    return [row for row in rows if row.dirty]
