@@ -23,6 +23,7 @@ import uuid
 import warnings
 import zoneinfo
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -450,6 +451,35 @@ def test_a_turn_that_is_not_watched_stays_so_beside_one_that_is(
     thread.join()
 
     assert len(seen) == 1
+
+
+def test_turns_in_several_threads_are_each_watched_to_their_end() -> None:
+    """Python 3.11 sets one profile function at a time and refuses the thread that comes second.
+
+    It does so too when it unsets ours after a violation, and then raises that in its place.
+    """
+    seen: list[NondeterminismError | None] = []
+
+    def work() -> None:
+        for _ in range(300):
+            guard = Guard(watch_calls=True)
+            with suppress(NondeterminismError, RuntimeError):
+                run_stretch(guard, lambda: time.time())
+            seen.append(guard.violation)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert len(seen) == 1200
+    assert None not in seen
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # In a threaded process: our point.

@@ -1,87 +1,125 @@
 """Runs orchestrations on the bare core: no store, no worker, no real time.
 
-`Script` plays the outside world. It answers the calls of an execution as the test says and keeps the
-history, which can be replayed here or, with `replay_elsewhere`, in another process.
+`Script` plays the outside world. It answers the calls of an execution as the test says and keeps
+the history, which can be replayed here or, with `elsewhere`, in another process.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import BEHAVIOUR
+from perdure.core.guard import Guard
 from perdure.core.replay import Execution, ExecutionId
 from perdure.core.turn import TurnTerms, run_turn
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
+    Body,
     CancelRequested,
     ChildCompleted,
     ChildFailed,
+    Event,
+    Failed,
     Failure,
     MessageEvent,
+    Parent,
     SignalReceived,
     Started,
     StoredEvent,
+    Terminated,
     TimerFired,
     read_event,
     write_event,
 )
-from perdure.model.instances import Stamp
+from perdure.model.instances import DefinitionKey, Stamp
 from perdure.model.messages import Message
 from perdure.model.turns import Turn
 
 START_MS = 1_800_000_000_000
 ID = ExecutionId("i-1", 77, 1)
+GUARD = Guard(watch_calls=True)
+CODE = "c0de"
+
+executions: list[Execution] = []
+"""Everything made by the running test; a fixture tears it down."""
 
 
 def raw(value: object) -> msgspec.Raw:
     return msgspec.Raw(json.dumps(value, separators=(",", ":")).encode())
 
 
+def new_execution(
+    orchestration: Orchestration[..., Any],
+    *,
+    id: ExecutionId = ID,
+    code: str = CODE,
+    guard: Guard = GUARD,
+) -> Execution:
+    execution = Execution(orchestration, id, code, guard)
+    executions.append(execution)
+    return execution
+
+
+def takes_nothing(_: DefinitionKey) -> bool:
+    return False
+
+
 class Script:
     """One instance and the outside world around it."""
 
     def __init__(
-        self, orchestration: Orchestration[..., Any], *args: Any, id: ExecutionId = ID, **kwargs: Any
+        self,
+        orchestration: Orchestration[..., Any],
+        *args: Any,
+        id: ExecutionId = ID,
+        parent: Parent | None = None,
+        guard: Guard = GUARD,
+        **kwargs: Any,
     ) -> None:
         self.orchestration = orchestration
-        self.execution = Execution(orchestration, id, "c0de")
+        self.guard = guard
+        self.execution = new_execution(orchestration, id=id, guard=guard)
         self.history: list[StoredEvent] = []
         self.turns: list[Turn] = []
+        self.boundaries: list[int] = []
+        """How long the history was after each turn."""
         self.now_ms = START_MS
+        self.takes: Callable[[DefinitionKey], bool] = takes_nothing
         self._next_no = 1
-        input = orchestration.definition.codec.encode(args, kwargs)
+        encoded = orchestration.definition.codec.encode(args, kwargs)
         self.deliver(
             Started(
                 name=orchestration.name,
                 version=orchestration.version,
                 behaviour=BEHAVIOUR,
-                input=msgspec.Raw(input),
-                code="c0de",
+                input=msgspec.Raw(encoded),
+                parent=parent,
             )
         )
 
-    def deliver(self, *events: MessageEvent) -> Turn:
+    def deliver(self, *events: MessageEvent, timer_key: str | None = None) -> Turn:
         """Run one turn over these messages."""
-        messages = []
-        for event in events:
-            kind, body = write_event(event)
-            messages.append(Message(self._next_no, self.now_ms, kind, body))
-            self._next_no += 1
-        return self.deliver_messages(messages)
+        return self.deliver_messages([self.message(event, timer_key) for event in events])
+
+    def message(self, event: MessageEvent, timer_key: str | None = None) -> Message:
+        kind, body = write_event(event)
+        self._next_no += 1
+        return Message(self._next_no - 1, self.now_ms, kind, body, timer_key=timer_key)
 
     def deliver_messages(self, messages: Sequence[Message]) -> Turn:
         stamp = Stamp(self.execution.id.incarnation, 1, self.execution.last_seq + 1)
-        terms = TurnTerms(stamp, 1, "w", self._next_no, 0, lambda _: False)
+        terms = TurnTerms(stamp, 1, "w", self._next_no, 0, self.takes)
         turn = run_turn(self.execution, messages, terms, now_ms=self.now_ms)
         for kind, body in turn.events:
             self.history.append(StoredEvent(len(self.history) + 1, kind, turn.now_ms, body))
         self.turns.append(turn)
+        self.boundaries.append(len(self.history))
         return turn
 
     # What the outside world can do; a call is named by the number of the event that asked for it.
@@ -100,7 +138,11 @@ class Script:
             ChildFailed(schedule=seq, status=status, failure=Failure("ValueError", "no"))
         )
 
-    def fire(self, seq: int) -> Turn:
+    def fire(self, seq: int | None = None) -> Turn:
+        """Fire a timer, by default the one that is due next."""
+        if seq is None:
+            timers = [seq for seq in self.open if self.event(seq).kind == "timer_scheduled"]
+            seq = min(timers, key=lambda seq: (self.event(seq).due_ms, seq))
         self.now_ms = max(self.now_ms, self.event(seq).due_ms)
         return self.deliver(TimerFired(schedule=seq))
 
@@ -110,11 +152,42 @@ class Script:
     def cancel(self, reason: str = "enough") -> Turn:
         return self.deliver(CancelRequested(reason=reason))
 
+    def terminate(self, reason: str = "stop") -> Turn:
+        return self.deliver(Terminated(reason=reason))
+
+    # The same in terms of `programs.say`: a call is named by the word, the answer is the word
+    # in capitals.
+
+    def say(self, *words: str) -> None:
+        for word in words:
+            self.complete(self.asked(word), word.upper())
+
+    def say_together(self, *words: str) -> Turn:
+        """Answer several calls in one turn."""
+        answers = [
+            ActivityCompleted(schedule=self.asked(word), result=raw(word.upper())) for word in words
+        ]
+        return self.deliver(*answers)
+
+    def refuse(self, word: str) -> None:
+        self.fail(self.asked(word))
+
+    def asked(self, word: str) -> int:
+        for seq in self.open:
+            event = self.event(seq)
+            if hasattr(event, "input") and json.loads(bytes(event.input)) == {"word": word}:
+                return seq
+        raise AssertionError(f"nobody waits for {word!r}: {self.words}")
+
     # What the test can see.
 
     def event(self, seq: int) -> Any:
         stored = self.history[seq - 1]
         return read_event(stored.kind, stored.body)
+
+    @property
+    def events(self) -> list[Event]:
+        return [self.event(seq) for seq in range(1, len(self.history) + 1)]
 
     @property
     def kinds(self) -> list[str]:
@@ -123,6 +196,16 @@ class Script:
     @property
     def open(self) -> list[int]:
         return list(self.execution.open)
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the open calls of `say`, in the order of asking."""
+        inputs = [getattr(self.event(seq), "input", None) for seq in self.open]
+        return [json.loads(bytes(given)).get("word") for given in inputs if given is not None]
+
+    @property
+    def has_ended(self) -> bool:
+        return self.execution.terminal is not None
 
     @property
     def result(self) -> Any:
@@ -140,7 +223,7 @@ class Script:
     def answer_all(self, answer: Callable[[Any], object] | None = None) -> None:
         """Answer open calls, oldest first, until the orchestration ends or waits for a signal."""
         for _ in range(100_000):
-            if self.execution.terminal is not None:
+            if self.has_ended:
                 return
             waiting = [seq for seq in self.open if self.event(seq).kind != "signal_awaited"]
             if not waiting:
@@ -159,8 +242,52 @@ class Script:
         else:
             self.complete(seq, value)
 
-    def replayed(self, upto: int | None = None) -> Execution:
-        """Replay the history (or its beginning) with a new execution."""
-        execution = Execution(self.orchestration, self.execution.id, "c0de")
+    # Replay.
+
+    def replayed(
+        self,
+        upto: int | None = None,
+        *,
+        by: Orchestration[..., Any] | None = None,
+        code: str = CODE,
+    ) -> Execution:
+        """Replay the history (or its beginning) with a new execution, perhaps of other code."""
+        execution = new_execution(
+            by or self.orchestration, id=self.execution.id, code=code, guard=self.guard
+        )
         execution.replay(self.history[:upto])
         return execution
+
+    def check_every_beginning(self) -> None:
+        """Replay up to each turn, and go on from there: the rest must come out the same (S10)."""
+        for length in self.boundaries:
+            execution = self.replayed(length)
+            assert_same(go_on(execution, self.history[length:]), self.history[length:])
+            assert execution.digest() == self.execution.digest()
+            assert list(execution.open) == self.open
+
+
+def go_on(execution: Execution, rest: Sequence[StoredEvent]) -> list[Body]:
+    """Give a replayed execution the messages of the rest of its history; return what it records."""
+    record: list[Body] = []
+    with execution.entered():
+        for message, at_ms in _messages(rest):
+            execution.now_ms = at_ms
+            execution.advance(message, record)
+    return record
+
+
+def _messages(history: Sequence[StoredEvent]) -> Iterator[tuple[MessageEvent, int]]:
+    for stored in history:
+        event = read_event(stored.kind, stored.body)
+        if isinstance(event, SignalReceived):
+            event = msgspec.structs.replace(event, wait=None)  # as it was before it was recorded
+        if isinstance(event, MessageEvent):
+            yield event, stored.at_ms
+
+
+def assert_same(record: Sequence[Body], history: Sequence[StoredEvent]) -> None:
+    assert [event.kind for event in record] == [event.kind for event in history]
+    for ours, theirs in zip(record, history, strict=True):
+        if ours.kind != Failed.kind:  # holds a traceback
+            assert ours.body == theirs.body

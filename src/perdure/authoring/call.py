@@ -55,10 +55,12 @@ class Call(Coroutine[object, None, R]):
         if pending is None:
             self._begun = True
             pending = self._pending = self._scope.ask(self._request)
+        elif not pending.future.done():
+            raise RuntimeError(f"{self!r} is being awaited already")
         future = pending.future
         if future.done():
             self._closed = True
-            raise StopIteration(pending.result())
+            raise StopIteration(self._result(pending))
         # What asyncio's own Future.__await__ does; Task refuses a future yielded without it.
         future._asyncio_future_blocking = True
         return future
@@ -76,6 +78,14 @@ class Call(Coroutine[object, None, R]):
         if not isinstance(error, BaseException):
             error = typ() if isinstance(typ, type) else RuntimeError(typ)
         raise error.with_traceback(tb) if tb is not None else error
+
+    def _result(self, pending: Pending) -> R:
+        try:
+            result: R = pending.result()
+        except StopIteration as error:
+            # As in any coroutine: it would pass for a return.
+            raise RuntimeError("coroutine raised StopIteration") from error
+        return result
 
     def close(self) -> None:
         """Give up the call."""
@@ -100,7 +110,8 @@ class Call(Coroutine[object, None, R]):
     cr_running = False
 
     def __del__(self) -> None:
-        if not self._closed and not self._begun:
+        # While replaying it was said before; while torn down the code did not get so far.
+        if not self._closed and not self._begun and not self._scope.is_replaying:
             warnings.warn(
                 f"call of {self._request.label!r} at {self._request.place} was never awaited",
                 RuntimeWarning,

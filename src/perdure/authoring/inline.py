@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, overload
 
 from perdure.authoring.call import Call
 from perdure.authoring.definition import function_name
+from perdure.authoring.failures import revive_activity_error
 from perdure.authoring.scope import InlineRequest, Place, current_scope
 from perdure.codec import ArgumentsCodec, ValueCodec, check_id
 from perdure.errors import UsageError
@@ -70,5 +71,6 @@ def inline(
             decode=value.decode,
             same_input=arguments.same,
             policy=_POLICY,
+            revive=partial(revive_activity_error, raises=()),
         ),
     )

@@ -70,6 +70,7 @@ class InlineRequest(NamedTuple):
     decode: Callable[[bytes], Any]
     same_input: Callable[[bytes, bytes], bool]
     policy: bytes
+    revive: Callable[[str, tuple[Failure, ...]], BaseException]
 
 
 class ChildRequest(NamedTuple):
@@ -124,6 +125,10 @@ class Scope(Protocol):
 
     def give_up(self, pending: Pending) -> None:
         """Cancel a request whose task was cancelled."""
+        ...
+
+    def settled(self) -> asyncio.Future[None]:
+        """Return a future that is done when nothing else can run on without a message."""
         ...
 
     def next_number(self) -> int:

@@ -48,7 +48,9 @@ class Signal(Generic[T]):
                 f"signal {self.name!r} can be received only inside an orchestration; "
                 "to send it use handle.send(signal, value)"
             )
-        frame = sys._getframe(1)
+        # `async for` asks through __anext__; the user's line is one further out.
+        is_loop = sys._getframe(1).f_code is _Values.__anext__.__code__
+        frame = sys._getframe(2 if is_loop else 1)
         place = Place(frame.f_code, frame.f_lasti)
         return Call(scope, SignalRequest(self.name, place, self.codec.decode))
 

@@ -1,0 +1,1 @@
+"""The command line. Imported only by the `perdure` command."""

@@ -308,7 +308,8 @@ else:
 
     def _stop_monitor(previous: object) -> None:
         # Python unsets a profile function that raises, ours too. The stretch has its violation
-        # then, and the next one sets it again.
+        # then, and the next one sets it again. (Should another thread be setting one at that very
+        # moment, the user's code gets Python's complaint about that instead of our error.)
         if previous is None or callable(previous):
             _set_profile(previous)
 

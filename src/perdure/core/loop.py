@@ -5,6 +5,9 @@ It has a ready queue and no clock, no selector and no threads. `time()` is the l
 number, so iteration has one order in every process. A *stretch* runs everything that is ready
 until nothing is; the execution then looks at what was asked for.
 
+A few functions of asyncio go past the loop (`gather` makes a future of its own, `wait` takes any
+future, `all_tasks` a set that spans the process). They are recognised by the code that calls us.
+
 What cannot work without the outside world is refused with what to use instead.
 """
 
@@ -19,6 +22,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from perdure.authoring.call import Call
 from perdure.errors import UsageError
@@ -57,9 +61,24 @@ class NumberedTask(asyncio.Task[T]):
     # Set after construction: asyncio keeps all tasks of the process in one set, and equal hashes of
     # the first tasks of many executions would make that set slow. The set keeps the hash at birth.
     number: int | None = None
+    own_context: contextvars.Context
+    """What it runs in; Python 3.11 does not tell."""
 
     def __hash__(self) -> int:
         return id(self) >> 4 if self.number is None else self.number
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop; refuse inside `all_tasks`, whose set is filled in order of address."""
+        loop = super().get_loop()
+        frame = sys._getframe(1)
+        if frame.f_code is _GET_LOOP and asyncio._get_running_loop() is loop:
+            caller = frame.f_back
+            if caller is not None and caller.f_code.co_name in _ALL_TASKS:
+                raise UsageError(
+                    "asyncio.all_tasks() has no fixed order inside an orchestration: keep the "
+                    "tasks you make in a list, or use a TaskGroup"
+                )
+        return loop
 
 
 class NumberedFuture(asyncio.Future[T]):
@@ -71,6 +90,23 @@ class NumberedFuture(asyncio.Future[T]):
         return self.number
 
 
+class _NumberedGathering(asyncio.tasks._GatheringFuture):  # type: ignore[misc,name-defined]
+    # Private to asyncio, hence unknown to typeshed.
+    """What `gather` returns, hashing by its creation number."""
+
+    number: int = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+_GATHERING = asyncio.tasks._GatheringFuture.__init__.__code__  # type: ignore[attr-defined]  # as above
+_WAIT = asyncio.tasks._wait.__code__  # type: ignore[attr-defined]  # as above
+_GET_LOOP = asyncio.futures._get_loop.__code__  # type: ignore[attr-defined]  # as above
+_ALL_TASKS = {"all_tasks", "<setcomp>"}
+"""Names of the frames in which asyncio.all_tasks looks at tasks, over the Python versions."""
+
+
 class DurableLoop(asyncio.AbstractEventLoop):
     """One execution's event loop."""
 
@@ -79,7 +115,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._owner = owner
         self._ready: deque[asyncio.Handle] = deque()
         self._tasks: list[NumberedTask[Any]] = []
-        self._generators: list[AsyncGenerator[Any, Any]] = []
+        self._open_at_last_sweep = MIN_SWEPT // 2
+        # Weak, so that a generator left in the middle is noticed when the code lets go of it.
+        self._generators: WeakValueDictionary[int, AsyncGenerator[Any, Any]] = WeakValueDictionary()
+        self._settling: list[asyncio.Future[None]] = []
         self._is_running = False
         self._is_closed = False
 
@@ -115,15 +154,34 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def run_until(self, root: asyncio.Task[Any]) -> None:
         """Run what is ready until nothing is, or until the root task is done."""
-        ready = self._ready
-        while ready and not root.done():
-            handle = ready.popleft()
-            if not handle.cancelled():
-                try:
-                    handle._run()
-                except SystemExit:
-                    # The task that called sys.exit() has it as its exception already.
-                    continue
+        ready, settling = self._ready, self._settling
+        while not root.done():
+            if ready:
+                self._run(ready.popleft())
+            elif settling:
+                # The youngest first: a race within a race settles before the outer one goes on.
+                waiter = settling.pop()
+                if not waiter.done():
+                    waiter.set_result(None)
+            else:
+                break
+
+    def settled(self) -> asyncio.Future[None]:
+        """Return a future that is done when nothing else can run on without a message."""
+        future = self.create_future()
+        self._settling.append(future)
+        return future
+
+    def _run(self, handle: asyncio.Handle) -> None:
+        if handle.cancelled():
+            return
+        try:
+            handle._run()
+        except SystemExit as error:
+            # A task that calls sys.exit() has it as its exception already; a callback does not.
+            callback = handle._callback  # type: ignore[attr-defined]  # asyncio's own
+            if not isinstance(getattr(callback, "__self__", None), asyncio.Task):
+                self._owner.lost_exception({"exception": error})
 
     def start(self, coro: Coroutine[Any, Any, T], context: contextvars.Context) -> asyncio.Task[T]:
         """Create the root task."""
@@ -183,6 +241,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def create_future(self) -> asyncio.Future[Any]:
         """Return a future with a number."""
+        frame = sys._getframe(1)
+        if frame.f_code is _WAIT:
+            _refuse_unnumbered(frame.f_locals["fs"])
         future: NumberedFuture[Any] = NumberedFuture(loop=self)
         future.number = self._owner.next_number()
         return future
@@ -199,18 +260,30 @@ class DurableLoop(asyncio.AbstractEventLoop):
         if not isinstance(coro, Call):
             _refuse_unordered(coro)
         number = self._owner.next_number()
+        if context is None:
+            context = contextvars.copy_context()
         task = NumberedTask(coro, loop=self, name=name or f"task-{number}", context=context)
         task.number = number
-        if len(self._tasks) > 64 and len(self._tasks) > 2 * self._open_at_last_sweep:
+        task.own_context = context
+        if self._is_closed:
+            _silence(task)
+        elif len(self._tasks) > max(MIN_SWEPT, 2 * self._open_at_last_sweep):
             self._tasks = [known for known in self._tasks if not known.done()]
             self._open_at_last_sweep = len(self._tasks)
         self._tasks.append(task)
         return task
 
-    _open_at_last_sweep = 32
-
     def get_debug(self) -> bool:
-        """Debug mode keeps tracebacks of every task; it is always off here."""
+        """Debug mode keeps tracebacks of every task; it is always off here.
+
+        Every future asks for it when it is made. `gather` makes its own without asking for one, so
+        this is where that one gets its number.
+        """
+        frame = sys._getframe(1)
+        if frame.f_code is _GATHERING:
+            gathering = frame.f_locals["self"]
+            gathering.__class__ = _NumberedGathering
+            gathering.number = self._owner.next_number()
         return False
 
     def set_debug(self, enabled: bool) -> None:
@@ -238,31 +311,48 @@ class DurableLoop(asyncio.AbstractEventLoop):
     # -------------------------------------------------------- async generators
 
     def _generator_begun(self, generator: AsyncGenerator[Any, Any]) -> None:
-        self._generators.append(generator)
+        self._generators[self._owner.next_number()] = generator
 
     def _generator_dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
         # A generator that is left in the middle is finalized here. By reference count that happens
-        # at the same place at every replay; anything else (a cycle found by the collector between
-        # turns) must not run user code now, so the generator is just kept until the end.
-        if generator in self._generators:
-            self._generators.remove(generator)
+        # at the same place at every replay. Anything else (a cycle found by the collector between
+        # turns) must not run user code: nothing is done, and Python frees it as it is.
         if self._is_running and not self._is_closed:
             self.create_task(generator.aclose())
-        else:
-            self._generators.append(generator)
 
-    # ---------------------------------------------------------------- teardown
+    # -------------------------------------------------------------------- the end
 
-    def dismantle(self) -> tuple[list[asyncio.Task[Any]], list[AsyncGenerator[Any, Any]]]:
-        """Close the loop; return its open tasks and generators in order of creation."""
+    def report_lost(self) -> None:
+        """Report the exceptions of tasks that nobody awaited, now that nobody will."""
+        for task in self._tasks:
+            if task.done() and task._log_traceback:
+                self._owner.lost_exception({"exception": task.exception()})
+
+    def dismantle(self) -> tuple[list[NumberedTask[Any]], list[AsyncGenerator[Any, Any]]]:
+        """Close the loop; return its open tasks and its generators in order of creation.
+
+        Tasks that are made from now on are added to the list and never run.
+        """
         self._is_closed = True
-        self._ready.clear()
-        open_tasks: list[asyncio.Task[Any]] = [task for task in self._tasks if not task.done()]
-        for task in open_tasks:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own switch
-        generators, self._generators, self._tasks = self._generators, [], []
-        return open_tasks, generators
+        self._tasks = [task for task in self._tasks if not task.done()]
+        for task in self._tasks:
+            _silence(task)
+        return self._tasks, list(self._generators.values())
 
+    def forget(self) -> None:
+        """Let go of everything, when all tasks have ended."""
+        self._ready.clear()
+        self._settling.clear()
+        self._tasks.clear()
+
+
+def _silence(task: asyncio.Task[Any]) -> None:
+    """Let a task be freed unfinished without a word."""
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own switch
+
+
+MIN_SWEPT = 64
+"""Below this many tasks, done ones are not looked for."""
 
 _NEVER_MS = 253_402_300_800_000
 """The year 10000: a timer beyond it never fires and is not stored."""
@@ -290,6 +380,19 @@ def _refuse_unordered(coro: object) -> None:
             )
 
 
+def _refuse_unnumbered(futures: set[asyncio.Future[Any]]) -> None:
+    """Refuse futures made past the loop that are handed to `wait`, which returns sets of them."""
+    for future in futures:
+        if len(futures) > 1 and not isinstance(
+            future, NumberedTask | NumberedFuture | _NumberedGathering
+        ):
+            raise UsageError(
+                f"asyncio.wait got {future!r}, which has no fixed place in a set: make futures "
+                "with asyncio.get_running_loop().create_future() and tasks with "
+                "asyncio.create_task(...)"
+            )
+
+
 _REFUSED = {
     "run_in_executor": "call an activity, or await inline(...)",
     "call_soon_threadsafe": "threads cannot reach an orchestration: send it a signal",
@@ -301,6 +404,9 @@ _REFUSED = {
     "add_signal_handler": "send the instance a signal with handle.send(...)",
     "remove_signal_handler": "send the instance a signal with handle.send(...)",
     "set_task_factory": "tasks are made by perdure",
+    "get_task_factory": "tasks are made by perdure",
+    "get_exception_handler": "catch exceptions where they are awaited",
+    "shutdown_default_executor": "there is none",
     "set_exception_handler": "catch exceptions where they are awaited",
     **dict.fromkeys(
         (

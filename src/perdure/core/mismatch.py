@@ -139,11 +139,13 @@ def _advice(code: Code) -> list[str]:
             f'The code of "{code.name}" is the same as when the instance started, so a value that',
             "differs between runs decided here: time, random, the environment, the order of a set.",
         ]
-    else:
+    elif code.then:
         why = [
             f'The code of "{code.name}" changed after this instance started '
-            f"({code.then or '?'} -> {code.now or '?'}).",
+            f"({code.then} -> {code.now or '?'}).",
         ]
+    else:
+        why = [f'It is not recorded with which code of "{code.name}" this instance started.']
     return [
         *why,
         "The instance is blocked. Nothing was lost and nothing ran twice. It goes on by itself",

@@ -17,9 +17,11 @@ import logging
 import random
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from hashlib import blake2b
+from types import FrameType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -39,11 +41,12 @@ from perdure.authoring.scope import (
 )
 from perdure.clock import to_datetime
 from perdure.codec import MAX_ID_BYTES
+from perdure.core.guard import Guard
 from perdure.core.loop import DurableLoop
 from perdure.core.mismatch import Code, mismatch
 from perdure.core.pending import Ask, PendingCall, PendingTimer
 from perdure.core.teardown import TornDownError, tear_down
-from perdure.errors import LimitExceededError, PayloadError, UsageError
+from perdure.errors import LimitExceededError, PayloadError
 from perdure.model.events import (
     ActivityCancelled,
     ActivityCompleted,
@@ -94,7 +97,13 @@ class ExecutionId(NamedTuple):
 class Execution:
     """A live coroutine, its loop, and how far its history goes."""
 
-    def __init__(self, orchestration: Orchestration[..., Any], id: ExecutionId, code: str) -> None:
+    def __init__(
+        self,
+        orchestration: Orchestration[..., Any],
+        id: ExecutionId,
+        code: str,
+        guard: Guard,
+    ) -> None:
         self.orchestration = orchestration
         self.id = id
         self.instance_id = id.instance_id
@@ -104,6 +113,7 @@ class Execution:
         self.parent: Parent | None = None
         self.context = Context(self)
         self.is_replaying = False
+        self.guard = guard
         self.now_ms = 0
         self.last_seq = 0
         self.open: dict[int, Ask] = {}
@@ -137,16 +147,25 @@ class Execution:
         """
         self.is_replaying = True
         try:
-            with self._loop.entered():
+            with self.entered():
                 position = 0
                 while position < len(history):
                     position = self._replay_stretch(history, position)
         finally:
             self.is_replaying = False
 
-    def entered(self) -> Any:
-        """Make the execution's loop the running one, for the stretches of one turn."""
-        return self._loop.entered()
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Make the execution's loop the running one, guarded, for the stretches of one turn.
+
+        Raises:
+            NondeterminismError: The code did something that cannot be replayed, at any moment of
+                the turn, even if it swallowed the error it got there.
+        """
+        with self._loop.entered(), self.guard:
+            yield
+        if self.guard.violation is not None:
+            raise self.guard.violation
 
     def advance(self, event: MessageEvent, record: list[Body]) -> list[Ask]:
         """Apply a message that has no record yet, inside `entered()` and at `now_ms`.
@@ -204,9 +223,14 @@ class Execution:
         """
         if self._loop.is_closed():
             return []
+        # Silences the log of user code and its warnings: what runs from here on never happened.
+        self.is_replaying = True
+        self._begin_tearing()
         tasks, generators = self._loop.dismantle()
-        with self._loop.entered():
-            return tear_down(tasks, generators, self._begin_tearing)
+        with self._loop.entered(), self.guard:
+            undead = tear_down(tasks, generators, self._begin_tearing)
+        self._loop.forget()
+        return undead
 
     # ------------------------------------------------------------ the stretches
 
@@ -238,7 +262,9 @@ class Execution:
         return self.accepts(event)
 
     def _bind(self, event: MessageEvent) -> MessageEvent:
-        """Give a signal to the oldest open wait, on record."""
+        """Put on record which wait gets a signal (the oldest), and which code begins."""
+        if isinstance(event, Started):
+            return msgspec.structs.replace(event, code=self._code_now)
         if isinstance(event, SignalReceived):
             waits = self._waits.get(event.name)
             if waits:
@@ -305,6 +331,7 @@ class Execution:
         if self._root is not None and self._root.done() and self.terminal is None:
             self.terminal = self._end(self._root)
             asks.append(Ask(self.terminal))
+            self._loop.report_lost()
         return asks
 
     def _end(self, root: asyncio.Task[Any]) -> AskedEvent:
@@ -360,6 +387,9 @@ class Execution:
             case Failed(failure=then), Failed(failure=now):
                 # Messages and tracebacks may hold addresses and line numbers.
                 return then.type_name == now.type_name
+            case Completed(result=then), Completed(result=now):
+                returns = self.orchestration.definition.codec.returns
+                return returns.same(bytes(then), bytes(now))
             case (
                 ActivityScheduled() | InlineScheduled() | ChildScheduled(),
                 ActivityScheduled() | InlineScheduled() | ChildScheduled(),
@@ -399,15 +429,10 @@ class Execution:
 
     def ask(self, request: AnyRequest) -> Pending:
         """Make a request; it gets its number when the stretch ends."""
-        self._refuse_when_torn()
-        if len(self.open) + len(self._asks) >= MAX_OPEN_CALLS:
-            raise LimitExceededError(
-                "open calls of one instance",
-                allowed=MAX_OPEN_CALLS,
-                found=len(self.open) + len(self._asks) + 1,
-                advice="spread the work over children",
-            )
         future = self._loop.create_future()
+        if self._is_in_vain():
+            return PendingCall(SignalAwaited(name=request.label), request, future)
+        self._refuse_too_many()
         event: AskedEvent
         match request:
             case ActivityRequest():
@@ -482,6 +507,10 @@ class Execution:
         text = b"%d %d %d" % (self.id.incarnation, self.execution, seq)
         return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 1
 
+    def settled(self) -> asyncio.Future[None]:
+        """Return a future that is done when nothing else can run on without a message."""
+        return self._loop.settled()
+
     def next_number(self) -> int:
         """Return the next creation number."""
         self._numbers += 1
@@ -509,7 +538,9 @@ class Execution:
 
     def timer_set(self, timer: asyncio.TimerHandle, due_ms: int) -> None:
         """Ask for a timer."""
-        self._refuse_when_torn()
+        if self._is_in_vain():
+            return
+        self._refuse_too_many()
         pending = PendingTimer(timer, due_ms, _user_place())
         self._timers[id(timer)] = pending
         self._asks.append(pending)
@@ -539,22 +570,38 @@ class Execution:
     def _begin_tearing(self) -> None:
         self._torn = 1
 
-    def _refuse_when_torn(self) -> None:
+    def _is_in_vain(self) -> bool:
+        """Tell whether the execution is torn down: nothing will ever be answered.
+
+        Raises:
+            TornDownError: At the first call after each throw. The later ones wait for ever, so that
+                a loop which catches everything stops.
+        """
         if self._torn == 1:
             self._torn = 2
             raise TornDownError
-        if self._torn or self._loop.is_closed():
-            raise UsageError("this execution has been torn down")
+        return self._torn > 0
+
+    def _refuse_too_many(self) -> None:
+        found = len(self.open) + len(self._asks) + 1
+        if found > MAX_OPEN_CALLS:
+            raise LimitExceededError(
+                "open calls of one instance",
+                allowed=MAX_OPEN_CALLS,
+                found=found,
+                advice="spread the work over children",
+            )
 
 
 def _user_place() -> Place | None:
     """Return the innermost line outside asyncio and perdure, for a timer."""
-    frame = sys._getframe(2)
-    for _ in range(8):
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith(("asyncio", "perdure.")):
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not _RUN:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in ("asyncio", "perdure"):
             return Place(frame.f_code, frame.f_lasti)
-        if frame.f_back is None:
-            break
         frame = frame.f_back
     return None
+
+
+_RUN = DurableLoop.run_until.__code__

@@ -1,71 +1,135 @@
 """End suspended coroutines so that nothing they do leaves a trace.
 
-Closing a coroutine runs its `finally` blocks and context managers. The first call that such a block
-makes into perdure raises a private exception; one that catches even that and calls again, or that
-insists on waiting, is closed a few more times and then handed to the caller, who keeps it: the
-garbage collector would run it again at some other moment.
+A private exception is thrown into each; it passes through coroutines and async generators alike and
+runs their `finally` blocks and context managers. The first call that such a block makes into
+perdure raises it again; one that catches even that and calls again, or that insists on waiting,
+gets it thrown a number of times and is then handed to the caller, who keeps it: the garbage
+collector would run it once more at some other moment.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import inspect
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
+from types import CoroutineType
 from typing import Any
+
+from perdure.core.loop import NumberedTask
 
 logger = logging.getLogger(__name__)
 
-MAX_CLOSINGS = 10
-"""How often a coroutine that goes on waiting is closed."""
+MAX_THROWS = 100
+"""How often the exception is thrown into a coroutine that goes on waiting."""
+
+MAX_SEARCHED = 1_000
+"""How large a container is looked through for coroutines that were not begun."""
 
 
 class TornDownError(BaseException):
-    """Raised into user code by its first call after the execution ended. Never leaves the core."""
+    """Raised into user code when its execution is dropped. Never leaves the core."""
 
 
 def tear_down(
-    tasks: Sequence[asyncio.Task[Any]],
+    tasks: Sequence[NumberedTask[Any]],
     generators: Sequence[AsyncGenerator[Any, Any]],
     begin: Callable[[], None],
 ) -> list[object]:
-    """Close tasks and then async generators, in order of creation; return those that would not end.
+    """End tasks and then async generators, in order of creation; return those that would not end.
 
     Args:
-        tasks: The open tasks of the execution.
+        tasks: The open tasks of the execution. May grow: what a `finally` block makes is ended too.
         generators: Its async generators; finished ones do no harm.
-        begin: Called before each: the next call into perdure raises `TornDownError`.
+        begin: Called before each throw: the next call into perdure raises `TornDownError`.
     """
     undead: list[object] = []
     for task in tasks:
         coro = task.get_coro()
-        if coro is not None and not _closes(coro.close, begin, is_done_after_one=True):
+        close_unbegun(coro)
+        throw = partial(_throw_into, task)
+        if not _ends(throw, throw, begin):
             undead.append(coro)
     for generator in generators:
+        close_unbegun(generator)
         closing = generator.aclose()
-        if not _closes(partial(closing.send, None), begin, is_done_after_one=False):
+        again = partial(closing.throw, TornDownError)
+        if not _ends(partial(closing.send, None), again, begin) or _is_suspended(generator):
             undead.append(generator)
     return undead
 
 
-def _closes(
-    close: Callable[[], object], begin: Callable[[], None], *, is_done_after_one: bool
+def _throw_into(task: NumberedTask[Any]) -> None:
+    coro: Any = task.get_coro()
+    loop = task.get_loop()
+    # `timeout` and `TaskGroup` ask which task they are in, and raise for ever if there is none.
+    asyncio._enter_task(loop, task)
+    try:
+        task.own_context.run(coro.throw, TornDownError())
+    finally:
+        asyncio._leave_task(loop, task)
+
+
+def _ends(
+    first: Callable[[], object], again: Callable[[], object], begin: Callable[[], None]
 ) -> bool:
-    """Close until it ends; tell whether it did."""
-    for _ in range(MAX_CLOSINGS):
+    """Throw until it ends, by whatever exception; tell whether it did."""
+    step = first
+    for _ in range(MAX_THROWS):
         begin()
         try:
-            close()
-        except RuntimeError as error:
-            if "ignored GeneratorExit" not in str(error):
-                return True
-        except (StopIteration, StopAsyncIteration, TornDownError, GeneratorExit):
+            step()
+        except (TornDownError, StopIteration, StopAsyncIteration, asyncio.CancelledError):
             return True
         except BaseException:
             # A `finally` block that raises while everything ends: nobody is left to hear it.
             logger.debug("an orchestration raised while it was torn down", exc_info=True)
             return True
-        else:
-            if is_done_after_one:
-                return True
+        step = again
     return False
+
+
+def _is_suspended(generator: AsyncGenerator[Any, Any]) -> bool:
+    return getattr(generator, "ag_frame", None) is not None
+
+
+# ------------------------------------------- coroutines made and not awaited yet
+
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+_FRAMED = {
+    "coroutine",
+    "async_generator",
+    "async_generator_asend",
+    "async_generator_athrow",
+    "cell",
+}
+"""Names of the types whose referents are the variables and the value stack of suspended code."""
+
+
+def close_unbegun(root: object) -> None:
+    """Close what the code behind a coroutine has made and not awaited: it would warn of it.
+
+    Looks at suspended frames, and into plain containers there.
+    """
+    holders, seen = [root], {id(root)}
+    unbegun: list[CoroutineType[Any, Any, Any]] = []
+    while holders:
+        for value in gc.get_referents(holders.pop()):
+            if id(value) in seen or not _may_hold_coroutines(value):
+                continue
+            seen.add(id(value))
+            holders.append(value)
+            if isinstance(value, CoroutineType):
+                unbegun.append(value)
+    for coro in unbegun:
+        if inspect.getcoroutinestate(coro) == inspect.CORO_CREATED:
+            coro.close()
+
+
+def _may_hold_coroutines(value: object) -> bool:
+    if isinstance(value, _CONTAINERS):
+        return len(value) <= MAX_SEARCHED
+    return type(value).__name__ in _FRAMED

@@ -149,7 +149,7 @@ class Store(Protocol):
         ...
 
     async def end_jobs(self, ends: Sequence[JobEnd]) -> list[bool]:
-        """End attempts: remove the job and put its result into the owner's inbox, or queue it again.
+        """End attempts: remove the job and put its result into the owner's inbox, or requeue it.
 
         False means that the lease was lost (or the job cancelled) and nothing was written.
         """
@@ -195,7 +195,7 @@ class Store(Protocol):
         ...
 
     async def read_instances(self, instance_ids: Sequence[str]) -> list[InstanceRow | None]:
-        """Return the wide rows; of a running instance the execution may be read from its live row."""
+        """Return the wide rows; the execution of a running instance is read from its live row."""
         ...
 
     async def read_live(self, instance_id: str) -> LiveRow | None:

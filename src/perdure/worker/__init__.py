@@ -1,0 +1,1 @@
+"""The only room that knows core and store: claims, turns, jobs, leases."""

@@ -124,13 +124,12 @@ class Commit:
         if again is not None:
             return again
         if turn.start is not None:
-            if not turn.events:
-                raise RowError(f"the first turn of {turn.instance_id!r} has no start event")
+            _check_first(turn, turn.start)
             if not self._make_live(turn.start):
                 return _TAKEN
+            return self._accept(turn, self.rows.live[turn.instance_id])
         row = self.rows.live.get(turn.instance_id)
         if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):
-            # Only a turn without a start gets here: what was made live just now fits its turn.
             for end in turn.job_ends:
                 self.end_job(end)
             return _REFUSED
@@ -167,30 +166,22 @@ class Commit:
 
     def _accept(self, turn: Turn, row: LiveState) -> TurnReceipt:
         for end in turn.job_ends:
-            self.rows.jobs[end.key].gone = True
-            self.changes.jobs_gone.append(end.key)
-        self._change_inbox(turn, row)
+            self._remove_job(end.key)
         self._append(turn, row)
-        self._add_jobs(turn, row)
         has_unseen = row.last_no > turn.seen_no
-        row.wake_at_ms = self._now_ms if has_unseen else turn.next_due_ms
-        self._add_timers(turn, row)
-        last_no = row.last_no
         self._settle(turn, row)
-        if turn.outcome is not None:
+        if turn.outcome is None:
+            row.wake_at_ms = self._now_ms if has_unseen else turn.next_due_ms
+            self._change_inbox(turn, row)
+            self._change_jobs(turn, row)
+        else:
             self._end(turn, row, turn.outcome)
+        last_no = row.last_no
         for child in turn.children:
             self._start_child(child)
         for delivery in turn.deliveries:
             self.deliver(delivery)
         return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
-
-    def _change_inbox(self, turn: Turn, row: LiveState) -> None:
-        part, instance_id = row.part, row.instance_id
-        for no in turn.consumed:
-            self.changes.consumed.append((part, instance_id, no))
-        for key in turn.timers_gone:
-            self.changes.timers_gone.append((part, instance_id, key))
 
     def _append(self, turn: Turn, row: LiveState) -> None:
         self.changes.events.append(
@@ -198,27 +189,12 @@ class Commit:
         )
         row.next_seq += len(turn.events)
 
-    def _add_jobs(self, turn: Turn, row: LiveState) -> None:
-        for job in turn.jobs:
-            if job.seq in turn.jobs_gone:
-                continue  # Asked for and given up within one turn.
-            leased = job.leased
-            row.jobs.append(
-                PendingJob(
-                    execution=row.execution,
-                    job=job,
-                    queue_no=self._number_of(job.queue),
-                    token=turn.commit_id if leased else 0,
-                    worker_id=turn.worker_id if leased else None,
-                    visible_at_ms=turn.jobs_leased_until_ms if leased else self._now_ms,
-                )
-            )
-        for seq in turn.jobs_gone:
-            self.changes.jobs_gone.append(
-                JobKey(row.instance_id, row.incarnation, row.execution, seq)
-            )
-
-    def _add_timers(self, turn: Turn, row: LiveState) -> None:
+    def _change_inbox(self, turn: Turn, row: LiveState) -> None:
+        part, instance_id = row.part, row.instance_id
+        for no in turn.consumed:
+            self.changes.consumed.append((part, instance_id, no))
+        for key in turn.timers_gone:
+            self.changes.timers_gone.append((part, instance_id, key))
         for timer in turn.timers:
             if timer.key in turn.timers_gone:
                 continue  # Set and cancelled within one turn.
@@ -234,6 +210,30 @@ class Commit:
                     timer_key=timer.key,
                 )
             )
+
+    def _change_jobs(self, turn: Turn, row: LiveState) -> None:
+        for job in turn.jobs:
+            if job.seq in turn.jobs_gone:
+                continue  # Asked for and given up within one turn.
+            leased = job.leased
+            row.jobs.append(
+                PendingJob(
+                    execution=row.execution,
+                    job=job,
+                    queue_no=self._number_of(job.queue),
+                    token=turn.commit_id if leased else 0,
+                    worker_id=turn.worker_id if leased else None,
+                    visible_at_ms=turn.jobs_leased_until_ms if leased else self._now_ms,
+                )
+            )
+        for seq in turn.jobs_gone:
+            self._remove_job(JobKey(row.instance_id, row.incarnation, row.execution, seq))
+
+    def _remove_job(self, key: JobKey) -> None:
+        job = self.rows.jobs.get(key)
+        if job is not None:
+            job.gone = True
+        self.changes.jobs_gone.append(key)
 
     def _settle(self, turn: Turn, row: LiveState) -> None:
         """End the lease, and leave the instance hot at the worker that committed."""
@@ -304,7 +304,7 @@ class Commit:
             # What this very batch ended is not replaced: its events are still to be written.
             if wide.incarnation != instance.replaces or wide.ended_here:
                 return False
-            self.changes.replaced.append((part, instance.instance_id, wide.incarnation))
+            self._replace(part, instance.instance_id, wide.incarnation)
         if row is None:
             row = self.rows.live[instance.instance_id] = LiveState(part, instance.instance_id)
         row.definition_no = self._number_of(instance.definition)
@@ -315,6 +315,10 @@ class Commit:
         self.rows.wide[instance.instance_id] = WideState(instance.incarnation, 0)
         self.changes.started.append(StartedInstance(part, row.definition_no, instance))
         return True
+
+    def _replace(self, part: int, instance_id: str, incarnation: int) -> None:
+        self.changes.replaced.append((part, instance_id, incarnation))
+        self.rows.receipts = {key for key in self.rows.receipts if key[0] != instance_id}
 
     # --------------------------------------------------------------- messages
 
@@ -385,9 +389,7 @@ class Commit:
         Not under a lease: its commit will see the message (and `wake_at` is the lease's end). Not
         when held. Not before the first turn, which has its own time. Not unborn.
         """
-        return (
-            row.is_born and row.lease == 0 and row.blocked_by is None and row.next_seq > 1
-        )
+        return row.is_born and row.lease == 0 and row.blocked_by is None and row.next_seq > 1
 
     # ------------------------------------------------------------------- jobs
 
@@ -401,8 +403,7 @@ class Commit:
             return True
         if end.kind is None:
             raise RowError(f"the end of job {end.key} has neither a result nor a time to retry")
-        job.gone = True
-        self.changes.jobs_gone.append(end.key)
+        self._remove_job(end.key)
         row = self.rows.live.get(end.key.instance_id)
         if row is not None and (row.incarnation, row.execution) == end.key[1:3]:
             self._put(row, end.kind, end.body, execution=row.execution)
@@ -438,3 +439,11 @@ class Commit:
         row.dirty = True
         self.changes.statuses[hold.instance_id] = StatusChange(row, hold.status, hold.reason)
         return True
+
+
+def _check_first(turn: Turn, start: NewInstance) -> None:
+    """Refuse a first turn that could be made live and then not be accepted."""
+    if turn.stamp != (start.incarnation, 1, 1) or turn.instance_id != start.instance_id:
+        raise RowError(f"the first turn of {turn.instance_id!r} does not fit its start")
+    if not turn.events or turn.job_ends or turn.newest_only:
+        raise RowError(f"the first turn of {turn.instance_id!r} must have events and end no jobs")

@@ -45,11 +45,16 @@ _LATER = {
     _CANTOPEN: "cannot be opened; check that the directory exists and this user may write there",
     _PROTOCOL: "is locked by another program (lock protocol); try again",
 }
+_LOCKS = {_BUSY, _LOCKED, _PROTOCOL}
 _BROKEN = {
     _CORRUPT: "is damaged; restore it from a backup (`sqlite3 FILE .recover` may save the rest)",
     _NOTADB: "is not an SQLite database; give another path",
 }
 _BAD_VALUES = {_TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE}
+
+
+class LockedError(StoreUnavailableError):
+    """Somebody else writes. Nothing is wrong with our connection."""
 
 
 class Connection(Protocol):
@@ -130,7 +135,7 @@ class StdlibConnection:
                 cached_statements=256,
             )
         except sqlite3.Error as error:
-            raise_ours(path, error, error.sqlite_errorcode)
+            raise_ours(path, error, _stdlib_code(error))
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """See `Connection`."""
@@ -138,7 +143,7 @@ class StdlibConnection:
         try:
             return self._connection.execute(statement(name), params).fetchall()
         except sqlite3.Error as error:
-            raise_ours(self._path, error, getattr(error, "sqlite_errorcode", _RANGE))
+            raise_ours(self._path, error, _stdlib_code(error))
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
 
@@ -147,7 +152,7 @@ class StdlibConnection:
         try:
             return self._connection.execute(text).fetchall()
         except sqlite3.Error as error:
-            raise_ours(self._path, error, error.sqlite_errorcode)
+            raise_ours(self._path, error, _stdlib_code(error))
 
     def in_transaction(self) -> bool:
         """See `Connection`."""
@@ -171,7 +176,7 @@ class ApswConnection:
             self._connection = apsw.Connection(path, statementcachesize=256)
             self._connection.set_busy_timeout(busy_ms)
         except apsw.Error as error:
-            raise_ours(path, error, error.result)
+            raise_ours(path, error, _apsw_code(error))
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """See `Connection`."""
@@ -179,7 +184,7 @@ class ApswConnection:
         try:
             return self._connection.execute(statement(name), params).fetchall()
         except self._error as error:
-            raise_ours(self._path, error, getattr(error, "result", _RANGE))
+            raise_ours(self._path, error, _apsw_code(error))
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
 
@@ -188,7 +193,7 @@ class ApswConnection:
         try:
             return self._connection.execute(text).fetchall()
         except self._error as error:
-            raise_ours(self._path, error, error.result)
+            raise_ours(self._path, error, _apsw_code(error))
 
     def in_transaction(self) -> bool:
         """See `Connection`."""
@@ -199,12 +204,23 @@ class ApswConnection:
         self._connection.close()
 
 
+def _stdlib_code(error: sqlite3.Error) -> int:
+    """Return the result code; an error of the driver itself is about a value it cannot bind."""
+    return getattr(error, "sqlite_errorcode", _RANGE)
+
+
+def _apsw_code(error: Exception) -> int:
+    """Return the result code; an error of the driver itself is about a value it cannot bind."""
+    return getattr(error, "result", _RANGE)
+
+
 def raise_ours(path: str, error: Exception, code: int) -> NoReturn:
     """Raise the error of ours that a result code of SQLite stands for."""
     primary = code & 0xFF  # The rest is the extended code.
     name = Path(path).name
     if primary in _LATER:
-        raise StoreUnavailableError(f"{name} {_LATER[primary]} ({error})") from error
+        kind = LockedError if primary in _LOCKS else StoreUnavailableError
+        raise kind(f"{name} {_LATER[primary]} ({error})") from error
     if primary in _BROKEN:
         raise StoreCorruptError(f"{name} {_BROKEN[primary]} ({error})") from error
     if primary in _BAD_VALUES:

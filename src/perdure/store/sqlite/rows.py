@@ -147,9 +147,7 @@ def load(connection: Connection, changes: Sequence[Change]) -> LoadedRows:
     if ids:
         parts = [(part_of(instance_id), instance_id) for instance_id in ids]
         _load_live(connection, parts, rows)
-        missing = [
-            key for key in parts if key[1] in wanted.starts or key[1] not in rows.live
-        ]
+        missing = [key for key in parts if key[1] in wanted.starts or key[1] not in rows.live]
         if missing:
             _load_wide(connection, missing, rows)
     if wanted.jobs:
@@ -207,9 +205,7 @@ class _Wanted:
         self.ids[end.key.instance_id] = None
 
 
-def _load_live(
-    connection: Connection, keys: Sequence[tuple[int, str]], rows: LoadedRows
-) -> None:
+def _load_live(connection: Connection, keys: Sequence[tuple[int, str]], rows: LoadedRows) -> None:
     [(text,)] = connection.run("load_live", keys=pack(keys))
     for values in unpack(text):
         row = LiveState(*keys[values[0]])
@@ -233,9 +229,7 @@ def _load_live(
         rows.live[row.instance_id] = row
 
 
-def _load_wide(
-    connection: Connection, keys: Sequence[tuple[int, str]], rows: LoadedRows
-) -> None:
+def _load_wide(connection: Connection, keys: Sequence[tuple[int, str]], rows: LoadedRows) -> None:
     [(text,)] = connection.run("load_instances", keys=pack(keys))
     for key, incarnation, last_commit in unpack(text):
         rows.wide[keys[key][1]] = WideState(incarnation, last_commit)

@@ -1,11 +1,8 @@
--- The first tables.
--- The whole truth about the tables. `migrations/` leads to it; a test builds both and compares.
---
--- Everywhere: `part` is crc32(instance_id) % 256; times are milliseconds since the epoch; bodies
--- are bytes that the store never opens; incarnations, tokens and commit ids are random 63-bit
--- numbers and 0 means none.
+-- The first tables. What the columns mean is told in schema.sql.
 
--- Which migrations this file has seen.
+-- Marks the file as a perdure store: "perd" in ASCII.
+PRAGMA application_id = 1885696612;
+
 CREATE TABLE migrations (
     migration_no INTEGER PRIMARY KEY,
     name         TEXT NOT NULL,

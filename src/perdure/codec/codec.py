@@ -5,7 +5,7 @@ handed over, with the path to it. The same value gives the same bytes in any pro
 chooses among what an annotation names and nothing else: there is no pickle, no eval, no import by
 name.
 
-A codec works out once per annotation how its values are written (`payload_types`). An annotation
+A codec works out once per annotation how its values are written (`types`). An annotation
 that names a class defined further down is worked out at the first use.
 """
 
@@ -17,12 +17,15 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from perdure.codec.objects import check_same
+from perdure.codec.plans import LEAVES, Json, Misfit, Plan, dict_plan, many_plan
+from perdure.codec.types import PlanBuilder, show
 from perdure.errors import (
     DefinitionError,
     InvalidIdError,
@@ -30,9 +33,6 @@ from perdure.errors import (
     PayloadError,
     UsageError,
 )
-from perdure.payload_objects import check_same
-from perdure.payload_plans import LEAVES, Json, Misfit, Plan, dict_plan, many_plan
-from perdure.payload_types import PlanBuilder, show
 
 MAX_PAYLOAD_BYTES = 2 * 1024 * 1024
 """Largest value, as JSON."""
@@ -165,11 +165,14 @@ class ArgumentsCodec:
         Raises:
             DefinitionError: A parameter or the result has a type that can never be stored.
         """
-        signature = inspect.signature(fn)
+        self._name = getattr(fn, "__name__", type(fn).__name__)
+        try:
+            signature = inspect.signature(fn)
+        except ValueError as error:
+            raise DefinitionError(f"{where}: {error}; call it in a function of your own") from error
         parameters = list(signature.parameters.values())[1 if skip_first else 0 :]
         self._fn = fn
         self._where = where
-        self._name = fn.__name__
         self._signature = signature.replace(parameters=parameters)
         self._parameters = parameters
         self._names = [parameter.name for parameter in parameters]
@@ -391,16 +394,30 @@ def _cached_codec(annotation: Any) -> ValueCodec[Any]:
 
 
 def _hints(fn: Callable[..., Any], names: list[str]) -> dict[str, Any]:
-    """Return some annotations of a function, resolved; the others need not be resolvable."""
+    """Return some annotations of a function, resolved; the others need not be resolvable.
+
+    Raises:
+        NameError: One of them names something that does not exist, or not yet.
+    """
+    while isinstance(fn, partial):
+        fn = fn.func
+    if not inspect.isroutine(fn):
+        fn = type(fn).__call__  # an object that can be called
     inner = inspect.unwrap(fn)
-    wanted = {name: fn.__annotations__[name] for name in names if name in fn.__annotations__}
+    found = getattr(fn, "__annotations__", {})
     variables = {variable.__name__: variable for variable in getattr(inner, "__type_params__", ())}
-    return get_type_hints(
-        SimpleNamespace(__annotations__=wanted),
-        globalns=getattr(inner, "__globals__", {}),
-        localns=variables,
-        include_extras=True,
-    )
+    try:
+        return get_type_hints(
+            SimpleNamespace(__annotations__={name: found[name] for name in names if name in found}),
+            globalns=getattr(inner, "__globals__", {}),
+            localns=variables,
+            include_extras=True,
+        )
+    except AttributeError as error:
+        # `module.Name` while the module is still being imported.
+        raise NameError(str(error)) from error
+    except (SyntaxError, TypeError) as error:
+        raise DefinitionError(f"{fn.__qualname__}: an annotation is no type: {error}") from error
 
 
 def _to_bytes(data: Json, *, is_bounded: bool) -> bytes:

@@ -18,8 +18,7 @@ import typing
 from enum import Enum
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from perdure.errors import DefinitionError
-from perdure.payload_objects import (
+from perdure.codec.objects import (
     is_model,
     makes_no_detours,
     model_plan,
@@ -28,7 +27,7 @@ from perdure.payload_objects import (
     tag_of,
     typed_dict_plan,
 )
-from perdure.payload_plans import (
+from perdure.codec.plans import (
     JSON_PLAN,
     LEAVES,
     Misfit,
@@ -40,7 +39,8 @@ from perdure.payload_plans import (
     set_plan,
     tuple_plan,
 )
-from perdure.payload_unions import union_plan
+from perdure.codec.unions import union_plan
+from perdure.errors import DefinitionError
 
 MAX_ALIASES = 100
 """Aliases in a row before an annotation counts as one that never ends."""
@@ -298,7 +298,9 @@ def _arguments_by_class(annotation: Any) -> dict[type, dict[Any, Any]]:
     own = dict(zip(getattr(cls, "__parameters__", ()), get_args(annotation), strict=False))
     found = {cls: own}
     for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
-        if get_origin(base) not in (typing.Generic, typing.Protocol) and base is not object:
+        # Generic and Protocol carry no fields; NamedTuple and TypedDict are functions here.
+        origin = get_origin(base) or base
+        if isinstance(origin, type) and origin not in (object, typing.Generic, typing.Protocol):
             for owner, arguments in _arguments_by_class(_substitute(base, own)).items():
                 found.setdefault(owner, arguments)
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from types import NoneType
 
-from perdure.payload_plans import LEAVES, Convert, Json, Misfit, Plan, wrong_data, wrong_type
+from perdure.codec.plans import LEAVES, Convert, Json, Misfit, Plan, wrong_data, wrong_type
 
 TAG = "$type"
 """Key that tells the members of a union apart where JSON alone does not."""

@@ -6,7 +6,7 @@ JSON and gives the value. Both raise `Misfit`, which collects the path while it 
 that a value that fits pays nothing for it.
 
 Plans are put together from plans. Which plan belongs to which annotation is decided in
-`payload_types`; bytes, limits and the errors users see are in `codec`. A message names types and
+`types`; bytes, limits and the errors users see are in `codec`. A message names types and
 places, never the values themselves: errors end up in logs.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, Flag
 from types import NoneType
@@ -157,24 +157,32 @@ def _dump_decimal(value: object) -> Decimal:
 def _dump_datetime(value: object) -> str:
     if type(value) is not datetime:
         raise wrong_type(value, "datetime")
-    zone = value.tzinfo
     text = value.isoformat()
-    # Stored is the offset, not the zone. In an hour that a zone has twice, such a value equals
-    # nothing in any other zone, and a naive one loses which of the two it means.
-    if zone is None:
-        if value.fold:
-            raise Misfit("is naive with fold=1, which is not kept; use an aware datetime")
-    elif type(zone) is not timezone and datetime.fromisoformat(text) != value:
-        raise Misfit("does not come back equal from its UTC offset; use .astimezone(UTC)")
+    zone = value.tzinfo
+    if zone is not UTC:
+        _check_offset(value, value.utcoffset())
+        # In an hour that a zone has twice, a value equals nothing in any other zone.
+        if type(zone) is not timezone and datetime.fromisoformat(text) != value:
+            raise Misfit("does not come back equal from its UTC offset; use .astimezone(UTC)")
     return text
 
 
 def _dump_time(value: object) -> str:
     if type(value) is not time:
         raise wrong_type(value, "time")
-    if value.fold or (value.tzinfo is not None and value.utcoffset() is None):
-        raise Misfit("has a fold or a zone without a fixed offset, which is not kept")
+    _check_offset(value, value.utcoffset())
     return value.isoformat()
+
+
+def _check_offset(value: datetime | time, offset: timedelta | None) -> None:
+    """Refuse what ISO 8601 loses: stored is the offset, not the zone and not the fold."""
+    if offset is None:
+        if value.tzinfo is not None:
+            raise Misfit("has a zone that gives no UTC offset; use UTC")
+        if value.fold:
+            raise Misfit("is naive with fold=1, which is not kept; use an aware datetime")
+    elif offset.microseconds:
+        raise Misfit("has a UTC offset with a fraction of a second; use .astimezone(UTC)")
 
 
 def _dump_exact(kind: type) -> Convert:
@@ -301,6 +309,8 @@ def literal_plan(allowed: list[tuple[object, Plan]]) -> Plan:
     name = f"Literal[{', '.join(repr(value) for value, _ in allowed)}]"
     dumped = {(type(value), value): plan.dump(value) for value, plan in allowed}
     loaded = {_encode(data): value for (_, value), data in dumped.items()}
+    if len(loaded) != len(dumped):
+        raise Misfit("two of its values are the same JSON; use an enum")
 
     def dump(value: object) -> Json:
         try:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.payload_plans import (
+from perdure.codec.plans import (
     Convert,
     Json,
     Misfit,
@@ -40,10 +40,10 @@ class StoredField:
 
 
 @lru_cache(maxsize=MAX_KNOWN_CLASSES)
-def compared_fields(cls: type) -> tuple[str, ...] | None:
+def compared_fields(cls: Any) -> tuple[str, ...] | None:
     """Return the fields in which two objects of a class can differ; `None` for other classes."""
     if issubclass(cls, msgspec.Struct):
-        return cls.__struct_fields__
+        return tuple(cls.__struct_fields__)
     if is_model(cls):
         return (*cls.model_fields, "__pydantic_extra__", "__pydantic_private__")
     if dataclasses.is_dataclass(cls):
@@ -258,12 +258,13 @@ def _holds_set(value: object) -> bool:
 
 def _parts(value: Any) -> list[tuple[str, Any]]:
     """Return the parts of a value that have a place in it, each with the step that leads there."""
-    names = compared_fields(type(value))
+    kind: Any = type(value)
+    names = compared_fields(kind)
     if names is not None:
         return [(f".{name}", getattr(value, name, None)) for name in names]
-    if type(value) in (list, tuple):
+    if kind in (list, tuple):
         return [(f"[{index}]", part) for index, part in enumerate(value)]
-    if type(value) is dict:
+    if kind is dict:
         return [(key_step(key), part) for key, part in value.items()]
     return []
 
@@ -285,8 +286,8 @@ def check_same(before: object, after: object) -> None:
 
 def _difference(before: Any, after: Any) -> str | None:
     """Return the path to the first place where two values differ in type or value."""
-    kind = type(before)
-    if kind is not type(after):
+    kind: Any = type(before)
+    if type(after) is not type(before):
         return ""
     if kind in (dict, set, frozenset):
         # Keys and elements that are equal may still differ in type, as 1 and True do.

@@ -1,0 +1,38 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# They need Python 3.11 or newer, make and a compiler; the rest is installed into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check format types bench clean
+
+demo: $(STAMP)
+	$(BIN)/perdure demo
+
+test: check
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+
+# uv where it is present, pip where it is not.
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	if command -v uv >/dev/null 2>&1; \
+	then uv pip install --quiet --python $(BIN)/python -e '.[dev]'; \
+	else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; fi
+	touch $(STAMP)

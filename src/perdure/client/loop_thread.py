@@ -1,0 +1,132 @@
+"""A private event loop on a thread of its own, for callers that wait instead of awaiting.
+
+Coroutines are handed over from any thread and run on the one loop; the caller's thread sleeps until
+its coroutine has ended. Every coroutine that was taken is answered: closing refuses new ones first,
+and cancels those still waiting before the loop goes away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+from perdure.errors import UsageError
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines for other threads, between `open` and `close`.
+
+    Args:
+        owner: What users call the thing that is open or closed, for messages.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        # Guards the three below, so that nothing is handed to a loop that has been told to end:
+        # it would never be run, and its caller would wait for ever.
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._is_open = False
+
+    def open(self, greeting: Coroutine[Any, Any, object]) -> None:
+        """Start the thread and run a first coroutine on it; if that fails, end the thread.
+
+        When it is open already, nothing happens.
+        """
+        with self._lock:
+            was_open, self._is_open = self._is_open, True
+            if not was_open:
+                self._start()
+        if was_open:
+            greeting.close()
+            return
+        try:
+            self.run(greeting)
+        except BaseException:
+            if self._refuse_new():
+                self._end()
+            raise
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop; return what it returns, raise what it raises.
+
+        An exception in the waiting thread, as Ctrl-C is one, cancels the coroutine and passes at
+        once.
+
+        Raises:
+            UsageError: It is not open, was closed meanwhile, or this is the loop's own thread.
+        """
+        with self._lock:
+            problem = self._problem()
+            future = None if problem else self._submit(coroutine)
+        if future is None:
+            coroutine.close()
+            raise UsageError(f"this {self._owner} {problem}")
+        return self._wait(future)
+
+    def close(self, farewell: Coroutine[Any, Any, object]) -> None:
+        """Refuse new coroutines, run a last one, cancel those that still wait, end the thread.
+
+        When it is not open, nothing happens.
+        """
+        if not self._refuse_new():
+            farewell.close()
+            return
+        try:
+            self._wait(self._submit(farewell))
+        finally:
+            self._end()
+
+    # ------------------------------------------------------------------ inside
+
+    def _start(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        # A daemon: a client that nobody closed must not keep the program alive.
+        self._thread = threading.Thread(
+            target=_serve, args=(self._loop,), name="perdure-client", daemon=True
+        )
+        self._thread.start()
+
+    def _problem(self) -> str | None:
+        if not self._is_open:
+            return "is not open: use `with`, or call open() first"
+        if self._thread is threading.current_thread():
+            return "is used on its own thread, where the call would wait for itself"
+        return None
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def _wait(self, future: Future[T]) -> T:
+        try:
+            return future.result()
+        except CancelledError:
+            raise UsageError(f"this {self._owner} was closed while the call waited") from None
+        finally:
+            # Only a wait that was broken off finds it undone.
+            future.cancel()
+
+    def _refuse_new(self) -> bool:
+        with self._lock:
+            was_open, self._is_open = self._is_open, False
+        return was_open
+
+    def _end(self) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        # Behind everything that was submitted, so all of it has become a task when the loop stops.
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    # Leaving the block cancels what is left, waits for it, and closes the loop.
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.get_loop().run_forever()

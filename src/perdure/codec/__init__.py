@@ -1,0 +1,23 @@
+"""Payloads: values to JSON bytes and back, by annotation. What it offers is listed here."""
+
+from perdure.codec.codec import (
+    JSON,
+    MAX_DEPTH,
+    MAX_ID_BYTES,
+    MAX_PAYLOAD_BYTES,
+    ArgumentsCodec,
+    ValueCodec,
+    check_id,
+    value_codec,
+)
+
+__all__ = [
+    "JSON",
+    "MAX_DEPTH",
+    "MAX_ID_BYTES",
+    "MAX_PAYLOAD_BYTES",
+    "ArgumentsCodec",
+    "ValueCodec",
+    "check_id",
+    "value_codec",
+]

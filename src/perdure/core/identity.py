@@ -1,0 +1,35 @@
+"""Names that an execution makes for others: the same at every replay, never made twice."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from perdure.codec import MAX_ID_BYTES
+
+
+class ExecutionId(NamedTuple):
+    """One execution of one instance."""
+
+    instance_id: str
+    incarnation: int
+    execution: int
+
+
+def child_id(parent: ExecutionId, number: int) -> str:
+    """Return the id of the n-th child that was not given one.
+
+    No other execution or incarnation of the parent makes the same.
+    """
+    mark = blake2b(b"%d %d" % (parent.incarnation, parent.execution), digest_size=3).hexdigest()
+    made = f"{parent.instance_id}/{mark}.{number}"
+    if len(made.encode()) > MAX_ID_BYTES:
+        whole = blake2b(made.encode(), digest_size=16).hexdigest()
+        made = f"{made[:20]}/{whole}"
+    return made
+
+
+def child_incarnation(parent: ExecutionId, seq: int) -> int:
+    """Return the incarnation of the child that the parent's event number `seq` starts."""
+    text = b"%d %d %d" % (parent.incarnation, parent.execution, seq)
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 1

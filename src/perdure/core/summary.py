@@ -1,0 +1,145 @@
+"""What a history says without running code: what is open, who the parent is, what a stop needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from perdure.core.identity import ExecutionId, child_incarnation
+from perdure.core.turn import outcome_of, parent_message
+from perdure.model.events import (
+    AskedEvent,
+    Body,
+    CancelRequested,
+    ChildScheduled,
+    Event,
+    MessageEvent,
+    Parent,
+    SignalReceived,
+    Started,
+    StoredEvent,
+    Terminated,
+    read_event,
+    write_event,
+)
+from perdure.model.messages import Delivery
+from perdure.model.turns import Outcome
+
+
+def feed(digest: Any, kind: str, at_ms: int, body: bytes) -> None:
+    """Add an event to the hash over a history."""
+    digest.update(b"%b\0%d\0%b\0" % (kind.encode(), at_ms, body))
+
+
+class Summary:
+    """The fold of a history."""
+
+    def __init__(self, history: Sequence[StoredEvent]) -> None:
+        self.started: Started | None = None
+        self.open: dict[int, tuple[AskedEvent, int]] = {}
+        """What has no answer yet, and since when, by the number of the event that asked for it."""
+        self.cancel_reason: str | None = None
+        self._digest = blake2b(digest_size=16)
+        for stored in history:
+            feed(self._digest, stored.kind, stored.at_ms, stored.body)
+            self._take(read_event(stored.kind, stored.body), stored)
+
+    @property
+    def parent(self) -> Parent | None:
+        """The call that the instance answers to."""
+        return None if self.started is None else self.started.parent
+
+    def digest_with(self, events: Sequence[Body], at_ms: int) -> bytes:
+        """Return the hash of the history once these events are appended."""
+        digest = self._digest.copy()
+        for kind, body in events:
+            feed(digest, kind, at_ms, body)
+        return digest.digest()
+
+    def _take(self, event: Event, stored: StoredEvent) -> None:
+        match event:
+            case Started():
+                self.started = event
+            case CancelRequested(reason=reason):
+                self.cancel_reason = reason
+            case SignalReceived(wait=wait):
+                self.open.pop(wait or 0, None)
+            case _:
+                schedule = getattr(event, "schedule", None)
+                if schedule is not None:
+                    self.open.pop(schedule, None)
+                elif isinstance(event, AskedEvent) and stored.kind.endswith(_OPENING):
+                    self.open[stored.seq] = (event, stored.at_ms)
+
+
+_OPENING = ("_scheduled", "_awaited")
+
+
+class Stop:
+    """What it takes to end an instance without asking its code."""
+
+    def __init__(
+        self,
+        id: ExecutionId,
+        history: Sequence[StoredEvent],
+        unstarted: Started | None,
+        reason: str,
+        now_ms: int,
+    ) -> None:
+        """Work it out.
+
+        Args:
+            id: The execution to end.
+            history: Its events; none if its first turn has not run.
+            unstarted: The start message that its first turn would have taken.
+            reason: Why it is ended.
+            now_ms: The time of the new events.
+        """
+        summary = Summary(history)
+        end = Terminated(reason=reason)
+        first: list[MessageEvent] = [unstarted] if unstarted is not None and not history else []
+        self.events: tuple[Body, ...] = tuple(write_event(event) for event in (*first, end))
+        self.outcome: Outcome = outcome_of(end, summary.digest_with(self.events, now_ms))
+        self.deliveries: tuple[Delivery, ...] = (
+            *_to_parent(summary.parent or (unstarted.parent if unstarted else None), end),
+            *_to_children(id, summary),
+        )
+
+
+def _to_parent(parent: Parent | None, end: Terminated) -> list[Delivery]:
+    if parent is None:
+        return []
+    kind, body = write_event(parent_message(parent, end))
+    return [
+        Delivery(
+            instance_id=parent.instance_id,
+            incarnation=parent.incarnation,
+            execution=parent.execution,
+            kind=kind,
+            body=body,
+        )
+    ]
+
+
+def _to_children(id: ExecutionId, summary: Summary) -> list[Delivery]:
+    deliveries = []
+    for seq, (event, _) in summary.open.items():
+        if not isinstance(event, ChildScheduled) or event.on_parent_close == "abandon":
+            continue
+        reason = f"its parent {id.instance_id!r} was terminated"
+        message = (
+            Terminated(reason=reason)
+            if event.on_parent_close == "terminate"
+            else CancelRequested(reason=reason)
+        )
+        kind, body = write_event(message)
+        deliveries.append(
+            Delivery(
+                instance_id=event.instance_id,
+                incarnation=child_incarnation(id, seq),
+                kind=kind,
+                body=body,
+            )
+        )
+    return deliveries

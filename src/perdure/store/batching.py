@@ -1,0 +1,323 @@
+"""Group commit: whatever waits when the last transaction ends goes into the next one.
+
+One thread per store writes. There are no timers: at low load a transaction holds one operation, at
+high load thousands share one flush of the disk. A call may bring several operations; each is
+decided by itself, and the call returns when all of them are through. Results go back to their event
+loops with one wake-up per batch and loop.
+
+Trouble comes in two sorts. A *value* the database refuses rolls the batch back; it is halved until
+the culprit is alone and raises, and the others succeed. A *resource* that is missing (locked, full,
+read-only) rolls back and is tried again, with a growing pause, for as long as it takes. A call with
+finite patience that has waited long enough is told so, if nothing of it was written. A call whose
+transaction has begun is never given up: its answer will come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from queue import Empty, SimpleQueue
+from time import monotonic, sleep
+from typing import Any
+
+from perdure.errors import StoreCorruptError, StoreError, StoreUnavailableError
+from perdure.store.counters import StoreCounters
+
+MAX_BATCH = 5_000
+"""Operations in one transaction."""
+FIRST_PAUSE_S = 0.005
+MAX_PAUSE_S = 1.0
+CLOSE_WITHIN_S = 10.0
+"""How long closing waits for what was handed in, when the database is in trouble."""
+
+logger = logging.getLogger(__name__)
+
+Execute = Callable[[Sequence[Any]], list[Any]]
+"""Runs operations as one transaction. Raises `StoreUnavailableError` for a missing resource and
+anything else for a bad value; in both cases nothing was written."""
+
+
+class _Pending:
+    """Stands for a result that is not there yet."""
+
+
+_PENDING = _Pending()
+
+
+class Call:
+    """Operations that were handed in together, and the future that waits for their results."""
+
+    __slots__ = ("_claims", "_error", "_future", "_open", "loop", "operations", "results")
+
+    def __init__(self, operations: Sequence[Any], future: asyncio.Future[list[Any]]) -> None:
+        self.operations = operations
+        self.results: list[Any] = [_PENDING] * len(operations)
+        self.loop = future.get_loop()
+        self._open = len(operations)
+        self._error: Exception | None = None
+        self._future = future
+        # Whoever pops it decides the call's fate: the writer by beginning, the loop by giving up.
+        # A pop is atomic, so no lock is needed.
+        self._claims = [True]
+
+    def take(self) -> bool:
+        """Take the right to begin it or to give it up; only one taker gets it."""
+        try:
+            self._claims.pop()
+        except IndexError:
+            return False
+        return True
+
+    def give_back(self) -> None:
+        """Let it be taken again, if nothing of it was written."""
+        if not self.is_begun:
+            self._claims.append(True)
+
+    def succeed(self, index: int, result: Any) -> None:
+        """Keep the result of one operation."""
+        self.results[index] = result
+        self._open -= 1
+
+    def fail(self, index: int, error: Exception) -> None:
+        """Keep the error of one operation; the first one is raised."""
+        self.results[index] = None
+        self._open -= 1
+        self._error = self._error or error
+
+    @property
+    def is_begun(self) -> bool:
+        """Tell whether some of its operations have an answer."""
+        return self._open < len(self.operations)
+
+    @property
+    def is_through(self) -> bool:
+        """Tell whether all its operations have an answer."""
+        return self._open == 0
+
+    def give_up(self, error: Exception) -> None:
+        """Answer with an error. Runs on the loop, after `take`."""
+        self._error = error
+        self.settle()
+
+    def settle(self) -> None:
+        """Hand the answer to whoever waits. Runs on the loop."""
+        if self._future.done():
+            return  # Cancelled meanwhile.
+        if self._error is not None:
+            self._future.set_exception(self._error)
+        else:
+            self._future.set_result(self.results)
+
+
+class Batcher:
+    """The writing thread of a store, and the queue in front of it.
+
+    Args:
+        execute: Runs operations as one transaction.
+        exclusive: Held around each batch, also while a batch is halved.
+        finish: Runs on the thread at its end, to let go of the database.
+    """
+
+    def __init__(
+        self,
+        execute: Execute,
+        *,
+        exclusive: AbstractContextManager[None],
+        finish: Callable[[], None],
+        counters: StoreCounters,
+        name: str,
+    ) -> None:
+        self._execute = execute
+        self._exclusive = exclusive
+        self._finish = finish
+        self._queue: SimpleQueue[Call | None] = SimpleQueue()
+        self._backlog: list[Call] = []
+        self._ending = False
+        self._closing = threading.Event()
+        self._give_up_at = 0.0
+        self._trouble: StoreUnavailableError | None = None
+        self._pause_s = FIRST_PAUSE_S
+        self._counters = counters
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    # -------------------------------------------------------------- the loop
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+
+    async def submit(self, operations: Sequence[Any], patience_s: float | None = None) -> list[Any]:
+        """Have operations written and return their results in order.
+
+        Raises:
+            RowError: The database refused the value of an operation; the others were written.
+            StoreUnavailableError: It took longer than `patience_s`; nothing was written.
+        """
+        if not operations:
+            return []
+        if self._closing.is_set():
+            raise StoreError("the store is closed")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Any]] = loop.create_future()
+        call = Call(operations, future)
+        self._queue.put(call)
+        if patience_s is None:
+            return await future
+        timer = loop.call_later(patience_s, self._lose_patience, call, patience_s)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+
+    def _lose_patience(self, call: Call, patience_s: float) -> None:
+        if call.take():
+            trouble = self._trouble or "another process keeps writing, or the disk is slow"
+            call.give_up(
+                StoreUnavailableError(f"nothing was written within {patience_s:g} s: {trouble}")
+            )
+
+    async def close(self) -> None:
+        """Finish what was handed in, then end the thread; in trouble, within a bounded time."""
+        if self._closing.is_set():
+            return
+        self._give_up_at = monotonic() + CLOSE_WITHIN_S
+        self._closing.set()
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join, CLOSE_WITHIN_S + MAX_PAUSE_S)
+        if self._thread.is_alive():
+            # It waits for another process that holds the lock and does not move. It finds nothing
+            # left to do when it wakes up, and ends then.
+            logger.error("the store was closed while another process kept it locked")
+            self._give_up([*self._backlog, *self._drain()])
+
+    def _give_up(self, calls: Iterable[Call]) -> None:
+        trouble = self._trouble or "another process holds the write lock"
+        error = StoreUnavailableError(f"the store was closed before this was written: {trouble}")
+        for call in calls:
+            if call.is_begun or call.take():
+                self._wake(call.loop, [call], error)
+
+    # ------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        try:
+            while not (self._ending and not self._backlog):
+                if not self._backlog:
+                    self._await_call()
+                if self._backlog:
+                    self._run_batch()
+        finally:
+            self._finish()
+
+    def _await_call(self) -> None:
+        call = self._queue.get()
+        if call is None:
+            self._ending = True
+        else:
+            self._backlog.append(call)
+
+    def _drain(self) -> list[Call]:
+        """Return what else waits now, without waiting for more."""
+        calls: list[Call] = []
+        with suppress(Empty):
+            while len(calls) < MAX_BATCH:
+                call = self._queue.get_nowait()
+                if call is None:
+                    self._ending = True
+                else:
+                    calls.append(call)
+        return calls
+
+    def _run_batch(self) -> None:
+        """Write the backlog and whatever came while the lock was waited for."""
+        trouble: StoreUnavailableError | None = None
+        try:
+            with self._exclusive:
+                self._backlog += self._drain()
+                # A call that was given up meanwhile is left out; one that is half written stays.
+                self._backlog = [call for call in self._backlog if call.is_begun or call.take()]
+                try:
+                    self._execute_all(self._backlog)
+                except StoreUnavailableError:
+                    for call in self._backlog:
+                        call.give_back()
+                    raise
+        except StoreUnavailableError as error:
+            trouble = error
+        through = [call for call in self._backlog if call.is_through]
+        self._backlog = [call for call in self._backlog if not call.is_through]
+        self._answer(through)
+        if trouble is None:
+            self._trouble = None
+        else:
+            self._wait_out(trouble)
+
+    def _execute_all(self, calls: Sequence[Call]) -> None:
+        units = [
+            (call, index)
+            for call in calls
+            for index, result in enumerate(call.results)
+            if result is _PENDING
+        ]
+        for begin in range(0, len(units), MAX_BATCH):
+            self._execute_halving(units[begin : begin + MAX_BATCH])
+
+    def _execute_halving(self, units: Sequence[tuple[Call, int]]) -> None:
+        try:
+            results = self._execute([call.operations[index] for call, index in units])
+        except StoreUnavailableError:
+            raise
+        except Exception as error:
+            if len(units) == 1 or isinstance(error, StoreCorruptError):
+                for call, index in units:
+                    call.fail(index, error)
+                return
+            self._counters.halvings += 1
+            middle = len(units) // 2
+            self._execute_halving(units[:middle])
+            self._execute_halving(units[middle:])
+        else:
+            for (call, index), result in zip(units, results, strict=True):
+                call.succeed(index, result)
+
+    def _wait_out(self, trouble: StoreUnavailableError) -> None:
+        """Let the backlog be given up by its callers for a while; it is tried again after that."""
+        if self._trouble is None:
+            self._pause_s = FIRST_PAUSE_S
+            logger.warning("the store cannot be written now", extra={"trouble": str(trouble)})
+        self._trouble = trouble
+        self._counters.retries += 1
+        if not self._closing.wait(self._pause_s):
+            pass
+        elif monotonic() < self._give_up_at:
+            sleep(self._pause_s)
+        else:
+            self._give_up(self._backlog)
+            self._backlog = []
+        self._pause_s = min(self._pause_s * 2, MAX_PAUSE_S)
+
+    def _answer(self, calls: Sequence[Call]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[Call]] = defaultdict(list)
+        for call in calls:
+            by_loop[call.loop].append(call)
+        for loop, some in by_loop.items():
+            self._wake(loop, some)
+
+    @staticmethod
+    def _wake(
+        loop: asyncio.AbstractEventLoop, calls: Sequence[Call], error: Exception | None = None
+    ) -> None:
+        def settle() -> None:
+            for call in calls:
+                if error is None:
+                    call.settle()
+                else:
+                    call.give_up(error)
+
+        # The loop is closed when its owner went away without waiting for an answer.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle)

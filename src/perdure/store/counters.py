@@ -1,0 +1,23 @@
+"""What a store has done, as plain numbers for benchmarks and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class StoreCounters:
+    """Counted by the writing thread only; anybody may read."""
+
+    transactions: int = 0
+    """Committed."""
+    operations: int = 0
+    """Turns, starts, messages, job ends, holds, claims and so on that were in them."""
+    statements: int = 0
+    """Run in them, BEGIN and COMMIT included."""
+    rows: int = 0
+    """Inserted, updated or deleted by the commits of instances."""
+    halvings: int = 0
+    """Batches that were halved to find a value that the database refused."""
+    retries: int = 0
+    """Batches that were tried again because the database was locked, full or read-only."""

@@ -1,0 +1,75 @@
+"""Bring a database's tables up to date.
+
+Migrations are numbered files that only add. Each one runs in a transaction of its own together with
+the row that records it, under the lock that keeps other processes out: two processes that start at
+once do it once, and one that is killed in the middle leaves a whole number of migrations behind, so
+the next start goes on from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib import resources
+from typing import NamedTuple
+
+from perdure.errors import SchemaError
+
+
+class Migration(NamedTuple):
+    """One step of the schema."""
+
+    number: int
+    name: str
+    script: str
+
+    @property
+    def checksum(self) -> str:
+        """Return what tells whether the file was changed after it had been applied."""
+        return hashlib.sha256(self.script.encode()).hexdigest()
+
+
+class Applied(NamedTuple):
+    """A migration that a database has seen."""
+
+    number: int
+    name: str
+    checksum: str
+
+
+def read_migrations(package: str) -> list[Migration]:
+    """Return the migrations of a store in order: the files `migrations/NNNN_what.sql`."""
+    folder = resources.files(package) / "migrations"
+    found = []
+    for file in folder.iterdir():
+        if file.name.endswith(".sql"):
+            number, _, name = file.name.removesuffix(".sql").partition("_")
+            found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
+    found.sort()
+    numbers = [migration.number for migration in found]
+    assert numbers == list(range(1, len(found) + 1)), f"migrations are numbered {numbers}"
+    return found
+
+
+def missing(known: Sequence[Migration], applied: Sequence[Applied]) -> list[Migration]:
+    """Return the migrations that are still to be applied, in order.
+
+    Raises:
+        SchemaError: The database has seen migrations that this version does not know, or has seen
+            another text of one that it knows.
+    """
+    newest = max((step.number for step in applied), default=0)
+    if newest > len(known):
+        raise SchemaError(
+            f"the store was written by a newer perdure (its schema is {newest}, this version "
+            f"knows {len(known)}); install that version, or use another store"
+        )
+    seen = {step.number: step for step in applied}
+    for migration in known:
+        step = seen.get(migration.number)
+        if step is not None and step.checksum != migration.checksum:
+            raise SchemaError(
+                f"migration {migration.number} ({migration.name}) of the store is not the one of "
+                "this version of perdure; the store was made by an unreleased version"
+            )
+    return [migration for migration in known if migration.number not in seen]

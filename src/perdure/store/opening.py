@@ -1,0 +1,72 @@
+"""Turn a URL into a store.
+
+With apsw installed it is used, unless the URL says otherwise: it brings an SQLite without the
+WAL-reset bug of versions before 3.51.3, and it hands the interpreter over half as often per
+statement, which a busy event loop makes felt (measured: see `docs/decisions`).
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from urllib.parse import parse_qsl, unquote
+
+from perdure.clock import Clock, system_clock
+from perdure.errors import UsageError
+from perdure.store.base import Store
+
+DRIVERS = ("sqlite3", "apsw")
+_FORMS = "sqlite:///relative.db, sqlite:////absolute.db or sqlite://:memory:"
+
+
+def open_store(url: str, *, clock: Clock = system_clock) -> Store:
+    """Return the store behind a URL. It is not open yet: await its `open`.
+
+    Args:
+        url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`; with
+            `?driver=sqlite3` or `?driver=apsw` to choose the driver.
+        clock: Rules leases and visibility.
+
+    Raises:
+        UsageError: The URL is not of these forms.
+    """
+    scheme, separator, rest = url.partition("://")
+    if scheme in ("postgresql", "postgres"):
+        raise UsageError(f"PostgreSQL is not in this version of perdure yet; use {_FORMS}")
+    if scheme != "sqlite" or not separator:
+        raise UsageError(f"a store URL looks like {_FORMS}; got {url!r}")
+    location, _, query = rest.partition("?")
+    driver = _driver(query)
+    # Late: whoever only imports perdure loads no driver.
+    from perdure.store.sqlite.store import SqliteStore
+
+    return SqliteStore(_path(location, url), driver=driver, clock=clock)
+
+
+def _path(location: str, url: str) -> str:
+    if location in ("", "/", ":memory:", "/:memory:"):
+        return ":memory:"
+    if not location.startswith("/"):
+        raise UsageError(
+            f"{url!r} has two slashes before the path; write three for a relative path and four "
+            f"for an absolute one: {_FORMS}"
+        )
+    path = unquote(location[1:])
+    if "\0" in path:
+        raise UsageError("the path of a store cannot hold a NUL character")
+    return path
+
+
+def _driver(query: str) -> str:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    driver = options.pop("driver", None)
+    if options:
+        raise UsageError(
+            f"unknown option {', '.join(sorted(options))} in the store URL; known: driver"
+        )
+    if driver is None:
+        return "apsw" if find_spec("apsw") else "sqlite3"
+    if driver not in DRIVERS:
+        raise UsageError(f"driver={driver!r} is not known; known: {', '.join(DRIVERS)}")
+    if driver == "apsw" and not find_spec("apsw"):
+        raise UsageError("driver=apsw needs apsw; run: pip install perdure[apsw]")
+    return driver

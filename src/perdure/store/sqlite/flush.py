@@ -1,0 +1,268 @@
+"""Write what a batch decided: few statements, in a fixed order, none for nothing.
+
+What goes away is deleted first and what comes is inserted after it; what came and went within the
+batch was never more than a value in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from perdure.model.instances import part_of
+from perdure.store.sqlite.commit import Changes, Commit, StartedInstance
+from perdure.store.sqlite.connection import Connection
+from perdure.store.sqlite.packing import MAX_BATCH_BYTES, BatchTooLargeError, Rows, pack
+from perdure.store.sqlite.rows import LiveState
+
+
+def flush(connection: Connection, commit: Commit, *, now_ms: int, alone: bool) -> int:
+    """Write a decided batch and return how many rows that were.
+
+    Raises:
+        BatchTooLargeError: It has too many bytes for one transaction and is not `alone`.
+    """
+    return _Flush(connection, commit, now_ms=now_ms, alone=alone).run()
+
+
+class _Flush:
+    def __init__(self, connection: Connection, commit: Commit, *, now_ms: int, alone: bool) -> None:
+        self._connection = connection
+        self._changes: Changes = commit.changes
+        self._dirty = [row for row in commit.rows.live.values() if row.dirty]
+        self._now_ms = now_ms
+        self._alone = alone
+        self._written = 0
+
+    def run(self) -> int:
+        changes = self._changes
+        if changes.replaced:
+            self._delete_replaced()
+        self._delete_jobs()
+        self._delete("delete_messages", changes.consumed)
+        self._delete("delete_timers", changes.timers_gone)
+        if changes.ended:
+            self._delete_ended()
+        if self._dirty:
+            self._put_live()
+            self._put_messages()
+            self._put_jobs()
+        if changes.events:
+            self._append_events()
+        if changes.started:
+            self._put_instances(changes.started)
+        if changes.ended:
+            self._end_instances()
+        if changes.statuses:
+            self._set_statuses()
+        if changes.receipts:
+            self._write("insert_receipts", changes.receipts, now_ms=self._now_ms)
+        return self._written
+
+    # --------------------------------------------------------------- deletes
+
+    def _delete_replaced(self) -> None:
+        replaced = self._changes.replaced
+        self._delete("delete_history", replaced)
+        self._delete("delete_receipts", replaced)
+        self._delete("delete_instances", replaced)
+
+    def _delete_jobs(self) -> None:
+        changes = self._changes
+        if not changes.jobs_gone and not changes.requeued:
+            return
+        # The jobs of an ended instance go all at once.
+        ended = {(end.row.instance_id, end.incarnation) for end in changes.ended}
+        gone = [
+            (part_of(key.instance_id), *key) for key in changes.jobs_gone if key[:2] not in ended
+        ]
+        self._delete("delete_jobs", gone)
+        if changes.requeued:
+            rows = Rows()
+            for job in changes.requeued:
+                rows.rows.append(
+                    (
+                        part_of(job.key.instance_id),
+                        *job.key,
+                        job.visible_at_ms,
+                        job.attempt,
+                        *rows.place_maybe(job.failures),
+                    )
+                )
+            self._write_rows("requeue_jobs", rows)
+
+    def _delete_ended(self) -> None:
+        stored = [end.row for end in self._changes.ended if end.row.stored]
+        keys = [(row.part, row.instance_id) for row in stored]
+        self._delete("delete_live", keys)
+        self._delete("delete_jobs_of", keys)
+        # An instance that never had a message has no inbox.
+        self._delete("delete_inbox", [(row.part, row.instance_id) for row in stored if row.last_no])
+
+    # --------------------------------------------------------------- inserts
+
+    def _put_live(self) -> None:
+        self._write("put_live", [_live_values(row) for row in self._dirty])
+
+    def _put_messages(self) -> None:
+        rows = Rows()
+        for row in self._dirty:
+            for message in row.messages:
+                rows.rows.append(
+                    (
+                        row.part,
+                        row.instance_id,
+                        message.no,
+                        message.effective_at_ms,
+                        message.rank,
+                        message.execution,
+                        message.kind,
+                        message.timer_key,
+                        rows.place(message.body),
+                        len(message.body),
+                    )
+                )
+        self._write_rows("insert_messages", rows)
+
+    def _put_jobs(self) -> None:
+        rows = Rows()
+        for row in self._dirty:
+            for pending in row.jobs:
+                job = pending.job
+                rows.rows.append(
+                    (
+                        row.part,
+                        row.instance_id,
+                        row.incarnation,
+                        pending.execution,
+                        job.seq,
+                        pending.queue_no,
+                        pending.visible_at_ms,
+                        pending.token,
+                        pending.worker_id,
+                        1 if pending.token else 0,
+                        job.priority,
+                        job.session,
+                        rows.place(job.policy),
+                        len(job.policy),
+                        rows.place(job.input),
+                        len(job.input),
+                    )
+                )
+        self._write_rows("insert_jobs", rows, now_ms=self._now_ms)
+
+    def _append_events(self) -> None:
+        rows = Rows()
+        append, place = rows.rows.append, rows.place
+        for row, incarnation, execution, seq, turn in self._changes.events:
+            part, instance_id, at_ms = row.part, row.instance_id, turn.now_ms
+            for kind, body in turn.events:
+                append(
+                    (
+                        part,
+                        instance_id,
+                        incarnation,
+                        execution,
+                        seq,
+                        kind,
+                        at_ms,
+                        place(body),
+                        len(body),
+                    )
+                )
+                seq += 1
+        self._write_rows("insert_events", rows)
+
+    def _put_instances(self, started: Sequence[StartedInstance]) -> None:
+        rows = Rows()
+        for part, definition_no, instance in started:
+            rows.rows.append(
+                (
+                    part,
+                    instance.instance_id,
+                    instance.incarnation,
+                    definition_no,
+                    instance.created_ms,
+                    instance.parent_id,
+                    instance.parent_incarnation,
+                    rows.place(instance.input),
+                    len(instance.input),
+                )
+            )
+        self._write_rows("insert_instances", rows)
+
+    def _end_instances(self) -> None:
+        rows = Rows()
+        for row, incarnation, execution, last_commit, outcome in self._changes.ended:
+            rows.rows.append(
+                (
+                    row.part,
+                    row.instance_id,
+                    incarnation,
+                    execution,
+                    outcome.status.value,
+                    last_commit,
+                    *rows.place_maybe(outcome.digest),
+                    *rows.place_maybe(_utf8(outcome.reason)),
+                    *rows.place_maybe(outcome.output),
+                )
+            )
+        self._write_rows("end_instances", rows, now_ms=self._now_ms)
+
+    def _set_statuses(self) -> None:
+        rows = Rows()
+        for row, status, reason in self._changes.statuses.values():
+            rows.rows.append(
+                (
+                    row.part,
+                    row.instance_id,
+                    row.incarnation,
+                    status.value,
+                    *rows.place_maybe(_utf8(reason)),
+                )
+            )
+        self._write_rows("set_statuses", rows, now_ms=self._now_ms)
+
+    # --------------------------------------------------------------- writing
+
+    def _delete(self, name: str, keys: Sequence[tuple[Any, ...]]) -> None:
+        if keys:
+            self._connection.run(name, keys=pack(keys))
+            self._written += len(keys)
+
+    def _write(self, name: str, rows: Sequence[tuple[Any, ...]], **params: int) -> None:
+        self._connection.run(name, rows=pack(rows), **params)
+        self._written += len(rows)
+
+    def _write_rows(self, name: str, rows: Rows, **params: int) -> None:
+        if not rows.rows:
+            return
+        if rows.size > MAX_BATCH_BYTES and not self._alone:
+            raise BatchTooLargeError(f"{name} has {rows.size:,} bytes of bodies")
+        self._connection.run(name, rows=rows.text, bodies=rows.bodies, **params)
+        self._written += len(rows.rows)
+
+
+def _live_values(row: LiveState) -> tuple[Any, ...]:
+    return (
+        row.part,
+        row.instance_id,
+        row.definition_no,
+        row.incarnation,
+        row.execution,
+        row.next_seq,
+        row.wake_at_ms,
+        row.lease,
+        row.lease_until_ms,
+        row.home,
+        row.last_no,
+        row.last_at_ms,
+        row.last_commit,
+        row.attempts,
+        row.blocked_by,
+    )
+
+
+def _utf8(text: str | None) -> bytes | None:
+    """Return free text as bytes: it travels with the bodies, because it may hold NUL."""
+    return None if text is None else text.encode()

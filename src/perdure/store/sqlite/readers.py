@@ -1,0 +1,56 @@
+"""A few threads with connections that only read, beside the one that writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import TypeVar
+
+from perdure.errors import StoreUnavailableError
+from perdure.store.sqlite.connection import Connection, connect
+from perdure.store.sqlite.database import READER_BUSY_MS
+
+READERS = 2
+"""Threads that read. More would only wait for the interpreter."""
+_TRIES = 3
+
+T = TypeVar("T")
+
+
+class Readers:
+    """Reading connections to a file, and the threads that use them."""
+
+    def __init__(self, driver: str, path: str) -> None:
+        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="perdure-read")
+        self._idle: SimpleQueue[Connection] = SimpleQueue()
+        for _ in range(READERS):
+            self._idle.put(connect(driver, path, busy_ms=READER_BUSY_MS, read_only=True))
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run a function with a connection on one of the threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, work)
+
+    def close(self) -> None:
+        """Wait for what is being read, then let go of the file."""
+        self._pool.shutdown(wait=True)
+        while not self._idle.empty():
+            self._idle.get().close()
+
+    def _run(self, work: Callable[[Connection], T]) -> T:
+        connection = self._idle.get()
+        try:
+            for tries_left in reversed(range(_TRIES)):
+                try:
+                    connection.run("begin_read")
+                    return work(connection)
+                except StoreUnavailableError:
+                    if tries_left == 0:
+                        raise
+                finally:
+                    if connection.in_transaction():
+                        connection.run("rollback")
+            raise AssertionError("unreachable")
+        finally:
+            self._idle.put(connection)

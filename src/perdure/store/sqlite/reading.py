@@ -1,0 +1,149 @@
+"""Read rows without changing anything. Every function sees one state of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from perdure.model.events import StoredEvent
+from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status, part_of
+from perdure.model.jobs import JobKey
+from perdure.model.messages import Message
+from perdure.model.turns import WorkerRow
+from perdure.store.base import ExecutionKey, WaitingJob
+from perdure.store.sqlite.connection import Connection
+from perdure.store.sqlite.packing import cut, pack, unpack
+
+MAX_EVENTS_PER_READ = 10_000
+MAX_BYTES_PER_READ = 64 * 1024 * 1024
+"""Of one statement; longer histories take several."""
+_LAST_SEQ = 2**62
+"""More events than any history has."""
+
+_definitions = msgspec.json.Decoder(tuple[DefinitionKey, ...])
+
+
+def read_histories(
+    connection: Connection, executions: Sequence[ExecutionKey], *, after_seq: int, limit: int | None
+) -> list[list[StoredEvent]]:
+    """Return the events of each execution in order."""
+    histories: list[list[StoredEvent]] = [[] for _ in executions]
+    # Events are numbered without gap, so a number of events is a range of numbers.
+    last_seq = _LAST_SEQ if limit is None else after_seq + limit
+    first = 0
+    while first < len(executions):
+        keys = [(part_of(key.instance_id), *key, after_seq, last_seq) for key in executions[first:]]
+        if histories[first]:
+            keys[0] = (*keys[0][:4], histories[first][-1].seq, last_seq)
+        [(text, blob)] = connection.run(
+            "read_histories",
+            keys=pack(keys),
+            max_events=MAX_EVENTS_PER_READ,
+            max_bytes=MAX_BYTES_PER_READ,
+        )
+        rows = unpack(text)
+        bodies = cut(blob, (row[2] for row in rows))
+        for key, event in sorted(
+            (key, StoredEvent(seq, kind, at_ms, body))
+            for (key, seq, _, kind, at_ms), body in zip(rows, bodies, strict=True)
+        ):
+            histories[first + key].append(event)
+        if len(rows) < MAX_EVENTS_PER_READ and len(blob or b"") <= MAX_BYTES_PER_READ:
+            break
+        # The execution of the last row may go on; what is before it is complete.
+        first += max(row[0] for row in rows)
+    return histories
+
+
+def read_instances(connection: Connection, instance_ids: Sequence[str]) -> list[InstanceRow | None]:
+    """Return the wide rows of instances."""
+    found: list[InstanceRow | None] = [None] * len(instance_ids)
+    keys = pack([(part_of(instance_id), instance_id) for instance_id in instance_ids])
+    for index, *values in connection.run("read_instances", keys=keys):
+        found[index] = _instance_row(instance_ids[index], values)
+    return found
+
+
+def _instance_row(instance_id: str, values: Sequence[Any]) -> InstanceRow:
+    return InstanceRow(
+        instance_id=instance_id,
+        incarnation=values[0],
+        execution=values[1],
+        kind=values[2],
+        name=values[3],
+        version=values[4],
+        status=Status(values[5]),
+        input=values[6],
+        output=values[7],
+        reason=values[8],
+        parent_id=values[9],
+        parent_incarnation=values[10],
+        created_ms=values[11],
+        updated_ms=values[12],
+        ended_ms=values[13],
+        digest=values[14],
+    )
+
+
+def read_live(connection: Connection, instance_id: str) -> LiveRow | None:
+    """Return the narrow row of an unfinished or unborn instance."""
+    [(text,)] = connection.run("load_live", keys=pack([(part_of(instance_id), instance_id)]))
+    rows = unpack(text)
+    if not rows:
+        return None
+    [(_, definition_no, incarnation, execution, next_seq, *values)] = rows
+    return LiveRow(
+        instance_id=instance_id,
+        stamp=Stamp(incarnation, execution, next_seq),
+        definition_no=definition_no,
+        wake_at_ms=values[0],
+        lease=values[1],
+        lease_until_ms=values[2],
+        home=values[3],
+        last_no=values[4],
+        last_at_ms=values[5],
+        last_commit=values[6],
+        attempts=values[7],
+        blocked_by=values[8],
+    )
+
+
+def read_inbox(connection: Connection, instance_id: str) -> list[Message]:
+    """Return all messages of an instance in the order they are applied."""
+    rows = connection.run("read_inbox", part=part_of(instance_id), instance_id=instance_id)
+    return [Message(*row) for row in rows]
+
+
+def read_jobs(connection: Connection, instance_id: str) -> list[WaitingJob]:
+    """Return the open jobs of an instance."""
+    rows = connection.run("read_jobs", part=part_of(instance_id), instance_id=instance_id)
+    return [
+        WaitingJob(JobKey(instance_id, *row[:3]), DefinitionKey(*row[3:7]), *row[7:])
+        for row in rows
+    ]
+
+
+def read_workers(connection: Connection, seen_since_ms: int) -> list[WorkerRow]:
+    """Return the workers that gave a sign of life since then."""
+    rows = connection.run("read_workers", seen_since_ms=seen_since_ms)
+    return [
+        WorkerRow(worker_id, host, pid, started_ms, seen_ms, _definitions.decode(served))
+        for worker_id, host, pid, started_ms, seen_ms, served in rows
+    ]
+
+
+def read_definition(connection: Connection, definition_no: int) -> DefinitionKey | None:
+    """Return the definition behind a number."""
+    rows = connection.run("read_definition", definition_no=definition_no)
+    return DefinitionKey(*rows[0]) if rows else None
+
+
+def next_wake_ms(
+    connection: Connection, definitions: Sequence[int], queues: Sequence[int]
+) -> int | None:
+    """Return when the next turn or job of these becomes claimable."""
+    [(at_ms,)] = connection.run("next_wake", definitions=pack(definitions), queues=pack(queues))
+    at: int | None = at_ms
+    return at

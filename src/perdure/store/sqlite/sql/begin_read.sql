@@ -1,0 +1,3 @@
+-- Begin a transaction that sees one state of the database.
+-- Params: none. Returns: nothing.
+BEGIN;

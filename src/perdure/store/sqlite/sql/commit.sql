@@ -1,0 +1,3 @@
+-- Make the transaction durable.
+-- Params: none. Returns: nothing.
+COMMIT;

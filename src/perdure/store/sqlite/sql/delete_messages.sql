@@ -1,0 +1,11 @@
+-- Remove the messages that turns took.
+-- Params: keys, JSON [[part, instance_id, no], ...]. Returns: nothing.
+-- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone.
+DELETE FROM inbox
+WHERE (instance_id, no, part) IN (
+    SELECT
+        CAST(value ->> 1 AS TEXT),
+        CAST(value ->> 2 AS INTEGER),
+        CAST(value ->> 0 AS INTEGER)
+    FROM json_each(:keys)
+);

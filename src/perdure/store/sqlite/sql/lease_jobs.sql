@@ -1,0 +1,14 @@
+-- Lease jobs that were just found, and count the attempt.
+-- Params: keys, JSON [[part, instance_id, incarnation, execution, seq], ...]; token; worker_id;
+-- until_ms. Returns: nothing.
+UPDATE jobs
+SET token = :token,
+    worker_id = :worker_id,
+    visible_at_ms = :until_ms,
+    attempt = jobs.attempt + 1
+FROM json_each(:keys) AS claimed
+WHERE jobs.part = claimed.value ->> 0
+  AND jobs.instance_id = claimed.value ->> 1
+  AND jobs.incarnation = claimed.value ->> 2
+  AND jobs.execution = claimed.value ->> 3
+  AND jobs.seq = claimed.value ->> 4;

@@ -1,0 +1,11 @@
+-- Lease instances that were just found, and count the attempt.
+-- Params: keys, JSON [[part, instance_id], ...]; lease; until_ms. Returns: nothing.
+-- wake_at_ms becomes the end of the lease, so an abandoned instance is found like a ready one.
+UPDATE live
+SET lease = :lease,
+    lease_until_ms = :until_ms,
+    wake_at_ms = :until_ms,
+    attempts = live.attempts + 1
+FROM json_each(:keys) AS claimed
+WHERE live.part = claimed.value ->> 0
+  AND live.instance_id = claimed.value ->> 1;

@@ -1,0 +1,3 @@
+-- Return how transactions are journalled.
+-- Params: none. Returns: one value.
+PRAGMA journal_mode;

@@ -1,0 +1,3 @@
+-- Undo the transaction.
+-- Params: none. Returns: nothing.
+ROLLBACK;

@@ -1,0 +1,281 @@
+"""A store in one SQLite file, or in memory.
+
+One connection writes, on the batcher's thread; a few others read. Every operation that waits goes
+into the next transaction: see `writer` for what happens there. "Database is locked" never reaches
+anybody: processes take turns by a lock beside the file, and what SQLite still refuses is tried
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.errors import StoreError, StoreUnavailableError
+from perdure.model.events import StoredEvent
+from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
+from perdure.model.jobs import ClaimedJob, JobEnd
+from perdure.model.messages import Delivery, DeliveryStatus, Message
+from perdure.model.turns import (
+    ClaimedTurn,
+    Hold,
+    JobClaim,
+    Turn,
+    TurnClaim,
+    TurnReceipt,
+    WorkerRow,
+)
+from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
+from perdure.store.batching import Batcher
+from perdure.store.counters import StoreCounters
+from perdure.store.sqlite import claims, reading
+from perdure.store.sqlite.connection import MEMORY, Connection, connect
+from perdure.store.sqlite.database import READER_BUSY_MS, check_version
+from perdure.store.sqlite.files import prepare_file
+from perdure.store.sqlite.lock import NoLock, WriteLock
+from perdure.store.sqlite.readers import Readers
+from perdure.store.sqlite.writer import Transaction, Work, Writer
+
+T = TypeVar("T")
+_encode = msgspec.json.encode
+
+
+class SqliteStore:
+    """See `perdure.store.base.Store`; what is said there is not repeated here.
+
+    Args:
+        path: A file, or ":memory:".
+        driver: "sqlite3" or "apsw".
+        clock: Rules leases and visibility.
+    """
+
+    def __init__(self, path: str, *, driver: str, clock: Clock) -> None:
+        self.clock = clock
+        self.driver = driver
+        self.path = path if path == MEMORY else os.path.abspath(path)
+        self.counters = StoreCounters()
+        self._writer: Writer | None = None
+        self._batcher: Batcher | None = None
+        self._readers: Readers | None = None
+        self._watcher: Connection | None = None
+        self._last_change = 0
+
+    # --------------------------------------------------------------- lifetime
+
+    async def open(self) -> None:
+        """Connect, and bring the schema up to date."""
+        if self._batcher is not None:
+            raise StoreError("the store was opened before; make a new one")
+        await asyncio.to_thread(self._open)
+
+    def _open(self) -> None:
+        check_version(self.driver)
+        lock: WriteLock | NoLock = NoLock()
+        if self.path != MEMORY:
+            prepare_file(Path(self.path))
+            lock = WriteLock(f"{self.path}-lock")
+        writer = Writer(
+            self.path, driver=self.driver, lock=lock, clock=self.clock, counters=self.counters
+        )
+        try:
+            writer.open()
+            if self.path != MEMORY:
+                self._readers = Readers(self.driver, self.path)
+                self._watcher = connect(
+                    self.driver, self.path, busy_ms=READER_BUSY_MS, read_only=True
+                )
+        except BaseException:
+            writer.close()
+            raise
+        self._writer = writer
+        self._batcher = Batcher(
+            writer.execute,
+            exclusive=lock,
+            finish=writer.close,
+            counters=self.counters,
+            name="perdure-write",
+        )
+        self._batcher.start()
+
+    async def close(self) -> None:
+        """Finish what was handed in, then let go of the database."""
+        if self._batcher is None:
+            return
+        # Readers first: whoever closes last copies the WAL back, and that is the writer's part.
+        if self._readers is not None:
+            await asyncio.to_thread(self._readers.close)
+        if self._watcher is not None:
+            watcher, self._watcher = self._watcher, None
+            watcher.close()
+        await self._batcher.close()
+
+    # ------------------------------------------------------------ definitions
+
+    async def intern(self, definitions: Sequence[DefinitionKey]) -> list[int]:
+        """Return a small lasting number for each definition, making those that are new."""
+
+        def number_all(transaction: Transaction) -> list[int]:
+            return [
+                transaction.definitions.number(transaction.connection, key) for key in definitions
+            ]
+
+        return await self._work(number_all)
+
+    async def definition(self, definition_no: int) -> DefinitionKey:
+        """Return the definition behind a number."""
+        assert self._writer is not None, "the store is not open"
+        definitions = self._writer.definitions
+        key = definitions.known(definition_no)
+        if key is None:
+            key = await self._read(lambda c: reading.read_definition(c, definition_no))
+            if key is None:
+                raise StoreError(f"there is no definition number {definition_no}")
+            definitions.learn(definition_no, key)
+        return key
+
+    # -------------------------------------------------------------- the commit
+
+    async def commit(self, turns: Sequence[Turn]) -> list[TurnReceipt]:
+        """Write everything these turns changed, as one transaction, possibly with others."""
+        return await self._submit(turns, None)
+
+    async def start(
+        self, instances: Sequence[NewInstance], *, patience_s: float | None = None
+    ) -> list[InstanceRow | None]:
+        """Start instances whose first turn is somebody's claim; None means started."""
+        return await self._submit(instances, patience_s)
+
+    async def deliver(
+        self, deliveries: Sequence[Delivery], *, patience_s: float | None = None
+    ) -> list[DeliveryStatus]:
+        """Put messages into inboxes, numbered under the instance's lock, and wake the instances."""
+        return await self._submit(deliveries, patience_s)
+
+    async def end_jobs(self, ends: Sequence[JobEnd]) -> list[bool]:
+        """End attempts: remove the job and put its result into the owner's inbox, or requeue it."""
+        return await self._submit(ends, None)
+
+    async def hold(self, holds: Sequence[Hold]) -> list[bool]:
+        """Block or park instances under our lease or stamp."""
+        return await self._submit(holds, None)
+
+    # ----------------------------------------------------------------- claims
+
+    async def claim_turns(self, claim: TurnClaim) -> list[ClaimedTurn]:
+        """Lease instances with something to do, and count the attempt."""
+        return await self._work(
+            lambda t: claims.claim_turns(t.connection, claim, now_ms=t.now_ms, offset=t.number)
+        )
+
+    async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
+        """Lease jobs of these queues, and count the attempt."""
+        return await self._work(
+            lambda t: claims.claim_jobs(t.connection, claim, now_ms=t.now_ms, offset=t.number)
+        )
+
+    async def renew(
+        self, turns: Sequence[TurnLease], jobs: Sequence[JobLease], *, lease_ms: int
+    ) -> tuple[list[TurnLease], list[JobLease]]:
+        """Extend leases; return those that are lost."""
+
+        def renew_all(transaction: Transaction) -> tuple[list[TurnLease], list[JobLease]]:
+            connection, now_ms = transaction.connection, transaction.now_ms
+            until_ms = now_ms + lease_ms
+            return (
+                claims.renew_turns(connection, turns, now_ms=now_ms, until_ms=until_ms),
+                claims.renew_jobs(connection, jobs, now_ms=now_ms, until_ms=until_ms),
+            )
+
+        return await self._work(renew_all)
+
+    async def release_turns(self, leases: Sequence[TurnLease]) -> None:
+        """Give back turns that were claimed and not worked on; the attempt does not count."""
+        await self._work(lambda t: claims.release_turns(t.connection, leases, now_ms=t.now_ms))
+
+    async def unblock(self, definition_no: int, code: str) -> int:
+        """Offer blocked instances of a definition to code that differs; return how many."""
+        return await self._work(
+            lambda t: len(
+                t.connection.run("unblock", definition_no=definition_no, code=code, now_ms=t.now_ms)
+            )
+        )
+
+    async def unpark(self, instance_id: str) -> bool:
+        """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""
+        return await self._work(lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms))
+
+    async def beat(self, worker: WorkerRow) -> None:
+        """Record a worker's sign of life."""
+        params = {**worker._asdict(), "definitions": _encode(worker.definitions)}
+        await self._work(lambda t: t.connection.run("beat", **params))
+
+    async def retire(self, worker_id: str) -> None:
+        """Remove a worker that stops, and its claim to be anybody's home."""
+        await self._work(lambda t: t.connection.run("retire", worker_id=worker_id))
+
+    # ---------------------------------------------------------------- reading
+
+    async def read_histories(
+        self, executions: Sequence[ExecutionKey], *, after_seq: int = 0, limit: int | None = None
+    ) -> list[list[StoredEvent]]:
+        """Return the events of each execution in order."""
+        return await self._read(
+            lambda c: reading.read_histories(c, executions, after_seq=after_seq, limit=limit)
+        )
+
+    async def read_instances(self, instance_ids: Sequence[str]) -> list[InstanceRow | None]:
+        """Return the wide rows."""
+        return await self._read(lambda c: reading.read_instances(c, instance_ids))
+
+    async def read_live(self, instance_id: str) -> LiveRow | None:
+        """Return the narrow row of an unfinished or unborn instance."""
+        return await self._read(lambda c: reading.read_live(c, instance_id))
+
+    async def read_inbox(self, instance_id: str) -> list[Message]:
+        """Return all messages of an instance in the order they are applied."""
+        return await self._read(lambda c: reading.read_inbox(c, instance_id))
+
+    async def read_jobs(self, instance_id: str) -> list[WaitingJob]:
+        """Return the open jobs of an instance."""
+        return await self._read(lambda c: reading.read_jobs(c, instance_id))
+
+    async def read_workers(self, *, seen_since_ms: int) -> list[WorkerRow]:
+        """Return the workers that gave a sign of life since then."""
+        return await self._read(lambda c: reading.read_workers(c, seen_since_ms))
+
+    async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
+        """Return when the next turn or job of these becomes claimable; None for never."""
+        return await self._read(lambda c: reading.next_wake_ms(c, definitions, queues))
+
+    def change_count(self) -> int:
+        """Return a number that differs after another connection, this store's too, committed."""
+        if self._watcher is not None:
+            try:
+                [(self._last_change,)] = self._watcher.run("read_data_version")
+            except StoreUnavailableError:
+                # For a moment nobody can look, while another process opens or recovers the file.
+                return self._last_change
+        return self._last_change
+
+    # ---------------------------------------------------------------- helpers
+
+    async def _submit(self, operations: Sequence[Any], patience_s: float | None) -> list[Any]:
+        assert self._batcher is not None, "the store is not open"
+        return await self._batcher.submit(operations, patience_s)
+
+    async def _work(self, run: Callable[[Transaction], T]) -> T:
+        [result] = await self._submit([Work(run)], None)
+        value: T = result
+        return value
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        if self._readers is not None:
+            return await self._readers.read(work)
+        # A database in memory has one connection, which belongs to the writing thread.
+        return await self._work(lambda transaction: work(transaction.connection))

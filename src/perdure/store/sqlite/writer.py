@@ -1,0 +1,222 @@
+"""Run a batch of operations as one transaction on the one connection that writes.
+
+Changes of instances come first: load the rows they touch, decide in memory, flush. Then whatever is
+a statement of its own. The time is taken after the transaction has begun, so that no lease is born
+old because its transaction had to wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.clock import Clock
+from perdure.errors import StoreError, StoreUnavailableError
+from perdure.model.instances import NewInstance
+from perdure.model.jobs import JobEnd
+from perdure.model.messages import Delivery
+from perdure.model.turns import Hold, Turn
+from perdure.store.counters import StoreCounters
+from perdure.store.sqlite import reading
+from perdure.store.sqlite.commit import Commit
+from perdure.store.sqlite.connection import (
+    MEMORY,
+    SAFE_SQLITE,
+    Connection,
+    LockedError,
+    sqlite_version,
+)
+from perdure.store.sqlite.database import LOCK_WITHIN_S, connect_writer, migrate
+from perdure.store.sqlite.definitions import Definitions
+from perdure.store.sqlite.flush import flush
+from perdure.store.sqlite.lock import NoLock, WriteLock
+from perdure.store.sqlite.rows import load
+
+MAX_WAL_BYTES = 64 * 1024 * 1024
+"""A longer WAL means that a reader keeps an old state open (R5)."""
+_LOOK_AT_WAL_EVERY = 1_000
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, frozen=True)
+class Transaction:
+    """What a statement-shaped operation works with."""
+
+    connection: Connection
+    definitions: Definitions
+    now_ms: int
+    number: int
+    """Counts transactions; claims begin with another definition each time."""
+
+
+@dataclass(slots=True, frozen=True)
+class Work:
+    """An operation that runs its own statements, after the batch's changes were flushed."""
+
+    run: Callable[[Transaction], Any]
+
+
+class Writer:
+    """The connection that writes, and what has to be known between its transactions."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        driver: str,
+        lock: WriteLock | NoLock,
+        clock: Clock,
+        counters: StoreCounters,
+    ) -> None:
+        self.definitions = Definitions()
+        self._counters = counters
+        self._path = path
+        self._driver = driver
+        self._lock = lock
+        self._clock = clock
+        self._connection: Connection | None = None
+        self._warned_of_sqlite = sqlite_version(driver) >= SAFE_SQLITE
+        self._warned_of_wal = False
+
+    def open(self) -> None:
+        """Connect and bring the tables up to date, alone among all processes."""
+        with self._lock.within(LOCK_WITHIN_S):
+            self._connection = connect_writer(self._driver, self._path)
+            migrate(self._connection, now_ms=self._clock())
+
+    def close(self) -> None:
+        """Let go of the database. Harmless if it never was opened."""
+        self._disconnect()
+        self._lock.close()
+
+    def execute(self, operations: Sequence[Any]) -> list[Any]:
+        """Run operations as one transaction and return their results.
+
+        Raises:
+            StoreUnavailableError: A resource is missing; nothing was written.
+            Exception: Some operation cannot be written, and so none was.
+        """
+        connection = self._connected()
+        before = connection.statements
+        try:
+            connection.run("begin")
+            results, rows = self._run(connection, operations)
+            connection.run("commit")
+        except BaseException as error:
+            self._undo(connection, error)
+            raise
+        self.definitions.keep_fresh()
+        self._counters.transactions += 1
+        self._counters.operations += len(operations)
+        self._counters.statements += connection.statements - before
+        self._counters.rows += rows
+        self._look_around()
+        return results
+
+    def _run(self, connection: Connection, operations: Sequence[Any]) -> tuple[list[Any], int]:
+        now_ms = self._clock()
+        results: list[Any] = [None] * len(operations)
+        changes = [
+            (index, operation)
+            for index, operation in enumerate(operations)
+            if type(operation) is not Work
+        ]
+        rows = 0
+        if changes:
+            rows = self._change(connection, changes, results, now_ms)
+        if len(changes) < len(operations):
+            transaction = Transaction(
+                connection, self.definitions, now_ms, self._counters.transactions
+            )
+            for index, operation in enumerate(operations):
+                if type(operation) is Work:
+                    results[index] = operation.run(transaction)
+        return results, rows
+
+    def _change(
+        self,
+        connection: Connection,
+        changes: Sequence[tuple[int, Any]],
+        results: list[Any],
+        now_ms: int,
+    ) -> int:
+        """Load, decide, flush. Returns how many rows were written."""
+        rows = load(connection, [change for _, change in changes])
+        commit = Commit(rows, lambda key: self.definitions.number(connection, key), now_ms=now_ms)
+        decide: dict[type, Callable[[Any], Any]] = {
+            Turn: commit.commit_turn,
+            NewInstance: commit.start,
+            Delivery: commit.deliver,
+            JobEnd: commit.end_job,
+            Hold: commit.hold,
+        }
+        taken: list[int] = []
+        for index, change in changes:
+            result = decide[type(change)](change)
+            if type(change) is not NewInstance:
+                results[index] = result
+            elif not result:
+                taken.append(index)
+        written = flush(connection, commit, now_ms=now_ms, alone=len(changes) == 1)
+        if taken:
+            ids = [change.instance_id for index, change in changes if index in set(taken)]
+            for index, row in zip(taken, reading.read_instances(connection, ids), strict=True):
+                results[index] = row
+        return written
+
+    # ---------------------------------------------------------------- trouble
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = connect_writer(self._driver, self._path)
+        return self._connection
+
+    def _undo(self, connection: Connection, error: BaseException) -> None:
+        self.definitions.forget_fresh()
+        try:
+            if connection.in_transaction():
+                connection.run("rollback")
+        except StoreError:
+            logger.warning("a transaction could not be rolled back", exc_info=True)
+            self._disconnect()
+        is_broken = isinstance(error, StoreUnavailableError) and not isinstance(error, LockedError)
+        if is_broken and self._path != MEMORY:
+            # After an I/O error or on a file that was read-only SQLite may remember the bad news.
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            with suppress(StoreError):
+                connection.close()
+
+    def _look_around(self) -> None:
+        """Say once what an operator should know."""
+        if self._lock.contended and not self._warned_of_sqlite:
+            self._warned_of_sqlite = True
+            logger.warning(
+                "several connections write to this file with an SQLite that can damage it then "
+                "(fixed in 3.51.3); run: pip install perdure[apsw]",
+                extra={"path": self._path, "sqlite": sqlite_version(self._driver)},
+            )
+        if self._counters.transactions % _LOOK_AT_WAL_EVERY == 0 and self._path != MEMORY:
+            self._look_at_wal()
+
+    def _look_at_wal(self) -> None:
+        try:
+            size = os.stat(f"{self._path}-wal").st_size
+        except OSError:
+            return
+        if size <= MAX_WAL_BYTES:
+            self._warned_of_wal = False
+        elif not self._warned_of_wal:
+            self._warned_of_wal = True
+            logger.warning(
+                "the WAL grows because some connection keeps an old state open for reading",
+                extra={"path": self._path, "bytes": size},
+            )

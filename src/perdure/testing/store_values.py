@@ -1,0 +1,172 @@
+"""Turns, starts and claims with everything filled in, for tests of a store."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from perdure.model.events import Body
+from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
+from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
+from perdure.model.messages import Delivery
+from perdure.model.turns import (
+    ClaimedTurn,
+    JobClaim,
+    NewTimer,
+    Outcome,
+    Turn,
+    TurnClaim,
+    TurnReceipt,
+    TurnStatus,
+)
+from perdure.store.base import ExecutionKey, Store
+
+ORCHESTRATION = DefinitionKey("orchestration", "greet", "1.0.0", 1)
+QUEUE = DefinitionKey("activity", "say_hello", "")
+LEASE_MS = 30_000
+STARTED = Body("started", b'{"name":"greet","version":"1.0.0","behaviour":1,"input":null}')
+SCHEDULED = Body("activity_scheduled", b'{"name":"say_hello","input":null}')
+COMPLETED = Body("completed", b'{"result":null}')
+
+
+def token() -> int:
+    """Return a fresh random number for an incarnation, a lease or a commit."""
+    return random.getrandbits(62) | 1
+
+
+def new_instance(instance_id: str = "i", **fields: Any) -> NewInstance:
+    """Return an instance to be started."""
+    values: dict[str, Any] = {
+        "instance_id": instance_id,
+        "incarnation": token(),
+        "definition": ORCHESTRATION,
+        "input": b"null",
+        "start_kind": STARTED.kind,
+        "start_body": STARTED.body,
+        "created_ms": 1,
+    }
+    return NewInstance(**{**values, **fields})
+
+
+def first_turn(start: NewInstance, **fields: Any) -> Turn:
+    """Return a turn that starts its instance."""
+    values: dict[str, Any] = {
+        "instance_id": start.instance_id,
+        "stamp": Stamp(start.incarnation, 1, 1),
+        "commit_id": token(),
+        "now_ms": 2,
+        "worker_id": "w1",
+        "start": start,
+        "events": (STARTED,),
+    }
+    return Turn(**{**values, **fields})
+
+
+def next_turn(instance_id: str, stamp: Stamp, **fields: Any) -> Turn:
+    """Return a turn of an instance that was started."""
+    values: dict[str, Any] = {
+        "instance_id": instance_id,
+        "stamp": stamp,
+        "commit_id": token(),
+        "now_ms": 3,
+        "worker_id": "w1",
+    }
+    return Turn(**{**values, **fields})
+
+
+def turn_of(claimed: ClaimedTurn, **fields: Any) -> Turn:
+    """Return the turn that takes all messages of a claim."""
+    values: dict[str, Any] = {
+        "lease": claimed.lease,
+        "seen_no": claimed.last_no,
+        "consumed": tuple(message.no for message in claimed.messages),
+        "events": tuple(Body(message.kind, message.body) for message in claimed.messages),
+    }
+    return next_turn(claimed.instance_id, claimed.stamp, **{**values, **fields})
+
+
+def message(instance_id: str = "i", text: str = "hello", **fields: Any) -> Delivery:
+    """Return a message for an instance."""
+    values: dict[str, Any] = {
+        "instance_id": instance_id,
+        "kind": "signal_received",
+        "body": text.encode(),
+    }
+    return Delivery(**{**values, **fields})
+
+
+def job(seq: int = 2, **fields: Any) -> NewJob:
+    """Return a job to be added."""
+    values: dict[str, Any] = {"seq": seq, "queue": QUEUE, "input": b"null", "policy": b"{}"}
+    return NewJob(**{**values, **fields})
+
+
+def timer(seq: int, due_ms: int) -> NewTimer:
+    """Return a timer to be set."""
+    return NewTimer(f"timer:{seq}", due_ms, "timer_fired", b'{"schedule":%d}' % seq)
+
+
+def result_of(key: JobKey, token: int, text: str = "done") -> JobEnd:
+    """Return the end of a job with a result."""
+    return JobEnd(key=key, token=token, kind="activity_completed", body=text.encode())
+
+
+def outcome(status: Status = Status.COMPLETED, **fields: Any) -> Outcome:
+    """Return how an instance ended."""
+    values: dict[str, Any] = {"output": b"null", "reason": None, "digest": b"\0" * 16}
+    return Outcome(status, **{**values, **fields})
+
+
+async def accepted(store: Store, turn: Turn) -> TurnReceipt:
+    """Commit a turn that must be accepted."""
+    [receipt] = await store.commit([turn])
+    assert receipt.status is TurnStatus.ACCEPTED, receipt
+    return receipt
+
+
+async def begun(store: Store, instance_id: str = "i", **fields: Any) -> Stamp:
+    """Start an instance with its first turn, and return the stamp after it."""
+    turn = first_turn(new_instance(instance_id), **fields)
+    await accepted(store, turn)
+    return Stamp(turn.stamp.incarnation, 1, 1 + len(turn.events))
+
+
+async def ended(store: Store, instance_id: str = "i") -> int:
+    """Start and end an instance, and return its incarnation."""
+    turn = first_turn(new_instance(instance_id), events=(STARTED, COMPLETED), outcome=outcome())
+    await accepted(store, turn)
+    return turn.stamp.incarnation
+
+
+async def claim(
+    store: Store,
+    worker_id: str = "w1",
+    *,
+    limit: int = 100,
+    code: str = "c1",
+    definitions: tuple[DefinitionKey, ...] = (ORCHESTRATION,),
+) -> list[ClaimedTurn]:
+    """Claim turns with a fresh lease."""
+    numbers = await store.intern(definitions)
+    return await store.claim_turns(
+        TurnClaim(worker_id, tuple((no, code) for no in numbers), limit, LEASE_MS, token())
+    )
+
+
+async def claim_jobs(
+    store: Store,
+    worker_id: str = "w1",
+    *,
+    limit: int = 100,
+    queues: tuple[DefinitionKey, ...] = (QUEUE,),
+) -> list[ClaimedJob]:
+    """Claim jobs with a fresh token."""
+    numbers = await store.intern(queues)
+    return await store.claim_jobs(JobClaim(worker_id, tuple(numbers), limit, LEASE_MS, token()))
+
+
+async def events_of(store: Store, instance_id: str, incarnation: int) -> list[Body]:
+    """Return the history of the first execution, without numbers and times."""
+    [history] = await store.read_histories([ExecutionKey(instance_id, incarnation, 1)])
+    assert [event.seq for event in history] == list(range(1, len(history) + 1))
+    return [Body(event.kind, event.body) for event in history]

@@ -1,0 +1,315 @@
+"""One attempt of a job: what its code sees, how it ends, and what that means for the job.
+
+The functions that call user code return an outcome and raise nothing, whatever that code does; only
+a Ctrl-C on the main thread goes through. What an outcome means is decided here too, from values
+alone. Who starts attempts and stops them is `jobs`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from perdure.authoring.activity import Activity, encode_result
+from perdure.authoring.failures import describe
+from perdure.authoring.scope import InlineRequest
+from perdure.clock import Clock, to_datetime
+from perdure.errors import UsageError
+from perdure.model.events import ActivityCompleted, ActivityFailed, Event, Failure, write_event
+from perdure.model.jobs import ClaimedJob, JobEnd, JobPolicy
+from perdure.model.options import delay_after
+
+MAX_FAILURES_KEPT = 20
+"""How many failures of a job are kept, the first and the newest. Stores keep as many."""
+
+T = TypeVar("T")
+
+
+class Returned(msgspec.Struct, frozen=True, tag=True):
+    """The code returned, and its result can be stored."""
+
+    result: msgspec.Raw
+
+
+class Raised(msgspec.Struct, frozen=True, tag=True):
+    """The code raised, ran out of time or died, or could not be called at all."""
+
+    failure: Failure
+    class_names: tuple[str, ...] = ()
+    """Names of the exception's class and of all its bases, for `no_retry`."""
+    is_final: bool = False
+    """Whether another attempt cannot end in another way."""
+
+
+class GivenBack(NamedTuple):
+    """The attempt came to nothing and says nothing about the job."""
+
+    delay_ms: int = 0
+    """When somebody may try again."""
+    refund: bool = False
+    """Whether the attempt does not count, because its code was not started."""
+
+
+Outcome: TypeAlias = Returned | Raised | GivenBack
+
+
+class Work(NamedTuple):
+    """What an attempt calls, and how its values are read and written."""
+
+    name: str
+    fn: Callable[..., Any]
+    decode: Callable[[bytes], tuple[list[Any], dict[str, Any]]]
+    encode: Callable[[object], bytes]
+    takes_context: bool = False
+    raises: tuple[type[Exception], ...] = ()
+
+
+def activity_work(activity: Activity[..., Any]) -> Work:
+    """Return how to run an activity.
+
+    Raises:
+        DefinitionError: Its arguments or its result can never be stored.
+    """
+    definition = activity.definition
+    return Work(
+        name=activity.name,
+        fn=definition.fn,
+        decode=definition.codec.decode,
+        encode=lambda value: encode_result(activity, value),
+        takes_context=definition.takes_context,
+        raises=activity.raises,
+    )
+
+
+def inline_work(request: InlineRequest) -> Work:
+    """Return how to run an inline call; its arguments are bound already."""
+    return Work(
+        name=request.label, fn=request.run, decode=lambda _: ([], {}), encode=request.encode
+    )
+
+
+# ------------------------------------------------------------- what code sees
+
+
+class RunningActivity:
+    """The `ActivityContext` of one attempt. Threads may use it: each write is a single one."""
+
+    def __init__(
+        self, job: ClaimedJob, activity: str, resources: tuple[object, ...], clock: Clock
+    ) -> None:
+        self._job = job
+        self._resources = resources
+        self._clock = clock
+        self.activity = activity
+        self.is_cancelled = False
+        self.beat_ms: int | None = None
+        """When the code last said that it goes on."""
+        self.details: object = None
+        """What it said then."""
+
+    @property
+    def instance_id(self) -> str:
+        """The instance that made the call."""
+        return self._job.key.instance_id
+
+    @property
+    def attempt(self) -> int:
+        """Which run of this call this is, from 1."""
+        return self._job.attempt
+
+    @property
+    def idempotency_key(self) -> str:
+        """A string that is equal in all attempts of this call and unlike any other call's."""
+        return self._job.key.idempotency_key
+
+    @property
+    def scheduled_at(self) -> datetime:
+        """When the call was made."""
+        return to_datetime(self._job.created_ms)
+
+    def resource(self, kind: type[T], /) -> T:
+        """Return the one resource of this type."""
+        found = [resource for resource in self._resources if isinstance(resource, kind)]
+        if len(found) == 1:
+            return found[0]
+        here = ", ".join(type(resource).__qualname__ for resource in self._resources) or "none"
+        problem = "several resources are" if found else "no resource is"
+        raise UsageError(
+            f"{self.activity}: {problem} a {kind.__qualname__} (handed to the worker: {here}); "
+            "hand over exactly one with resources=[...]"
+        )
+
+    def heartbeat(self, details: object = None) -> None:
+        """Say that the work goes on; raises `asyncio.CancelledError` when it was cancelled."""
+        if self.is_cancelled:
+            raise asyncio.CancelledError(f"nobody waits for {self.activity} any more")
+        self.details = details
+        self.beat_ms = self._clock()
+
+
+# -------------------------------------------------------------- calling it
+
+
+async def call_async(work: Work, input: bytes, context: RunningActivity) -> Outcome:
+    """Call an async function and wait for it."""
+    is_calling = False
+    try:
+        args, kwargs = work.decode(input)
+        is_calling = True
+        if work.takes_context:
+            args = [context, *args]
+        value = await work.fn(*args, **kwargs)
+        is_calling = False
+        return Returned(msgspec.Raw(work.encode(value)))
+    except BaseException as error:
+        return _outcome_of(error, work, context, is_final=not is_calling)
+
+
+async def finish_async(
+    work: Work, value: Coroutine[Any, Any, Any], context: RunningActivity
+) -> Outcome:
+    """Wait for the coroutine that a plain function returned."""
+
+    async def wait() -> Any:
+        return await value
+
+    return await call_async(
+        work._replace(fn=wait, decode=lambda _: ([], {}), takes_context=False), b"", context
+    )
+
+
+def call_sync(
+    work: Work, input: bytes, context: RunningActivity
+) -> Outcome | Coroutine[Any, Any, Any]:
+    """Call a plain function. What it returns may be a coroutine, for `finish_async`."""
+    is_calling = False
+    try:
+        args, kwargs = work.decode(input)
+        is_calling = True
+        if work.takes_context:
+            args = [context, *args]
+        value = work.fn(*args, **kwargs)
+        if inspect.iscoroutine(value):
+            return value
+        is_calling = False
+        return Returned(msgspec.Raw(work.encode(value)))
+    except BaseException as error:
+        return _outcome_of(error, work, context, is_final=not is_calling)
+
+
+def _outcome_of(
+    error: BaseException, work: Work, context: RunningActivity, *, is_final: bool
+) -> Outcome:
+    if isinstance(error, KeyboardInterrupt) and _is_main_thread():
+        # Somebody pressed Ctrl-C: that is about the process, not about this job.
+        raise error
+    if context.is_cancelled and isinstance(error, asyncio.CancelledError):
+        return GivenBack()
+    return raised(error, raises=work.raises, is_final=is_final)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def raised(
+    error: BaseException, *, raises: tuple[type[Exception], ...] = (), is_final: bool = False
+) -> Raised:
+    """Return an exception as an outcome; its failure has no time yet."""
+    try:
+        failure = describe(error, raises=raises)
+    except BaseException:
+        # User code runs in here too (`__str__`, properties), and may do anything.
+        failure = Failure(type_name=type(error).__qualname__, message="<cannot be described>")
+    type_name = failure.type_name.encode("utf-8", "replace").decode()
+    return Raised(
+        failure=msgspec.structs.replace(failure, type_name=type_name),
+        class_names=tuple(kind.__name__ for kind in type(error).__mro__),
+        is_final=is_final,
+    )
+
+
+# ------------------------------------------------------- what the end means
+
+
+@lru_cache(maxsize=1024)
+def read_policy(data: bytes) -> JobPolicy:
+    """Return the policy in a job's row.
+
+    Raises:
+        msgspec.MsgspecError: The row is damaged.
+    """
+    return _policies.decode(data)
+
+
+_policies = msgspec.json.Decoder(JobPolicy)
+
+
+def times_failed(job: ClaimedJob) -> int:
+    """Return how many attempts of a job have failed so far."""
+    # A store keeps no more than so many, so from there on every attempt counts as a failed one.
+    # Otherwise a policy of more attempts than that would never give up.
+    return len(job.failures) if len(job.failures) < MAX_FAILURES_KEPT else job.attempt - 1
+
+
+def times_lost(job: ClaimedJob) -> int:
+    """Return how many attempts of a job ended without a word, together with their workers."""
+    return job.attempt - 1 - times_failed(job)
+
+
+def conclude(
+    job: ClaimedJob,
+    policy: JobPolicy,
+    outcome: Outcome,
+    *,
+    now_ms: int,
+    chance: Callable[[], float],
+) -> JobEnd:
+    """Return what becomes of a job after an attempt."""
+    match outcome:
+        case Returned(result):
+            kept = kept_failures(job.failures)
+            return _answer(
+                job, ActivityCompleted(schedule=job.key.seq, result=result, failures=kept)
+            )
+        case GivenBack(delay_ms, refund):
+            return JobEnd(
+                key=job.key, token=job.token, retry_at_ms=now_ms + delay_ms, refund=refund
+            )
+        case Raised(failure):
+            failure = msgspec.structs.replace(failure, at_ms=now_ms)
+            if is_final(job, policy, outcome):
+                kept = kept_failures((*job.failures, failure))
+                return _answer(job, ActivityFailed(schedule=job.key.seq, failures=kept))
+            delay_ms = delay_after(policy, times_failed(job) + 1, chance=chance())
+            return JobEnd(
+                key=job.key, token=job.token, retry_at_ms=now_ms + delay_ms, failure=failure
+            )
+
+
+def is_final(job: ClaimedJob, policy: JobPolicy, outcome: Raised) -> bool:
+    """Tell whether a failure is the job's last."""
+    return (
+        outcome.is_final
+        or (policy.max_attempts is not None and times_failed(job) + 1 >= policy.max_attempts)
+        or not set(policy.no_retry).isdisjoint(outcome.class_names)
+    )
+
+
+def kept_failures(failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
+    """Return the first and the newest failures, as many as an event keeps."""
+    if len(failures) <= MAX_FAILURES_KEPT:
+        return failures
+    return (failures[0], *failures[1 - MAX_FAILURES_KEPT :])
+
+
+def _answer(job: ClaimedJob, event: Event) -> JobEnd:
+    kind, body = write_event(event)
+    return JobEnd(key=job.key, token=job.token, kind=kind, body=body)

@@ -1,0 +1,34 @@
+"""Work that runs by itself, with one boundary for what goes wrong in it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+
+class Background:
+    """Tasks that nobody awaits. They are kept until they end, and their errors are logged."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something on its own."""
+        task = asyncio.get_running_loop().create_task(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def drain(self) -> None:
+        """Wait until everything has ended, also what is spawned meanwhile."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            logger.exception("a part of the worker failed; what it held will be claimed again")

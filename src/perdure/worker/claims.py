@@ -1,0 +1,141 @@
+"""Looking for work that others left in the store.
+
+What happens in this process announces itself (`look`); what happens in others is noticed by the
+store's change count; what becomes due is known from the store's next wake-up time. So a worker with
+nothing to do only compares two numbers now and then, and one that runs on local work never claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from perdure.clock import Clock, to_ms
+from perdure.model.jobs import ClaimedJob
+from perdure.model.options import WorkerOptions
+from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
+from perdure.store.base import Store
+from perdure.worker.jobs import JobRunner
+from perdure.worker.turns import TurnRunner, fresh_id
+
+NEVER_MS = 2**62
+
+
+class Claimer:
+    """Claims turns and jobs when there may be some, and hands them to those who run them."""
+
+    def __init__(
+        self,
+        store: Store,
+        options: WorkerOptions,
+        *,
+        worker_id: str,
+        turns: TurnRunner,
+        jobs: JobRunner,
+        definitions: Sequence[tuple[int, str]],
+        queues: Mapping[str, Sequence[int]],
+    ) -> None:
+        self._store = store
+        self._clock: Clock = store.clock
+        self._options = options
+        self._worker_id = worker_id
+        self._lease_ms = to_ms(options.lease_for)
+        self._turns = turns
+        self._jobs = jobs
+        self._definitions = tuple(definitions)
+        self._queues = queues
+        self._look_at_ms = 0
+        self._seen_changes = -1
+        self._fruitless = 0
+        self._rung = asyncio.Event()
+
+    def look(self, at_ms: int = 0) -> None:
+        """Look for work at that time, or now."""
+        if at_ms < self._look_at_ms:
+            self._look_at_ms = at_ms
+            self._rung.set()
+
+    async def run(self) -> None:
+        """Claim for ever. Ends only by cancellation."""
+        while True:
+            if self._is_due():
+                await self.run_once()
+            self._rung.clear()
+            if not self._is_due():
+                await self._wait()
+
+    async def run_once(self) -> bool:
+        """Claim once; tell whether there was something."""
+        self._seen_changes = self._store.change_count()
+        # Before the claims: whatever announces itself from here on is looked for again.
+        self._look_at_ms = NEVER_MS
+        found = await self._claim()
+        if found:
+            self._fruitless = 0
+            self._look_at_ms = 0
+        else:
+            await self._plan()
+        return found
+
+    async def _claim(self) -> bool:
+        # Handed to the store together, so that they share one transaction.
+        turns, jobs = await asyncio.gather(self._claim_turns(), self._claim_jobs())
+        for job in jobs:
+            self._jobs.run(job)
+        await self._turns.take(turns)
+        return bool(turns or jobs)
+
+    async def _claim_turns(self) -> list[ClaimedTurn]:
+        batch = self._options.claim_batch
+        return await self._store.claim_turns(
+            TurnClaim(self._worker_id, self._definitions, batch, self._lease_ms, fresh_id())
+        )
+
+    async def _claim_jobs(self) -> list[ClaimedJob]:
+        claims = [
+            JobClaim(self._worker_id, tuple(queues), limit, self._lease_ms, fresh_id())
+            for queues, limit in self._wanted_jobs(self._options.claim_batch)
+        ]
+        claimed = await asyncio.gather(*(self._store.claim_jobs(claim) for claim in claims))
+        return [job for some in claimed for job in some]
+
+    def _wanted_jobs(self, batch: int) -> list[tuple[Sequence[int], int]]:
+        """Return which queues to ask for how many jobs: as many as there is room for."""
+        wanted = []
+        for kind, room in self._jobs.room().items():
+            queues = self._queues.get(kind, ())
+            if queues and room > 0:
+                wanted.append((queues, min(room, batch)))
+        return wanted
+
+    async def _plan(self) -> None:
+        """Nothing was found: work out when to look again."""
+        self._fruitless += 1
+        definitions = [number for number, _ in self._definitions]
+        queues = [number for numbers, _ in self._wanted_jobs(1) for number in numbers]
+        wake_ms = await self._store.next_wake_ms(definitions, queues)
+        if wake_ms is None:
+            return
+        # What is due and was not given to us (it has another home, or waits for other code) must
+        # not make us ask all the time.
+        pause_ms = to_ms(self._options.poll_min) * 2 ** min(self._fruitless, 10)
+        pause_ms = min(pause_ms, to_ms(self._options.poll_max))
+        now_ms = self._clock()
+        self.look(wake_ms if wake_ms > now_ms else now_ms + pause_ms)
+
+    def _is_due(self) -> bool:
+        return self._look_at_ms <= self._clock() or self._store.change_count() != self._seen_changes
+
+    async def _wait(self) -> None:
+        """Wait until something announces itself or becomes due, or it is time to compare counts."""
+        poll_s = self._options.poll_min.total_seconds() * 2 ** min(self._fruitless, 10)
+        poll_s = min(poll_s, self._options.poll_max.total_seconds())
+        due_s = max(self._look_at_ms - self._clock(), 0) / 1000
+        try:
+            async with asyncio.timeout(min(poll_s, due_s)):
+                await self._rung.wait()
+        except TimeoutError:
+            self._fruitless += 1
+            if poll_s >= self._options.poll_max.total_seconds():
+                # The change count is a hint that a crash can swallow; the rows are the truth.
+                self._look_at_ms = 0

@@ -1,0 +1,54 @@
+"""Turns on their way to the store: all that were run in one pass of the loop go together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+from perdure.errors import RowError
+from perdure.model.turns import Turn, TurnReceipt
+from perdure.store.base import Store
+from perdure.worker.background import Background
+from perdure.worker.hot import HotInstance
+
+Answer: TypeAlias = Callable[[HotInstance, Turn, TurnReceipt | RowError], None]
+"""Hears what became of a turn: the store's receipt, or the error of a value it cannot store."""
+
+
+class CommitQueue:
+    """Collects turns and commits them in batches."""
+
+    def __init__(self, store: Store, background: Background, answer: Answer) -> None:
+        self._store = store
+        self._background = background
+        self._answer = answer
+        self._waiting: list[tuple[HotInstance, Turn]] = []
+
+    def submit(self, hot: HotInstance, turn: Turn) -> None:
+        """Commit a turn with the others of this pass of the loop."""
+        hot.is_committing = True
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._waiting.append((hot, turn))
+
+    def flush(self) -> None:
+        """Send what waits now."""
+        if self._waiting:
+            batch, self._waiting = self._waiting, []
+            self._background.spawn(self._commit(batch))
+
+    async def _commit(self, batch: list[tuple[HotInstance, Turn]]) -> None:
+        try:
+            receipts = await self._store.commit([turn for _, turn in batch])
+        except RowError as error:
+            if len(batch) == 1:
+                self._answer(*batch[0], error)
+                return
+            # One of them holds a value that the database refuses. Commit ids make it safe to send
+            # those that were accepted again.
+            for one in batch:
+                await self._commit([one])
+            return
+        for (hot, turn), receipt in zip(batch, receipts, strict=True):
+            self._answer(hot, turn, receipt)

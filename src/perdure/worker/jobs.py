@@ -1,0 +1,406 @@
+"""Running claimed jobs: async ones on the loop, plain ones in threads, `process=True` in processes.
+
+A job that was handed to `run` is at every moment in exactly one of these states:
+
+- *waiting* for a slot of its kind, first in first out;
+- *started*: an asyncio task of its own runs the attempt. Whatever user code does, that task ends in
+  an outcome, and `_leave`, its done-callback, settles it;
+- *over*: reported to `end` once, or dropped because nobody waits for it (cancelled, lease lost),
+  or given back by `stop`. Its code may go on for a while; what it says is dropped and counted.
+
+Waiting and started jobs are *leased here*; a job that is over is not. Code that was told to stop
+and goes on is abandoned after `cancel_grace`: a thread keeps its slot until it returns, a coroutine
+does not.
+
+Everything but `leases` is for the loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from functools import partial
+
+from perdure.authoring.registry import Registry
+from perdure.authoring.scope import InlineRequest
+from perdure.clock import Clock
+from perdure.model.events import Failure
+from perdure.model.instances import DefinitionKey
+from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, JobPolicy
+from perdure.model.options import WorkerOptions
+from perdure.store.base import JobLease
+from perdure.worker.attempts import (
+    GivenBack,
+    Outcome,
+    Raised,
+    Returned,
+    RunningActivity,
+    Work,
+    conclude,
+    raised,
+    read_policy,
+    times_lost,
+)
+from perdure.worker.lanes import JobCounts, JobRun, Kind, Lane
+from perdure.worker.launcher import Launcher
+from perdure.worker.processes import refuse_in_activity_process
+from perdure.worker.served import Served
+
+logger = logging.getLogger(__name__)
+
+MAX_ABANDONED = 10_000
+"""How many abandoned coroutines may run beside the slots; more keep their slots."""
+
+OBEY_FOR = timedelta(seconds=1)
+"""How long activities may take to end once a stopping worker has cancelled them."""
+
+
+class JobRunner:
+    """Runs claimed jobs on this worker, within its limits, and reports each end once."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        options: WorkerOptions,
+        *,
+        clock: Clock,
+        resources: Iterable[object],
+        worker_id: str,
+        end: Callable[[ClaimedJob, JobEnd], None],
+        find_inline: Callable[[JobKey], Awaitable[InlineRequest | None]],
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            registry: The activities and orchestrations to serve.
+            options: How many jobs at a time, and how much patience.
+            clock: Tells the time of failures and retries.
+            resources: What activities fetch with `ctx.resource(Type)`.
+            worker_id: For the log.
+            end: Hears of the end of each attempt that somebody waits for.
+            find_inline: Returns the callable behind an inline job, or None if that cannot be had.
+            chance: Returns a random number between 0 and 1, for the jitter of retries.
+
+        Raises:
+            DefinitionError: An activity with `process=True` cannot be found by its name.
+            UsageError: This is an activity process that imports a main module without a guard.
+        """
+        refuse_in_activity_process()
+        self.counts = JobCounts()
+        self._options = options
+        self._clock = clock
+        self._resources = tuple(resources)
+        self._worker_id = worker_id
+        self._end = end
+        self._launcher = Launcher(find_inline)
+        self._chance = chance
+        self._lanes = {
+            Kind.ASYNC: Lane(Kind.ASYNC, options.async_jobs),
+            Kind.THREADED: Lane(Kind.THREADED, options.threaded_jobs),
+            Kind.PROCESS: Lane(Kind.PROCESS, options.process_jobs or os.cpu_count() or 1),
+        }
+        self._served = Served(registry)
+        self._runs: dict[JobKey, JobRun] = {}
+        self._started: set[JobRun] = set()
+        self._beside_slots = 0
+        self._given_back: list[JobEnd] = []
+        self._is_stopping = False
+
+    # ----------------------------------------------------------------- admission
+
+    def kind_of(self, queue: DefinitionKey) -> Kind:
+        """Return which kind of slot the jobs of a queue need."""
+        return self._served.kind_of(queue)
+
+    def room(self) -> dict[Kind, int]:
+        """Return how many more jobs of each kind may be claimed."""
+        return {
+            kind: 0 if self._is_stopping else max(lane.room, 0)
+            for kind, lane in self._lanes.items()
+        }
+
+    def takes(self, queue: DefinitionKey) -> bool:
+        """Promise room for one job, if the queue is served here and there is some.
+
+        A promise is kept until `run(..., promised=True)` or `unpromise`.
+        """
+        kind = self._served.kinds.get(queue)
+        lane = None if kind is None else self._lanes.get(kind)
+        if lane is None or self._is_stopping or lane.room <= 0:
+            return False
+        lane.promised += 1
+        return True
+
+    def unpromise(self, queue: DefinitionKey) -> None:
+        """Give up a promised room: the job will not come."""
+        lane = self._lanes[self._served.kinds[queue]]
+        assert lane.promised > 0, "nothing was promised"
+        lane.promised -= 1
+
+    def run(self, job: ClaimedJob, *, promised: bool = False) -> None:
+        """Take a leased job over: start it now, or when a slot becomes free. Returns at once."""
+        if promised:
+            self.unpromise(job.queue)
+        if self._is_stopping:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._end, job, self._conclude_unstarted(job))
+            return
+        if (older := self._runs.get(job.key)) is not None:
+            # Its lease ran out before anybody noticed, and it came to us again.
+            self.counts.lost += 1
+            self._drop(older)
+        run = self._prepare(job)
+        self._runs[job.key] = run
+        self._admit(run)
+
+    def leases(self) -> list[JobLease]:
+        """Return the leases of all waiting and running jobs. Any thread may ask."""
+        # list() of a dict's values is one step for other threads.
+        return [JobLease(run.job.key, run.job.token) for run in list(self._runs.values())]
+
+    # -------------------------------------------------------------------- ending
+
+    def cancel(self, keys: Iterable[JobKey]) -> None:
+        """Stop jobs that nobody waits for: told at once, abandoned later, never reported."""
+        for key in keys:
+            if (run := self._runs.get(key)) is not None:
+                self.counts.cancelled += 1
+                self._drop(run)
+
+    def lose(self, leases: Iterable[JobLease]) -> None:
+        """Stop jobs whose lease is another worker's now; like `cancel`."""
+        for lease in leases:
+            run = self._runs.get(lease.key)
+            if run is not None and run.job.token == lease.token:
+                self.counts.lost += 1
+                self._drop(run)
+
+    async def stop(self, grace: timedelta) -> list[JobEnd]:
+        """Take no more jobs, and end those that are here.
+
+        Waiting ones are given back. Running ones may go on for `grace` and are reported as ever;
+        then they are cancelled, and given back if they do not return a result after all.
+
+        Returns:
+            What the store has to be told of the jobs that were given back.
+        """
+        self._is_stopping = True
+        for lane in self._lanes.values():
+            while lane.waiting:
+                run, _ = lane.waiting.popitem(last=False)
+                self._give_back(run, refund=True)
+        try:
+            await self._wait_for_code(grace)
+            for run in list(self._runs.values()):
+                self._tell(run)
+            await self._wait_for_code(OBEY_FOR)
+        finally:
+            for run in list(self._runs.values()):
+                self._give_back(run, refund=False)
+            for run in list(self._started):
+                self._abandon(run)
+            await self._launcher.close()
+        given_back, self._given_back = self._given_back, []
+        return given_back
+
+    # -------------------------------------------------------------------- slots
+
+    def _prepare(self, job: ClaimedJob) -> JobRun:
+        """Work out all that is needed to run a job, or why it cannot be run."""
+        lane = self._lanes.get(self.kind_of(job.queue), self._lanes[Kind.ASYNC])
+        run = JobRun(job, lane, RunningActivity(job, job.queue.name, self._resources, self._clock))
+        try:
+            run.policy = read_policy(job.policy)
+            if job.queue.kind != "inline":
+                run.work = self._served.work_of(job.queue.name)
+        except Exception as error:
+            # A damaged row, a definition that is not here, annotations that cannot be stored:
+            # whatever it is, this job can never succeed at this worker.
+            run.refusal = raised(error, is_final=True)
+        if (lost := times_lost(job)) >= self._options.max_attempts:
+            message = f"{job.queue.name}: its worker was lost {lost} times"
+            run.refusal = Raised(Failure("WorkerLost", message), is_final=True)
+        return run
+
+    def _admit(self, run: JobRun) -> None:
+        lane = run.lane
+        if lane.waiting or lane.running >= lane.capacity:
+            lane.waiting[run] = None
+        else:
+            self._start(run)
+
+    def _start(self, run: JobRun) -> None:
+        """Begin an attempt, in a slot and a context of its own."""
+        run.lane.running += 1
+        run.has_slot = True
+        self.counts.started += 1
+        self._started.add(run)
+        loop = asyncio.get_running_loop()
+        # Not in a TaskGroup: one attempt's end must never be another's. Owned by `_started`.
+        run.task = loop.create_task(self._launcher.attempt(run), context=contextvars.Context())
+        run.task.add_done_callback(partial(self._leave, run))
+        if run.policy.timeout_ms is not None:
+            run.timer = loop.call_later(run.policy.timeout_ms / 1000, self._time_out, run)
+
+    def _leave(self, run: JobRun, task: asyncio.Task[Outcome | Work]) -> None:
+        """Settle an attempt whose task is done. Whatever was started comes through here."""
+        lane = run.lane
+        self._started.discard(run)
+        self._free_slot(run)
+        if run.timer is not None:
+            run.timer.cancel()
+        try:
+            self._settle(run, task)
+        finally:
+            self._fill(lane)
+
+    def _free_slot(self, run: JobRun) -> None:
+        if run.has_slot:
+            run.has_slot = False
+            run.lane.running -= 1
+        else:
+            self._beside_slots -= 1
+
+    def _fill(self, lane: Lane) -> None:
+        while lane.waiting and lane.running < lane.capacity:
+            run, _ = lane.waiting.popitem(last=False)
+            self._start(run)
+
+    # --------------------------------------------------------------- settlement
+
+    def _settle(self, run: JobRun, task: asyncio.Task[Outcome | Work]) -> None:
+        """Make of a done task what becomes of its job."""
+        outcome = _outcome_of(task)
+        if run.is_over:
+            self.counts.dropped += isinstance(outcome, Returned)
+        elif isinstance(outcome, Work) and not self._is_stopping:
+            run.work = outcome
+            run.lane = self._lanes[Kind.THREADED]
+            self.counts.started -= 1  # it only turned out where it has to run
+            self._admit(run)
+        elif isinstance(outcome, Work):
+            self._give_back(run, refund=True)
+        elif run.is_told and not isinstance(outcome, Returned):
+            # The worker stops and the code obeyed. What it raised says nothing about the job.
+            self._give_back(run, refund=isinstance(outcome, GivenBack) and outcome.refund)
+        else:
+            self._report(run, outcome)
+
+    def _time_out(self, run: JobRun) -> None:
+        if run.is_over or run.is_told or run.task is None or run.task.done():
+            return
+        self.counts.timed_out += 1
+        limit_s = (run.policy.timeout_ms or 0) / 1000
+        error = TimeoutError(f"{run.context.activity} took longer than {limit_s:g} s")
+        self._tell(run)
+        self._report(run, raised(error))
+
+    def _report(self, run: JobRun, outcome: Outcome) -> None:
+        """Tell the end of an attempt, once."""
+        try:
+            end = self._conclude(run.job, run.policy, outcome)
+        except Exception as error:
+            # What is recorded of user code must never be what keeps its job from ending.
+            logger.exception("an outcome could not be recorded", extra=run.facts)
+            end = self._conclude(run.job, JobPolicy(), raised(error, is_final=True))
+        self._count(outcome, end)
+        self._let_go(run)
+        self._end(run.job, end)
+
+    def _give_back(self, run: JobRun, *, refund: bool) -> None:
+        self._let_go(run)
+        self.counts.given_back += 1
+        end = self._conclude(run.job, run.policy, GivenBack(refund=refund))
+        self._given_back.append(end)
+
+    def _drop(self, run: JobRun) -> None:
+        """End a job that nobody waits for."""
+        self._let_go(run)
+        if run in run.lane.waiting:
+            del run.lane.waiting[run]
+        else:
+            self._tell(run)
+
+    def _let_go(self, run: JobRun) -> None:
+        assert not run.is_over, "a job ends once"
+        run.is_over = True
+        del self._runs[run.job.key]
+
+    def _conclude(self, job: ClaimedJob, policy: JobPolicy, outcome: Outcome) -> JobEnd:
+        return conclude(job, policy, outcome, now_ms=self._clock(), chance=self._chance)
+
+    def _conclude_unstarted(self, job: ClaimedJob) -> JobEnd:
+        self.counts.given_back += 1
+        return self._conclude(job, JobPolicy(), GivenBack(refund=True))
+
+    def _count(self, outcome: Outcome, end: JobEnd) -> None:
+        counts = self.counts
+        match outcome:
+            case Returned():
+                counts.completed += 1
+            case GivenBack():
+                counts.given_back += 1
+            case Raised() if end.kind is None:
+                counts.retried += 1
+            case Raised():
+                counts.failed += 1
+
+    # ---------------------------------------------------------- stopping code
+
+    def _tell(self, run: JobRun) -> None:
+        """Ask the code of an attempt to stop; abandon it if it has not after a while."""
+        if run.is_told:
+            return
+        run.is_told = True
+        run.context.is_cancelled = True
+        if run.timer is not None:
+            run.timer.cancel()
+        grace_s = self._options.cancel_grace.total_seconds()
+        run.timer = asyncio.get_running_loop().call_later(grace_s, self._abandon, run)
+        if run.interrupt is not None:
+            run.interrupt()
+
+    def _abandon(self, run: JobRun) -> None:
+        """Go on without code that does not stop. It stays referenced until it does."""
+        if run.is_abandoned:
+            return
+        run.is_abandoned = True
+        if run.timer is not None:
+            run.timer.cancel()
+        self.counts.abandoned += 1
+        frees_slot = run.lane.kind is Kind.ASYNC and self._beside_slots < MAX_ABANDONED
+        logger.warning(
+            "an activity goes on after it was told to stop and is abandoned; %s",
+            "its slot is free again" if frees_slot else "it keeps its slot until it returns",
+            extra={**run.facts, "worker_id": self._worker_id},
+        )
+        if frees_slot:
+            run.has_slot = False
+            run.lane.running -= 1
+            self._beside_slots += 1
+            self._fill(run.lane)
+
+    async def _wait_for_code(self, patience: timedelta) -> None:
+        """Wait until all code has ended that is not given up on, or the patience has."""
+        tasks = [run.task for run in self._started if run.task and not run.is_abandoned]
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience.total_seconds())
+
+
+def _outcome_of(task: asyncio.Task[Outcome | Work]) -> Outcome | Work:
+    """Return how a task ended, whatever that was."""
+    if task.cancelled():
+        return raised(asyncio.CancelledError("cancelled from outside"))
+    match task.exception():
+        case None:
+            return task.result()
+        case KeyboardInterrupt():
+            return GivenBack()
+        case error:
+            return raised(error)

@@ -1,0 +1,112 @@
+"""Where a job stands at this worker: the slots of its kind, and what is known of its run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from perdure.model.jobs import ClaimedJob, JobPolicy
+from perdure.worker.attempts import Outcome, Raised, RunningActivity, Work
+
+
+class Kind(StrEnum):
+    """Where the code of a job runs."""
+
+    ASYNC = "async"
+    THREADED = "threaded"
+    PROCESS = "process"
+    ELSEWHERE = "elsewhere"  # at other workers: there are no slots of this kind
+
+
+@dataclass(slots=True)
+class JobCounts:
+    """What became of the jobs of a runner."""
+
+    started: int = 0
+    completed: int = 0
+    failed: int = 0
+    """Failures that were final."""
+    retried: int = 0
+    """Failures after which the job goes back to its queue."""
+    timed_out: int = 0
+    cancelled: int = 0
+    lost: int = 0
+    abandoned: int = 0
+    """Attempts whose code went on after it was told to stop and the grace was over."""
+    given_back: int = 0
+    dropped: int = 0
+    """Results that came when nobody waited any more."""
+
+
+class Lane:
+    """The slots of one kind: how many, who waits for one."""
+
+    def __init__(self, kind: Kind, capacity: int) -> None:
+        self.kind = kind
+        self.capacity = capacity
+        self.running = 0
+        self.promised = 0
+        self.waiting: OrderedDict[JobRun, None] = OrderedDict()
+
+    @property
+    def room(self) -> int:
+        """How many more jobs may come: as many may wait as run, so that no slot is ever idle."""
+        return 2 * self.capacity - self.running - len(self.waiting) - self.promised
+
+
+class JobRun:
+    """A job at this worker, until its code has ended."""
+
+    __slots__ = (
+        "context",
+        "has_slot",
+        "interrupt",
+        "is_abandoned",
+        "is_over",
+        "is_told",
+        "job",
+        "lane",
+        "policy",
+        "refusal",
+        "task",
+        "timer",
+        "work",
+    )
+
+    def __init__(self, job: ClaimedJob, lane: Lane, context: RunningActivity) -> None:
+        self.job = job
+        self.lane = lane
+        self.context = context
+        self.policy = JobPolicy()
+        self.work: Work | None = None
+        """What it calls; of an inline call, known when it was found."""
+        self.refusal: Raised | None = None
+        """Why its code is not called at all."""
+        self.task: asyncio.Task[Outcome | Work] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        """Its timeout; once it was told to stop, the end of its grace."""
+        self.interrupt: Callable[[], object] | None = None
+        """Stops the code, where that can be done at all."""
+        self.has_slot = False
+        self.is_told = False
+        self.is_over = False
+        self.is_abandoned = False
+
+    def let_cancel(self) -> None:
+        """From here on the task that calls this runs user code, and may be cancelled."""
+        # Not self.task: an eager task runs before it can be kept there.
+        task = asyncio.current_task()
+        assert task is not None, "an attempt is a task"
+        self.interrupt = task.cancel
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What a log line says about it; never its values."""
+        return {
+            "activity": self.context.activity,
+            "instance_id": self.job.key.instance_id,
+            "attempt": self.job.attempt,
+        }

@@ -1,0 +1,123 @@
+"""Where the code of an attempt runs: on the loop, in a thread, in a process.
+
+Each attempt is one coroutine that ends in an outcome. It says in `run.interrupt` how its code can
+be stopped, as long as there is code that can; code in a thread can only be asked.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from perdure.authoring.activity import current_activity
+from perdure.authoring.scope import InlineRequest
+from perdure.model.jobs import JobKey
+from perdure.worker.attempts import (
+    GivenBack,
+    Outcome,
+    Raised,
+    Returned,
+    Work,
+    call_async,
+    call_sync,
+    finish_async,
+    inline_work,
+)
+from perdure.worker.lanes import JobRun, Kind
+from perdure.worker.processes import Processes, ProcessRequest
+from perdure.worker.threads import Threads
+
+logger = logging.getLogger(__name__)
+
+RETRY_INLINE_MS = 1_000
+"""When to ask again for an inline call whose orchestration could not be had."""
+
+
+class Launcher:
+    """Owns the threads and processes of a worker. Limits are the caller's part."""
+
+    def __init__(self, find_inline: Callable[[JobKey], Awaitable[InlineRequest | None]]) -> None:
+        self._find_inline = find_inline
+        self._threads = Threads("perdure-activity")
+        self._processes = Processes()
+
+    def attempt(self, run: JobRun) -> Coroutine[Any, Any, Outcome | Work]:
+        """Return the coroutine that runs an attempt; it is made a task, `run.task`, at once.
+
+        An inline call that needs a thread gives its work instead of an outcome.
+        """
+        if run.refusal is not None:
+            return _refuse(run.refusal)
+        if run.work is None:
+            return self._inline(run)
+        match run.lane.kind:
+            case Kind.THREADED:
+                return self._threaded(run, run.work)
+            case Kind.PROCESS:
+                return self._in_process(run, run.work)
+            case _:
+                return _on_loop(run, run.work)
+
+    async def close(self) -> None:
+        """End the threads and processes that do nothing."""
+        self._threads.close()
+        await self._processes.close()
+
+    async def _threaded(self, run: JobRun, work: Work) -> Outcome:
+        if run.is_told:
+            return GivenBack(refund=True)
+        current_activity.set(run.context)
+        # A copy: this context may still be entered here when the thread begins.
+        context = contextvars.copy_context()
+        value = await self._threads.call(
+            partial(context.run, call_sync, work, run.job.input, run.context)
+        )
+        if isinstance(value, Returned | Raised | GivenBack):
+            return value
+        if run.is_told:
+            value.close()
+            return GivenBack()
+        run.let_cancel()
+        return await finish_async(work, value, run.context)
+
+    async def _in_process(self, run: JobRun, work: Work) -> Outcome:
+        if run.is_told:
+            return GivenBack(refund=True)
+        process = self._processes.take()
+        run.interrupt = process.kill
+        try:
+            request = ProcessRequest.of(run.job, work)
+            return await self._processes.call(process, request, run.job.input)
+        finally:
+            # From here on it may be another run's.
+            run.interrupt = None
+
+    async def _inline(self, run: JobRun) -> Outcome | Work:
+        try:
+            request = await self._find_inline(run.job.key)
+        except Exception:
+            logger.exception("an inline call could not be looked up", extra=run.facts)
+            request = None
+        if request is None or run.is_told:
+            return GivenBack(RETRY_INLINE_MS, refund=True)
+        work = inline_work(request)
+        run.context.activity = work.name
+        if not inspect.iscoroutinefunction(work.fn):
+            return work
+        return await _on_loop(run, work)
+
+
+async def _on_loop(run: JobRun, work: Work) -> Outcome:
+    if run.is_told:
+        return GivenBack(refund=True)
+    current_activity.set(run.context)
+    run.let_cancel()
+    return await call_async(work, run.job.input, run.context)
+
+
+async def _refuse(refusal: Raised) -> Outcome:
+    return refusal

@@ -1,0 +1,122 @@
+"""Finds turns that compute too long, says where they are stuck, and interrupts them.
+
+Turns share the worker's thread, so one that never ends would stop all others. A thread of its own
+looks every quarter of a second. It warns first; past the limit it raises an exception inside the
+turn, which the worker catches: the instance is parked, the worker goes on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.25
+
+
+class TurnTooLongError(BaseException):
+    """A turn computed longer than its limit. Not an Exception, so that user code lets it pass."""
+
+
+class Watchdog:
+    """Watches one thread, in which one turn runs at a time."""
+
+    def __init__(self, warning: timedelta, limit: timedelta) -> None:
+        self._warning_s = warning.total_seconds()
+        self._limit_s = limit.total_seconds()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._turn: tuple[str, str, float, int] | None = None
+        self._stuck_at = ""
+        self._has_warned = False
+        self._has_struck = False
+
+    @contextmanager
+    def watching(self, instance_id: str, name: str) -> Iterator[None]:
+        """Watch what runs inside.
+
+        Raises:
+            TurnTooLongError: It ran longer than the limit; the text says where.
+        """
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._look, name="perdure-watchdog", daemon=True)
+            self._thread.start()
+        self._has_warned = False
+        self._turn = (instance_id, name, time.monotonic(), threading.get_ident())
+        try:
+            try:
+                yield
+            finally:
+                self._leave()
+        except TurnTooLongError:
+            raise TurnTooLongError(self._text(instance_id, name)) from None
+        if self._has_struck:
+            # User code swallowed the interruption.
+            self._has_struck = False
+            raise TurnTooLongError(self._text(instance_id, name))
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closed.set()
+
+    def _leave(self) -> None:
+        # Under the lock, so that the thread cannot strike after the turn is over; and one that was
+        # struck but not raised yet is taken back.
+        with self._lock:
+            turn, self._turn = self._turn, None
+            if self._has_struck and turn is not None:
+                _raise_in(turn[3], None)
+
+    def _look(self) -> None:
+        while not self._closed.wait(LOOK_EVERY_S):
+            with self._lock:
+                turn = self._turn
+                if turn is None:
+                    continue
+                instance_id, name, since_s, thread_id = turn
+                took_s = time.monotonic() - since_s
+                if took_s > self._warning_s and not self._has_warned:
+                    self._has_warned = True
+                    self._stuck_at = _where(thread_id)
+                    logger.warning(
+                        "a turn of %s computes for %.1f s at %s",
+                        name,
+                        took_s,
+                        self._stuck_at,
+                        extra={"instance_id": instance_id},
+                    )
+                if took_s > self._limit_s:
+                    self._has_struck = True
+                    self._stuck_at = _where(thread_id)
+                    _raise_in(thread_id, TurnTooLongError)
+
+    def _text(self, instance_id: str, name: str) -> str:
+        return (
+            f"a turn of {name} ({instance_id}) computed longer than {self._limit_s:g} s, at "
+            f"{self._stuck_at}: move long work into an activity"
+        )
+
+
+def _where(thread_id: int) -> str:
+    """Return the innermost line of user code that a thread is at."""
+    frame = sys._current_frames().get(thread_id)
+    if frame is None:
+        return "an unknown place"
+    stack = traceback.extract_stack(frame)
+    ours = [entry for entry in stack if "/perdure/" not in entry.filename]
+    entry = (ours or stack)[-1]
+    return f"{entry.filename.rsplit('/', 1)[-1]}:{entry.lineno} in {entry.name}"
+
+
+def _raise_in(thread_id: int, error: type[BaseException] | None) -> None:
+    what = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), what)

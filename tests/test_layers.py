@@ -1,0 +1,117 @@
+"""The shape of the package: who may import whom, how large a room may be."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import perdure
+
+SRC = Path(perdure.__file__).parent
+
+GROUND = {"errors", "clock", "codec"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "clock": set(),
+    "codec": {"errors"},
+    "model": {"errors", "clock"},
+    "authoring": GROUND | {"model"},
+    "core": GROUND | {"model", "authoring"},
+    "store": {"errors", "clock", "model"},
+    "worker": GROUND | {"model", "authoring", "core", "store"},
+    "client": GROUND | {"model", "authoring", "core", "store", "worker"},
+    "testing": GROUND | {"model", "authoring", "core", "store", "worker", "client"},
+    "cli": GROUND | {"model", "authoring", "core", "store", "worker", "client", "testing"},
+}
+MAX_LINES = 500
+
+
+def layer_of(file: Path) -> str:
+    return file.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def files_of(layer: str) -> list[Path]:
+    return [file for file in SRC.rglob("*.py") if layer_of(file) == layer]
+
+
+def imports_of(file: Path) -> set[str]:
+    """Return the modules of perdure that a file imports, `if TYPE_CHECKING` ones too."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return {name for name in found if name.split(".")[0] == "perdure"}
+
+
+def module_name(file: Path) -> str:
+    parts = ["perdure", *file.relative_to(SRC).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def runtime_imports_of(file: Path) -> set[str]:
+    """Return what a file imports when it is loaded: not in functions, not for type checkers."""
+    found = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return {name for name in found if name.split(".")[0] == "perdure"}
+
+
+def test_every_module_belongs_to_a_known_layer() -> None:
+    layers = {layer_of(file) for file in SRC.rglob("*.py")} - {"__init__"}
+
+    assert layers <= set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("layer", MAY_IMPORT)
+def test_each_layer_imports_only_what_lies_below(layer: str) -> None:
+    for file in files_of(layer):
+        reached = {name.split(".")[1] for name in imports_of(file) if "." in name}
+
+        assert reached - {layer} <= MAY_IMPORT[layer], f"{file.relative_to(SRC)} reaches up"
+
+
+def test_modules_form_no_import_cycle() -> None:
+    graph = {module_name(file): runtime_imports_of(file) for file in SRC.rglob("*.py")}
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join([*path, module])
+        if module not in done:
+            for imported in graph.get(module, ()):
+                visit(imported, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def test_no_file_is_longer_than_the_limit() -> None:
+    lines = {file: len(file.read_text().splitlines()) for file in SRC.rglob("*.py")}
+
+    assert {file.name: n for file, n in lines.items() if n > MAX_LINES} == {}
+
+
+def test_no_database_driver_is_named_outside_the_store() -> None:
+    for file in SRC.rglob("*.py"):
+        if layer_of(file) != "store":
+            text = file.read_text()
+            assert "import sqlite3" not in text, file
+            assert "import apsw" not in text, file
+
+
+def test_stored_data_is_never_unpickled_or_evaluated() -> None:
+    """SEC-21: JSON on disk, classes only from annotations."""
+    forbidden = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "yaml"}
+    for file in SRC.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                assert not {alias.name for alias in node.names} & forbidden, file
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in {"eval", "exec"}, file

@@ -1,0 +1,255 @@
+"""Write `perdure/client/blocking.py`: the async client and handle, for callers that wait.
+
+Run it after a change of a public signature or docstring of `Client` or `Handle`:
+
+    python tools/make_blocking.py
+
+Signatures, overloads and docstrings are taken from the source; each body hands the async method's
+coroutine to the loop's thread. What there is no rule for is refused, not guessed at.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "src" / "perdure" / "client"
+TARGET = FOLDER / "blocking.py"
+
+NOT_FOR_CALLERS = {
+    "Client": ("store", "deliver", "wait_ended", "is_here", "noticed_end"),
+    "Handle": (),
+}
+"""Public methods that only handles and subclasses use: they are left out."""
+
+WRITTEN_HERE = ("__init__", "__aenter__", "__aexit__", "__repr__")
+"""Methods that no rule would make: they are in the texts below."""
+
+WORDS = {"async with Client(": "with BlockingClient("}
+"""What docstrings must say differently."""
+
+HEADER = '''
+"""The client and the handle for callers that wait instead of awaiting.
+
+Made by `tools/make_blocking.py` from `client.py` and `handle.py`: change those, and run it again.
+"""
+from __future__ import annotations
+from perdure.client.client import Client
+from perdure.client.handle import Handle
+from perdure.client.loop_thread import LoopThread
+'''
+
+CLIENT = '''
+class BlockingClient:
+    """{doc}
+
+    It may be used from any thread, and from several at once. The work is done on a private thread
+    while the calling one sleeps: called inside a running event loop, it holds up everything else
+    there, so use `Client` where you can await. Ctrl-C breaks off the wait and nothing more.
+    """
+
+    def __init__({parameters}) -> None:
+        self._client = Client({arguments})
+        self._thread = LoopThread(type(self).__name__)
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+'''
+
+HANDLE = '''
+class BlockingHandle(Generic[R_co]):
+    """{doc}"""
+
+    def __init__(self, thread: LoopThread, handle: Handle[R_co]) -> None:
+        self.instance_id = handle.instance_id
+        self._thread = thread
+        self._handle = handle
+
+    def __repr__(self) -> str:
+        return f"BlockingHandle({{self.instance_id!r}})"
+'''
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class UnknownConstructError(Exception):
+    """The source has something that this tool has no rule for."""
+
+
+class Source:
+    """One async class and the module it is in."""
+
+    def __init__(self, file: str, name: str) -> None:
+        self.name = name
+        self.module = ast.parse((FOLDER / file).read_text())
+        [self.node] = [
+            node
+            for node in self.module.body
+            if isinstance(node, ast.ClassDef) and node.name == name
+        ]
+        self.doc = _said_here(ast.get_docstring(self.node, clean=False) or "")
+
+    def public(self) -> list[Function]:
+        """Return the methods that callers use, overloads included, in the order of the source."""
+        methods = [
+            node
+            for node in self.node.body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        left_out = NOT_FOR_CALLERS[self.name]
+        unknown = set(left_out) - {method.name for method in methods}
+        if unknown:
+            raise UnknownConstructError(f"{self.name} has no {unknown}: tidy up NOT_FOR_CALLERS")
+        return [
+            method
+            for method in methods
+            if method.name not in (*left_out, *WRITTEN_HERE)
+            and (not method.name.startswith("_") or method.name.startswith("__"))
+        ]
+
+    def init(self) -> ast.FunctionDef:
+        """Return the class's `__init__`."""
+        [found] = [
+            node
+            for node in self.node.body
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+        ]
+        return found
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Return every name that the module imports or assigns, with the line that does it."""
+        for node in self.module.body:
+            match node:
+                case ast.ImportFrom(module=str(module), names=names):
+                    for alias in names:
+                        yield alias.name, f"from {module} import {alias.name}"
+                case ast.Assign(targets=[ast.Name(id=name)]):
+                    yield name, ast.unparse(node)
+                case _:
+                    pass
+
+
+def make() -> str:
+    """Return the text of the blocking module."""
+    client, handle = Source("client.py", "Client"), Source("handle.py", "Handle")
+    init = client.init()
+    head = CLIENT.format(
+        doc=client.doc.rstrip(), parameters=ast.unparse(init.args), arguments=_forwarded(init)
+    )
+    body = "\n".join(
+        [
+            head,
+            *_methods(client, through="self._client"),
+            HANDLE.format(doc=handle.doc),
+            *_methods(handle, through="self._handle"),
+        ]
+    )
+    imports, constants = _needed(body, [*handle.names(), *client.names()])
+    return _tidy("\n".join([HEADER, *imports, *constants, body]))
+
+
+def _methods(source: Source, *, through: str) -> Iterator[str]:
+    methods = source.public()
+    gives_handles = {method.name for method in methods if "Handle" in _returned(method)}
+    for method in methods:
+        if {ast.unparse(decorator) for decorator in method.decorator_list} - {"overload"}:
+            raise UnknownConstructError(f"{source.name}.{method.name} has a decorator")
+        if method.decorator_list:
+            body = ["..."]
+        else:
+            doc = ast.get_docstring(method, clean=False)
+            said = [] if doc is None else [f'"""{_said_here(doc)}"""']
+            body = [*said, *_body(method, through, gives_handle=method.name in gives_handles)]
+        yield _written(method, body)
+
+
+def _body(method: Function, through: str, *, gives_handle: bool) -> list[str]:
+    call = f"{through}.{method.name}({_forwarded(method)})"
+    if isinstance(method, ast.AsyncFunctionDef):
+        # Opening and closing are also the thread's beginning and end.
+        verb = method.name if method.name in ("open", "close") else "run"
+        call = f"self._thread.{verb}({call})"
+    if gives_handle:
+        return [f"return BlockingHandle(self._thread, {call})"]
+    if _returned(method) == "Self":
+        return [call, "return self"]
+    return [call] if _returned(method) == "None" else [f"return {call}"]
+
+
+def _written(method: Function, body: Iterable[str]) -> str:
+    returns = _returned(method)
+    if "Async" in returns or "Await" in returns:
+        raise UnknownConstructError(f"{method.name} returns {returns}")
+    returns = returns.replace("Handle[", "BlockingHandle[")
+    decorators = [f"    @{ast.unparse(decorator)}" for decorator in method.decorator_list]
+    signature = f"    def {method.name}({ast.unparse(method.args)}) -> {returns}:"
+    return "\n".join([*decorators, signature, *(f"        {line}" for line in body)])
+
+
+def _returned(method: Function) -> str:
+    if method.returns is None:
+        raise UnknownConstructError(f"{method.name} does not say what it returns")
+    return ast.unparse(method.returns)
+
+
+def _forwarded(method: Function) -> str:
+    """Return a method's parameters as the arguments of the same call to another object."""
+    parameters = method.args
+    positional = [*parameters.posonlyargs, *parameters.args]
+    arguments = [parameter.arg for parameter in positional if parameter.arg != "self"]
+    if parameters.vararg is not None:
+        arguments.append(f"*{parameters.vararg.arg}")
+    arguments += [f"{keyword.arg}={keyword.arg}" for keyword in parameters.kwonlyargs]
+    if parameters.kwarg is not None:
+        arguments.append(f"**{parameters.kwarg.arg}")
+    return ", ".join(arguments)
+
+
+def _said_here(doc: str) -> str:
+    for there, here in WORDS.items():
+        doc = doc.replace(there, here)
+    if re.search(r"\b(async|await)\b", doc):
+        raise UnknownConstructError(f"say it in WORDS without async or await:\n{doc}")
+    return doc
+
+
+def _needed(body: str, known: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """Return the lines that import or assign what the code uses."""
+    used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
+    lines = {line for name, line in known if name in used and name not in ("Client", "Handle")}
+    # The constants are type variables; the classes they are made with are imported too.
+    constants = {line for line in lines if not line.startswith("from ")}
+    kinds = {line.partition(" = ")[2].partition("(")[0] for line in constants}
+    lines |= {line for name, line in known if name in kinds}
+    return sorted(lines - constants), sorted(constants)
+
+
+def _tidy(text: str) -> str:
+    for command in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
+        text = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(TARGET), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        ).stdout
+    return text
+
+
+if __name__ == "__main__":
+    TARGET.write_text(make())
