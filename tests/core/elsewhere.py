@@ -15,7 +15,7 @@ from pathlib import Path
 from perdure.errors import NondeterminismError
 from perdure.model.events import StoredEvent
 from tests.core import programs
-from tests.core.harness import Script, new_execution
+from tests.core.harness import Script, executions, new_execution
 from tests.core.scenarios import SCENARIOS
 
 
@@ -57,6 +57,8 @@ def replay(file: Path) -> dict[str, str]:
 def main(verb: str, file: Path) -> int:
     if verb == "record":
         write({scenario.name: scenario.run() for scenario in SCENARIOS}, file)
+        for execution in executions:
+            execution.tear_down()
         return 0
     problems = replay(file)
     for name, problem in problems.items():

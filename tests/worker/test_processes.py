@@ -332,7 +332,7 @@ def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
     path.write_text(text)
     return subprocess.run(
         [sys.executable, str(path)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         timeout=20,

@@ -63,8 +63,10 @@ class Handle(Generic[R_co]):
     def __repr__(self) -> str:
         return f"Handle({self.instance_id!r})"
 
-    async def result(  # noqa: ASYNC109 - part of the public API, and it explains what it waits for
-        self, *, timeout: timedelta | None = None
+    async def result(
+        self,
+        *,
+        timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
     ) -> R_co:
         """Wait for the end and return the result.
 
@@ -75,12 +77,13 @@ class Handle(Generic[R_co]):
             InstanceNotFoundError: There is no such instance.
             ResultTimeoutError: It has not ended in time; the text says what it waits for.
         """
-        seconds = None if timeout is None else timeout.total_seconds()
+        if timeout is None:
+            return self._result_of(await self._client.wait_ended(self.instance_id))
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with asyncio.timeout(timeout.total_seconds()) as limit:
                 outcome = await self._client.wait_ended(self.instance_id)
         except TimeoutError:
-            if not limit.expired() or timeout is None:
+            if not limit.expired():
                 raise
             raise ResultTimeoutError(self.instance_id, timeout, await self.explain()) from None
         return self._result_of(outcome)

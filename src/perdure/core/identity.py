@@ -1,9 +1,11 @@
-"""Names that an execution makes for others: the same at every replay, never made twice."""
+"""Names and numbers that an execution makes: the same at every replay, never made twice."""
 
 from __future__ import annotations
 
+import random
 from hashlib import blake2b
 from typing import NamedTuple
+from uuid import UUID
 
 from perdure.codec import MAX_ID_BYTES
 
@@ -33,3 +35,19 @@ def child_incarnation(parent: ExecutionId, seq: int) -> int:
     """Return the incarnation of the child that the parent's event number `seq` starts."""
     text = b"%d %d %d" % (parent.incarnation, parent.execution, seq)
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 1
+
+
+def made_uuid(id: ExecutionId, number: int) -> UUID:
+    """Return the n-th id of an execution's own series."""
+    seed = b"uuid %s %d" % (_seed(id), number)
+    return UUID(bytes=blake2b(seed, digest_size=16).digest(), version=4)
+
+
+def made_random(id: ExecutionId) -> random.Random:
+    """Return an execution's own random numbers."""
+    seed = blake2b(b"random %s" % _seed(id), digest_size=16).digest()
+    return random.Random(int.from_bytes(seed, "big"))
+
+
+def _seed(id: ExecutionId) -> bytes:
+    return b"%s %d %d" % (id.instance_id.encode(), id.incarnation, id.execution)

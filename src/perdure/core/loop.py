@@ -19,8 +19,8 @@ import gc
 import math
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from types import TracebackType
 from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -121,11 +121,11 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._settling: list[asyncio.Future[None]] = []
         self._is_running = False
         self._is_closed = False
+        self._outside: Any = None
 
     # ------------------------------------------------------------- stretches
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Make this the running loop of the thread, for one turn.
 
         The worker's own loop runs outside; its current task is set aside meanwhile. Cyclic garbage
@@ -135,22 +135,26 @@ class DurableLoop(asyncio.AbstractEventLoop):
         outer_task = asyncio.current_task(outer_loop) if outer_loop is not None else None
         if outer_loop is not None and outer_task is not None:
             asyncio._leave_task(outer_loop, outer_task)
-        hooks = sys.get_asyncgen_hooks()
-        collected = gc.isenabled()
+        self._outside = (outer_loop, outer_task, sys.get_asyncgen_hooks(), gc.isenabled())
         gc.disable()
         asyncio._set_running_loop(self)
         sys.set_asyncgen_hooks(firstiter=self._generator_begun, finalizer=self._generator_dropped)
         self._is_running = True
-        try:
-            yield
-        finally:
-            self._is_running = False
-            sys.set_asyncgen_hooks(*hooks)
-            asyncio._set_running_loop(outer_loop)
-            if collected:
-                gc.enable()
-            if outer_loop is not None and outer_task is not None:
-                asyncio._enter_task(outer_loop, outer_task)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        outer_loop, outer_task, hooks, was_collected = self._outside
+        self._is_running = False
+        sys.set_asyncgen_hooks(*hooks)
+        asyncio._set_running_loop(outer_loop)
+        if was_collected:
+            gc.enable()
+        if outer_loop is not None and outer_task is not None:
+            asyncio._enter_task(outer_loop, outer_task)
 
     def run_until(self, root: asyncio.Task[Any]) -> None:
         """Run what is ready until nothing is, or until the root task is done."""

@@ -1,12 +1,15 @@
-"""The text of a determinism error: what was recorded beside what the code asks for now."""
+"""The determinism check: what was recorded beside what the code asks for now."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from perdure.clock import to_datetime
-from perdure.core.pending import Ask
+from perdure.codec import ValueCodec
+from perdure.core.pending import Ask, PendingCall
 from perdure.errors import NondeterminismError
 from perdure.model.events import (
     ActivityCancelled,
@@ -19,6 +22,7 @@ from perdure.model.events import (
     ChildCompleted,
     ChildFailed,
     ChildScheduled,
+    Completed,
     Event,
     Failed,
     InlineScheduled,
@@ -39,7 +43,7 @@ from perdure.model.events import (
 NEIGHBOURS = 3
 """How many matching events are shown above the one that differs."""
 
-_COLUMN = 40
+_MIN_COLUMN = 40
 _SHOWN_CHARS = 60
 
 
@@ -49,6 +53,50 @@ class Code(NamedTuple):
     name: str
     then: str
     now: str
+
+
+def matches(ask: Ask, stored: StoredEvent, returns: ValueCodec[Any]) -> bool:
+    """Tell whether the code asks for what is recorded.
+
+    What is on record counts: an ask that differs in what makes no difference gets that event.
+
+    Args:
+        ask: What the code asks for.
+        stored: What is recorded at that place.
+        returns: How the result of the orchestration is stored.
+    """
+    asked = ask.event
+    if stored.kind != asked.kind:
+        return False
+    recorded = read_event(stored.kind, stored.body)
+    if recorded == asked:
+        return True
+    match recorded, asked:
+        case Failed(failure=then), Failed(failure=now):
+            # Messages and tracebacks may hold addresses and line numbers.
+            return then.type_name == now.type_name
+        case Completed(result=before), Completed(result=after):
+            return returns.same(bytes(before), bytes(after))
+        case (
+            ActivityScheduled() | InlineScheduled() | ChildScheduled(),
+            ActivityScheduled() | InlineScheduled() | ChildScheduled(),
+        ):
+            return _is_same_call(ask, recorded, asked)
+    return False
+
+
+def _is_same_call(ask: Ask, recorded: Any, asked: Any) -> bool:
+    """Compare two calls: the recorded input may lack what has a default today, and a deadline
+    is an option, which may change."""
+    assert isinstance(ask, PendingCall)
+    request: Any = ask.request
+    aligned = msgspec.structs.replace(recorded, input=asked.input)
+    if isinstance(asked, ActivityScheduled):
+        aligned = msgspec.structs.replace(aligned, deadline_ms=asked.deadline_ms)
+    if aligned != asked or not request.same_input(bytes(recorded.input), bytes(asked.input)):
+        return False
+    ask.event = recorded
+    return True
 
 
 def mismatch(
@@ -73,12 +121,14 @@ def mismatch(
     if recorded is not None and asked is not None and now == then:
         now, then = _with_payload(asked.event), _with_payload_stored(recorded)
     place = "" if asked is None or asked.place is None else str(asked.place)
+    rows = [(" ", event.seq, _stored(event), "same") for event in _before(history, seq)]
+    rows.append((">", seq, then, f"{now}    {place}".rstrip()))
+    width = max(_MIN_COLUMN, *(len(left) for _, _, left, _ in rows))
     lines = [
         f"{instance_id} no longer matches its history at event {seq}",
         "",
-        _heading(history, code),
-        *(_row(" ", event.seq, _stored(event), "same") for event in _before(history, seq)),
-        _row(">", seq, then, f"{now}    {place}".rstrip()),
+        _heading(history, code, width),
+        *(f"{mark} {at:>3} {left:<{width}} {at:>3} {right}" for mark, at, left, right in rows),
         "",
         *_advice(code),
     ]
@@ -119,18 +169,14 @@ def summary(event: Event) -> str:
     return event.kind.replace("_", " ")
 
 
-def _heading(history: Sequence[StoredEvent], code: Code) -> str:
+def _heading(history: Sequence[StoredEvent], code: Code, width: int) -> str:
     started = to_datetime(history[0].at_ms)
     left = f"    recorded  {started:%Y-%m-%d %H:%M}  code {code.then or '?'}"
-    return f"{left:<{_COLUMN + 6}}asked now  code {code.now or '?'}"
+    return f"{left:<{width + 6}}asked now  code {code.now or '?'}"
 
 
 def _before(history: Sequence[StoredEvent], seq: int) -> Sequence[StoredEvent]:
     return history[max(0, seq - 1 - NEIGHBOURS) : seq - 1]
-
-
-def _row(mark: str, seq: int, left: str, right: str) -> str:
-    return f"{mark} {seq:>3} {left:<{_COLUMN}} {seq:>3} {right}"
 
 
 def _advice(code: Code) -> list[str]:

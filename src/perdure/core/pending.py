@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from types import FrameType
 from typing import Any
 
-from perdure.authoring.scope import AnyRequest, Place
+import msgspec
+
+from perdure.authoring.failures import describe
+from perdure.authoring.scope import ActivityRequest, AnyRequest, InlineRequest, Place
+from perdure.core.loop import DurableLoop
 from perdure.errors import ChildError
 from perdure.model.events import (
+    ActivityCancelled,
     ActivityCompleted,
     ActivityFailed,
+    ActivityScheduled,
     AskedEvent,
+    Cancelled,
+    ChildCancelled,
     ChildCompleted,
     ChildFailed,
     ChildScheduled,
+    Completed,
+    Failed,
+    InlineScheduled,
     MessageEvent,
+    SignalAwaited,
     SignalReceived,
+    SignalWaitCancelled,
+    TimerCancelled,
     TimerScheduled,
 )
 
@@ -79,3 +95,58 @@ class PendingTimer(Ask):
     def __init__(self, handle: asyncio.TimerHandle, due_ms: int, place: Place | None) -> None:
         super().__init__(TimerScheduled(due_ms=due_ms), place)
         self.handle = handle
+
+
+def job_event(request: ActivityRequest | InlineRequest, now_ms: int) -> AskedEvent:
+    """Return what is recorded of a call that a worker runs as a job."""
+    if isinstance(request, InlineRequest):
+        return InlineScheduled(name=request.label, input=msgspec.Raw(request.input))
+    deadline_ms = request.deadline_ms
+    return ActivityScheduled(
+        name=request.label,
+        input=msgspec.Raw(request.input),
+        tag=request.tag,
+        session=request.session,
+        deadline_ms=None if deadline_ms is None else now_ms + deadline_ms,
+    )
+
+
+def cancellation(event: AskedEvent, seq: int) -> AskedEvent:
+    """Return what is recorded when the code gives up what it asked for as event number `seq`."""
+    match event:
+        case ActivityScheduled() | InlineScheduled():
+            return ActivityCancelled(schedule=seq)
+        case ChildScheduled():
+            return ChildCancelled(schedule=seq)
+        case SignalAwaited():
+            return SignalWaitCancelled(schedule=seq)
+        case TimerScheduled():
+            return TimerCancelled(schedule=seq)
+    raise AssertionError(f"{event!r} cannot be given up")
+
+
+def ending(root: asyncio.Task[Any], cancel_reason: str | None, now_ms: int) -> AskedEvent:
+    """Return what is recorded of the end of the root task."""
+    try:
+        return Completed(result=msgspec.Raw(root.result()))
+    except asyncio.CancelledError as error:
+        if cancel_reason is not None:
+            return Cancelled(reason=cancel_reason)
+        return Failed(failure=describe(error, at_ms=now_ms))
+    except BaseException as error:
+        return Failed(failure=describe(error, at_ms=now_ms))
+
+
+def user_place() -> Place | None:
+    """Return the innermost line outside asyncio and perdure, for a timer."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not _RUN:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in ("asyncio", "perdure"):
+            return Place(frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
+_RUN = DurableLoop.run_until.__code__
+"""What is further out is not the orchestration's code."""

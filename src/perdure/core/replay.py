@@ -15,20 +15,17 @@ import contextvars
 import heapq
 import logging
 import random
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from hashlib import blake2b
-from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from perdure.authoring.context import Context
-from perdure.authoring.failures import describe
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.scope import (
     ActivityRequest,
@@ -36,44 +33,45 @@ from perdure.authoring.scope import (
     ChildRequest,
     InlineRequest,
     Pending,
-    Place,
     SignalRequest,
 )
 from perdure.clock import to_datetime
-from perdure.codec import MAX_ID_BYTES
 from perdure.core.guard import Guard
+from perdure.core.identity import ExecutionId as ExecutionId
+from perdure.core.identity import child_id, made_random, made_uuid
 from perdure.core.loop import DurableLoop
-from perdure.core.mismatch import Code, mismatch
-from perdure.core.pending import Ask, PendingCall, PendingTimer
+from perdure.core.mismatch import Code, matches, mismatch
+from perdure.core.pending import (
+    Ask,
+    PendingCall,
+    PendingTimer,
+    cancellation,
+    ending,
+    job_event,
+    user_place,
+)
 from perdure.core.teardown import TornDownError, tear_down
-from perdure.errors import LimitExceededError, PayloadError
+from perdure.errors import LimitExceededError
 from perdure.model.events import (
-    ActivityCancelled,
     ActivityCompleted,
     ActivityFailed,
     ActivityScheduled,
     AskedEvent,
     Body,
-    Cancelled,
     CancelRequested,
-    ChildCancelled,
     ChildCompleted,
     ChildFailed,
     ChildScheduled,
-    Completed,
     Event,
-    Failed,
     InlineScheduled,
     MessageEvent,
     Parent,
     SignalAwaited,
     SignalReceived,
     SignalTaken,
-    SignalWaitCancelled,
     Started,
     StoredEvent,
     Terminated,
-    TimerCancelled,
     TimerFired,
     TimerScheduled,
     read_event,
@@ -84,14 +82,6 @@ MAX_OPEN_CALLS = 100_000
 """How many calls, timers and waits one execution may have open."""
 
 logger = logging.getLogger(__name__)
-
-
-class ExecutionId(NamedTuple):
-    """One execution of one instance."""
-
-    instance_id: str
-    incarnation: int
-    execution: int
 
 
 class Execution:
@@ -162,7 +152,7 @@ class Execution:
             NondeterminismError: The code did something that cannot be replayed, at any moment of
                 the turn, even if it swallowed the error it got there.
         """
-        with self._loop.entered(), self.guard:
+        with self._loop, self.guard:
             yield
         if self.guard.violation is not None:
             raise self.guard.violation
@@ -227,7 +217,7 @@ class Execution:
         self.is_replaying = True
         self._begin_tearing()
         tasks, generators = self._loop.dismantle()
-        with self._loop.entered(), self.guard:
+        with self._loop, self.guard:
             undead = tear_down(tasks, generators, self._begin_tearing)
         self._loop.forget()
         return undead
@@ -243,10 +233,11 @@ class Execution:
         self.now_ms = stored.at_ms
         self._record(stored)
         self._apply(event, stored.seq)
+        returns = self.orchestration.definition.codec.returns
         for ask in self._take_asks():
             position += 1
             recorded = history[position] if position < len(history) else None
-            if recorded is None or not self._matches(ask, recorded):
+            if recorded is None or not matches(ask, recorded, returns):
                 raise self._mismatch(history, history[0].seq + position, ask)
             self._record(recorded)
             self._number(ask, recorded.seq)
@@ -329,20 +320,10 @@ class Execution:
         asks = [ask for ask in self._asks if not ask.undone]
         self._asks.clear()
         if self._root is not None and self._root.done() and self.terminal is None:
-            self.terminal = self._end(self._root)
+            self.terminal = ending(self._root, self.cancel_reason, self.now_ms)
             asks.append(Ask(self.terminal))
             self._loop.report_lost()
         return asks
-
-    def _end(self, root: asyncio.Task[Any]) -> AskedEvent:
-        try:
-            return Completed(result=msgspec.Raw(root.result()))
-        except asyncio.CancelledError as error:
-            if self.cancel_reason is not None:
-                return Cancelled(reason=self.cancel_reason)
-            return Failed(failure=describe(error, at_ms=self.now_ms))
-        except BaseException as error:
-            return Failed(failure=describe(error, at_ms=self.now_ms))
 
     def _number(self, ask: Ask, seq: int) -> None:
         """Make an ask part of the record under its number."""
@@ -374,49 +355,6 @@ class Execution:
     def _feed(self, kind: str, at_ms: int, body: bytes) -> None:
         self._digest.update(b"%b\0%d\0%b\0" % (kind.encode(), at_ms, body))
 
-    # ------------------------------------------------------ the determinism check
-
-    def _matches(self, ask: Ask, stored: StoredEvent) -> bool:
-        asked = ask.event
-        if stored.kind != asked.kind:
-            return False
-        recorded = read_event(stored.kind, stored.body)
-        if recorded == asked:
-            return True
-        match recorded, asked:
-            case Failed(failure=then), Failed(failure=now):
-                # Messages and tracebacks may hold addresses and line numbers.
-                return then.type_name == now.type_name
-            case Completed(result=then), Completed(result=now):
-                returns = self.orchestration.definition.codec.returns
-                return returns.same(bytes(then), bytes(now))
-            case (
-                ActivityScheduled() | InlineScheduled() | ChildScheduled(),
-                ActivityScheduled() | InlineScheduled() | ChildScheduled(),
-            ):
-                return self._same_call(ask, recorded, asked)
-        return False
-
-    def _same_call(self, ask: Ask, recorded: Any, asked: Any) -> bool:
-        """Compare two calls: the recorded input may lack what has a default today, and a deadline
-        is an option, which may change."""
-        assert isinstance(ask, PendingCall)
-        request: Any = ask.request
-        aligned = msgspec.structs.replace(recorded, input=asked.input)
-        if isinstance(asked, ActivityScheduled):
-            aligned = msgspec.structs.replace(aligned, deadline_ms=asked.deadline_ms)
-        if aligned != asked:
-            return False
-        if recorded.input != asked.input:
-            try:
-                if not request.same_input(bytes(recorded.input), bytes(asked.input)):
-                    return False
-            except PayloadError:
-                return False
-        # What is on record counts, also for the timer that the deadline became.
-        ask.event = recorded
-        return True
-
     def _mismatch(self, history: Sequence[StoredEvent], seq: int, ask: Ask | None) -> Exception:
         code = Code(self.name, self._code_then, self._code_now)
         return mismatch(self.instance_id, code, history, seq, ask)
@@ -435,17 +373,8 @@ class Execution:
         self._refuse_too_many()
         event: AskedEvent
         match request:
-            case ActivityRequest():
-                deadline_ms = request.deadline_ms
-                event = ActivityScheduled(
-                    name=request.label,
-                    input=msgspec.Raw(request.input),
-                    tag=request.tag,
-                    session=request.session,
-                    deadline_ms=None if deadline_ms is None else self.now_ms + deadline_ms,
-                )
-            case InlineRequest():
-                event = InlineScheduled(name=request.label, input=msgspec.Raw(request.input))
+            case ActivityRequest() | InlineRequest():
+                event = job_event(request, self.now_ms)
             case ChildRequest():
                 event = self._child_event(request)
             case SignalRequest():
@@ -462,17 +391,9 @@ class Execution:
         pending.undone = pending.seq is None
         if pending.seq is None or self.open.pop(pending.seq, None) is None:
             return
-        cancelled: AskedEvent
-        match pending.event:
-            case ActivityScheduled() | InlineScheduled():
-                cancelled = ActivityCancelled(schedule=pending.seq)
-            case ChildScheduled():
-                cancelled = ChildCancelled(schedule=pending.seq)
-            case SignalAwaited(name=name):
-                self._waits[name].remove(pending)
-                cancelled = SignalWaitCancelled(schedule=pending.seq)
-            case _:
-                raise AssertionError(f"{pending.event!r} cannot be given up")
+        if isinstance(pending.event, SignalAwaited):
+            self._waits[pending.event.name].remove(pending)
+        cancelled = cancellation(pending.event, pending.seq)
         self._asks.append(Ask(cancelled, pending.place, cancels=pending))
 
     def _signal_event(self, request: SignalRequest, future: asyncio.Future[Any]) -> AskedEvent:
@@ -488,24 +409,10 @@ class Execution:
         return ChildScheduled(
             name=request.label,
             version=request.version,
-            instance_id=request.instance_id or self._child_id(self._children),
+            instance_id=request.instance_id or child_id(self.id, self._children),
             input=msgspec.Raw(request.input),
             on_parent_close=request.on_parent_close,
         )
-
-    def _child_id(self, number: int) -> str:
-        """Return an id that no other execution or incarnation of this instance makes."""
-        mark = blake2b(b"%d %d" % (self.id.incarnation, self.execution), digest_size=3).hexdigest()
-        child_id = f"{self.instance_id}/{mark}.{number}"
-        if len(child_id.encode()) > MAX_ID_BYTES:
-            whole = blake2b(child_id.encode(), digest_size=16).hexdigest()
-            child_id = f"{child_id[:20]}/{whole}"
-        return child_id
-
-    def child_incarnation(self, seq: int) -> int:
-        """Return the incarnation of the child that event number `seq` starts."""
-        text = b"%d %d %d" % (self.id.incarnation, self.execution, seq)
-        return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 1
 
     def settled(self) -> asyncio.Future[None]:
         """Return a future that is done when nothing else can run on without a message."""
@@ -523,16 +430,11 @@ class Execution:
     def make_uuid(self) -> UUID:
         """Return the next id of this execution's own series."""
         self._uuids += 1
-        seed = b"uuid %s %d" % (self._seed(), self._uuids)
-        return UUID(bytes=blake2b(seed, digest_size=16).digest(), version=4)
+        return made_uuid(self.id, self._uuids)
 
     def make_random(self) -> random.Random:
         """Return this execution's random numbers."""
-        seed = blake2b(b"random %s" % self._seed(), digest_size=16).digest()
-        return random.Random(int.from_bytes(seed, "big"))
-
-    def _seed(self) -> bytes:
-        return b"%s %d %d" % (self.instance_id.encode(), self.id.incarnation, self.execution)
+        return made_random(self.id)
 
     # ------------------------------------------- what the loop tells (loop.LoopOwner)
 
@@ -541,7 +443,7 @@ class Execution:
         if self._is_in_vain():
             return
         self._refuse_too_many()
-        pending = PendingTimer(timer, due_ms, _user_place())
+        pending = PendingTimer(timer, due_ms, user_place())
         self._timers[id(timer)] = pending
         self._asks.append(pending)
 
@@ -553,7 +455,7 @@ class Execution:
         if pending.seq is None:
             pending.undone = True
         elif self.open.pop(pending.seq, None) is not None:
-            cancelled = TimerCancelled(schedule=pending.seq)
+            cancelled = cancellation(pending.event, pending.seq)
             self._asks.append(Ask(cancelled, pending.place, cancels=pending))
 
     def lost_exception(self, context: dict[str, Any]) -> None:
@@ -591,17 +493,3 @@ class Execution:
                 found=found,
                 advice="spread the work over children",
             )
-
-
-def _user_place() -> Place | None:
-    """Return the innermost line outside asyncio and perdure, for a timer."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code is not _RUN:
-        module = str(frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] not in ("asyncio", "perdure"):
-            return Place(frame.f_code, frame.f_lasti)
-        frame = frame.f_back
-    return None
-
-
-_RUN = DurableLoop.run_until.__code__

@@ -9,6 +9,7 @@ import msgspec
 
 from perdure.authoring.registry import BEHAVIOUR, activity_key, inline_key, orchestration_key
 from perdure.authoring.scope import ActivityRequest, InlineRequest
+from perdure.core.identity import child_incarnation
 from perdure.core.pending import Ask, PendingCall
 from perdure.core.replay import Execution
 from perdure.model.events import (
@@ -213,7 +214,7 @@ class _Changes:
 
     def _start_child(self, event: ChildScheduled, seq: int) -> ChildStart:
         execution = self._execution
-        incarnation = execution.child_incarnation(seq)
+        incarnation = child_incarnation(execution.id, seq)
         parent = Parent(execution.instance_id, execution.id.incarnation, execution.execution, seq)
         definition = orchestration_key(event.name, event.version)
         kind, body = write_event(
@@ -257,7 +258,7 @@ class _Changes:
         kind, body = write_event(event)
         return Delivery(
             instance_id=instance_id,
-            incarnation=self._execution.child_incarnation(schedule),
+            incarnation=child_incarnation(self._execution.id, schedule),
             kind=kind,
             body=body,
         )

@@ -171,6 +171,10 @@ class WorkerOptions:
     """Which part of instances is replayed when it ends or leaves memory, to find code that cannot
     be replayed before a crash does. 1 in tests and development."""
 
+    collect_after: int = 10_000
+    """How many new objects Python's cyclic garbage collector waits for while the worker runs.
+    0: leave Python's own setting."""
+
     name: str | None = None
     """A lasting name for this worker; by default one is made of host, process and a random part."""
 
@@ -178,7 +182,7 @@ class WorkerOptions:
         for field in ("async_jobs", "threaded_jobs", "claim_batch", "max_attempts"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
-        for field in ("process_jobs", "hot_instances", "watched_turns"):
+        for field in ("process_jobs", "hot_instances", "watched_turns", "collect_after"):
             if getattr(self, field) < 0:
                 raise ValueError(f"{field} must not be negative, got {getattr(self, field)}")
         if self.lease_for < timedelta(milliseconds=100):

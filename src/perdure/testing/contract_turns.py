@@ -11,7 +11,7 @@ from perdure.errors import RowError
 from perdure.model.events import Body
 from perdure.model.instances import Stamp, Status
 from perdure.model.jobs import JobKey
-from perdure.model.turns import TurnReceipt, TurnStatus
+from perdure.model.turns import ChildStart, TurnReceipt, TurnStatus
 from perdure.store.base import Store
 from perdure.testing.store_values import (
     COMPLETED,
@@ -347,7 +347,7 @@ class TestEnds:
             stamp,
             outcome=outcome(),
             deliveries=(message("other"),),
-            children=((child, message("i")),),
+            children=(ChildStart(child, message("i")),),
         )
         await accepted(store, turn)
 

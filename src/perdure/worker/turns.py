@@ -38,6 +38,7 @@ from perdure.worker.background import Background
 from perdure.worker.commits import CommitQueue
 from perdure.worker.endings import Endings
 from perdure.worker.hot import HotInstance, HotInstances
+from perdure.worker.shadow import ShadowReplays
 from perdure.worker.watchdog import TurnTooLongError, Watchdog
 
 logger = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ class TurnRunner:
         self._turns_of: dict[Definition, int] = {}
         self._background = Background()
         self._commits = CommitQueue(store, self._background, self._answered)
+        self.shadow = ShadowReplays(store, options.shadow_rate, self._background, self._replay)
         self._starts: dict[int, asyncio.Future[TurnStatus]] = {}
         self._leases: dict[str, TurnLease] = {}
 
@@ -488,30 +490,9 @@ class TurnRunner:
             "the code may kill its process"
         )
 
-    # -------------------------------------------------------------- shadow replays
-
     def _maybe_shadow(self, execution: Execution) -> None:
-        rate = self._options.shadow_rate
-        if rate and (rate >= 1 or random.random() < rate):
-            self._background.spawn(self._shadow(execution))
-
-    async def _shadow(self, execution: Execution) -> None:
-        """Replay a history that was written live: hot instances never do it otherwise."""
-        [history] = await self._store.read_histories([ExecutionKey(*execution.id)])
-        shadow = self._new_execution(execution.orchestration, *execution.id)
-        facts = {"instance_id": execution.instance_id}
-        try:
-            self._replay(shadow, history[: execution.last_seq])
-        except NondeterminismError as error:
-            logger.error(
-                "this code cannot be replayed; a crash would have blocked the instance:\n%s",
-                error,
-                extra=facts,
-            )
-        except (UnreadableEventError, TurnTooLongError):
-            logger.exception("a shadow replay failed", extra=facts)
-        finally:
-            shadow.tear_down()
+        orchestration, execution_id = execution.orchestration, execution.id
+        self.shadow.maybe(execution, lambda: self._new_execution(orchestration, *execution_id))
 
 
 def _owns(hot: HotInstance, key: JobKey) -> bool:

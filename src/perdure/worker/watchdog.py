@@ -13,9 +13,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
+from types import TracebackType
+from typing import Self
 
 logger = logging.getLogger(__name__)
 
@@ -35,46 +35,49 @@ class Watchdog:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
+        self._watched = ("", "")
         self._turn: tuple[str, str, float, int] | None = None
         self._stuck_at = ""
         self._has_warned = False
         self._has_struck = False
 
-    @contextmanager
-    def watching(self, instance_id: str, name: str) -> Iterator[None]:
-        """Watch what runs inside.
+    def watching(self, instance_id: str, name: str) -> Self:
+        """Return the watchdog, to be entered for one turn: `with watchdog.watching(...):`.
+
+        A plain context manager, not a generator: this runs for every turn.
 
         Raises:
-            TurnTooLongError: It ran longer than the limit; the text says where.
+            TurnTooLongError: On leaving, if the turn ran longer than the limit; says where.
         """
+        self._watched = (instance_id, name)
+        return self
+
+    def __enter__(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="perdure-watchdog", daemon=True)
             self._thread.start()
         self._has_warned = False
-        self._turn = (instance_id, name, time.monotonic(), threading.get_ident())
-        try:
-            try:
-                yield
-            finally:
-                self._leave()
-        except TurnTooLongError:
-            raise TurnTooLongError(self._text(instance_id, name)) from None
-        if self._has_struck:
-            # User code swallowed the interruption.
-            self._has_struck = False
-            raise TurnTooLongError(self._text(instance_id, name))
+        self._turn = (*self._watched, time.monotonic(), threading.get_ident())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        # Under the lock, so that the thread cannot strike after the turn is over; a strike that was
+        # not raised yet is taken back. User code may have swallowed one: it counts all the same.
+        with self._lock:
+            self._turn = None
+            has_struck, self._has_struck = self._has_struck, False
+            if has_struck:
+                _raise_in(threading.get_ident(), None)
+        if has_struck:
+            raise TurnTooLongError(self._text(*self._watched)) from None
 
     def close(self) -> None:
         """Stop watching."""
         self._closed.set()
-
-    def _leave(self) -> None:
-        # Under the lock, so that the thread cannot strike after the turn is over; and one that was
-        # struck but not raised yet is taken back.
-        with self._lock:
-            turn, self._turn = self._turn, None
-            if self._has_struck and turn is not None:
-                _raise_in(turn[3], None)
 
     def _look(self) -> None:
         while not self._closed.wait(LOOK_EVERY_S):

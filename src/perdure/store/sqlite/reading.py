@@ -13,6 +13,7 @@ from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
 from perdure.model.turns import WorkerRow
 from perdure.store.base import ExecutionKey, WaitingJob
+from perdure.store.contents import Contents
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.packing import cut, pack, unpack
 
@@ -147,3 +148,22 @@ def next_wake_ms(
     [(at_ms,)] = connection.run("next_wake", definitions=pack(definitions), queues=pack(queues))
     at: int | None = at_ms
     return at
+
+
+def read_contents(connection: Connection) -> Contents:
+    """Return everything the database holds."""
+    contents = Contents()
+    ids = [instance_id for (instance_id,) in connection.run("read_ids")]
+    for instance_id, row in zip(ids, read_instances(connection, ids), strict=True):
+        if row is not None:
+            contents.instances[instance_id] = row
+        if live := read_live(connection, instance_id):
+            contents.live[instance_id] = live
+        if inbox := read_inbox(connection, instance_id):
+            contents.inboxes[instance_id] = inbox
+        if jobs := read_jobs(connection, instance_id):
+            contents.jobs[instance_id] = jobs
+    keys = [ExecutionKey(*row) for row in connection.run("read_executions")]
+    histories = read_histories(connection, keys, after_seq=0, limit=None)
+    contents.histories = dict(zip(keys, histories, strict=True))
+    return contents

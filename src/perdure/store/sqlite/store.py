@@ -33,6 +33,7 @@ from perdure.model.turns import (
 )
 from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
 from perdure.store.batching import Batcher
+from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
 from perdure.store.sqlite import claims, reading
 from perdure.store.sqlite.connection import MEMORY, Connection, connect
@@ -252,6 +253,10 @@ class SqliteStore:
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
         """Return when the next turn or job of these becomes claimable; None for never."""
         return await self._read(lambda c: reading.next_wake_ms(c, definitions, queues))
+
+    async def read_contents(self) -> Contents:
+        """Return everything, as of one moment, for the checker."""
+        return await self._read(reading.read_contents)
 
     def change_count(self) -> int:
         """Return a number that differs after another connection, this store's too, committed."""

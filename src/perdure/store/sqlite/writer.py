@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.clock import Clock
-from perdure.errors import StoreError, StoreUnavailableError
+from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.model.instances import NewInstance
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery
@@ -109,6 +109,8 @@ class Writer:
             connection.run("commit")
         except BaseException as error:
             self._undo(connection, error)
+            if isinstance(error, UnicodeError):
+                raise RowError(f"a text cannot be stored: {error}") from error
             raise
         self.definitions.keep_fresh()
         self._counters.transactions += 1

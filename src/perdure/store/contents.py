@@ -1,0 +1,31 @@
+"""Everything a store holds, as one consistent picture, for the checker and for `doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from perdure.model.events import StoredEvent
+from perdure.model.instances import InstanceRow, LiveRow
+from perdure.model.messages import Message
+from perdure.store.base import ExecutionKey, WaitingJob
+
+
+@dataclass(slots=True)
+class Contents:
+    """All rows of one state of the database. Held in memory: meant for stores that fit."""
+
+    instances: dict[str, InstanceRow] = field(default_factory=dict)
+    live: dict[str, LiveRow] = field(default_factory=dict)
+    histories: dict[ExecutionKey, list[StoredEvent]] = field(default_factory=dict)
+    inboxes: dict[str, list[Message]] = field(default_factory=dict)
+    jobs: dict[str, list[WaitingJob]] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Inspectable(Protocol):
+    """A store that can be read as a whole."""
+
+    async def read_contents(self) -> Contents:
+        """Return everything, as of one moment."""
+        ...

@@ -1,0 +1,11 @@
+-- List every id that has rows in any table.
+-- Params: none. Returns: instance_id.
+SELECT instance_id FROM instances
+UNION
+SELECT instance_id FROM live
+UNION
+SELECT instance_id FROM history
+UNION
+SELECT instance_id FROM inbox
+UNION
+SELECT instance_id FROM jobs;

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from perdure.clock import ManualClock
+from perdure.store.base import Store
+from perdure.store.opening import open_store
+
+pytest.register_assert_rewrite("perdure.testing")
+
+KINDS = ["memory", "sqlite3", "apsw"]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(params=["sqlite3", "apsw"])
+def driver(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def url(path: Path, driver: str) -> str:
+    return f"sqlite:///{path}?driver={driver}"
+
+
+@pytest.fixture
+async def store(url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    store = open_store(url, clock=clock)
+    await store.open()
+    yield store
+    await store.close()

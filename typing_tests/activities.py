@@ -1,0 +1,219 @@
+"""Activities: what the decorators make of a function, and what may be passed to the result."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any, assert_type
+
+from perdure import Activity, ActivityContext, Retry, activity, activity_context
+from typing_tests.shop import No, Order, Receipt, Yes, charge, count, notify, price
+
+
+class CardDeclinedError(Exception): ...
+
+
+# ------------------------------------------------------------------- the decorator with options
+
+
+@activity(
+    name="refund",
+    retry=Retry(max_attempts=5),
+    timeout=timedelta(seconds=30),
+    deadline=timedelta(minutes=5),
+    tag="gpu",
+    raises=[CardDeclinedError],
+)
+async def refund(receipt: Receipt, /, amount: int = 0) -> bool:
+    return amount > len(receipt.order_id)
+
+
+@activity(process=True)
+def resize(data: bytes, *, width: int) -> bytes:
+    return data[:width]
+
+
+@activity(tag="mail")
+async def remind(ctx: ActivityContext, to: str) -> None:
+    ctx.heartbeat(to)
+
+
+@activity(name="tell")
+def announce(ctx: ActivityContext, *to: str, **texts: int) -> int:
+    return ctx.attempt + len(to) + len(texts)
+
+
+@activity()
+def ping() -> None: ...
+
+
+def make(order: Order) -> Receipt:
+    return Receipt(order.order_id)
+
+
+made = activity(make)
+made_with_options = activity(name="made")(make)
+
+
+# ------------------------------------------------------------------------------- what a call gives
+
+
+async def call_gives_what_the_function_returns(order: Order, receipt: Receipt) -> None:
+    assert_type(charge(order), Coroutine[object, None, Receipt])
+    assert_type(await charge(order), Receipt)
+    assert_type(await charge(order, currency="USD"), Receipt)
+    assert_type(await charge(order=order), Receipt)
+    assert_type(price(1), Coroutine[object, None, int])
+    assert_type(await price(1), int)
+    assert_type(await price(1, 1.5), int)
+    assert_type(await price(amount=1, rate=1.5), int)
+    assert_type(await count(["a"]), dict[str, int])
+    assert_type(await count(words=["a"]), dict[str, int])
+    await notify("ada")
+    await notify("ada", text="hello")
+    assert_type(await refund(receipt), bool)
+    assert_type(await refund(receipt, amount=3), bool)
+    assert_type(await resize(b"", width=3), bytes)
+    assert_type(await announce("a", "b", c=3), int)
+    await remind("ada")
+    await ping()
+    assert_type(await made(order), Receipt)
+    assert_type(await made_with_options(order), Receipt)
+
+
+async def with_options_keeps_the_signature(order: Order) -> None:
+    other = charge.with_options(
+        retry=Retry(max_attempts=None),
+        timeout=timedelta(seconds=1),
+        deadline=timedelta(seconds=9),
+        tag="gpu",
+        session="cart-7",
+    )
+    assert_type(await other(order, currency="USD"), Receipt)
+    none = charge.with_options(retry=None, timeout=None, deadline=None, tag=None, session=None)
+    assert_type(await none(order), Receipt)
+    assert_type(await charge.with_options()(order), Receipt)
+    assert_type(await count.with_options(tag="x").with_options(retry=None)([]), dict[str, int])
+
+
+async def named_activities_take_anything_and_return_their_type(order: Order) -> None:
+    assert_type(Activity.named("charge", Receipt), Activity[..., Receipt])
+    assert_type(await Activity.named("charge", Receipt)(order, anything=3), Receipt)
+    assert_type(await Activity.named("answer", Yes | No)(), Yes | No)
+    assert_type(await Activity.named("find", Receipt | None)("id"), Receipt | None)
+    assert_type(await Activity.named("find", list[int])("id"), list[int])
+    assert_type(await Activity.named("quiet", None)(), None)
+
+
+def results_are_covariant(mine: Activity[[], bool]) -> Activity[[], int]:
+    return mine
+
+
+def parts_of_an_activity() -> None:
+    assert_type(charge.name, str)
+    assert_type(charge.is_elsewhere, bool)
+    charge.fn(Order("a", 1))
+
+
+def context_of_an_activity() -> None:
+    ctx = activity_context()
+    assert_type(ctx, ActivityContext)
+    assert_type(ctx.instance_id, str)
+    assert_type(ctx.activity, str)
+    assert_type(ctx.attempt, int)
+    assert_type(ctx.idempotency_key, str)
+    assert_type(ctx.is_cancelled, bool)
+    assert_type(ctx.resource(Order), Order)
+    ctx.heartbeat()
+    ctx.heartbeat({"done": 3})
+
+
+# ------------------------------------------------------------------------------- misuses
+
+
+async def wrong_arguments(order: Order, receipt: Receipt) -> None:
+    await charge("o-1")
+    await charge()
+    await charge(order, "USD")
+    await charge(order, currency=3)
+    await charge(order, money="USD")
+    await charge(order, order=order)
+    await price("1")
+    await price(1, 2.0, 3)
+    await price(1, tax=2.0)
+    await notify()
+    await notify(3)
+    await notify("ada", subject="x")
+    await count("abc", "d")
+    await count([1])
+    await refund(receipt=receipt)
+    await resize(b"", 3)
+    await announce(1)
+    await announce(c="d")
+    await ping(1)
+    await made("o-1")
+    await made_with_options()
+
+
+async def context_is_not_part_of_the_call(ctx: ActivityContext) -> None:
+    await notify(ctx, "ada")
+    await count(ctx, ["a"])
+    await count(ctx=ctx, words=["a"])
+
+
+async def wrong_results(order: Order) -> None:
+    a: str = await charge(order)
+    b: Receipt = charge(order)
+    c: str = await price(1)
+    d: list[str] = await count([])
+    e: Receipt = await Activity.named("answer", Yes | No)()
+    f = await notify("ada")
+    print(a, b, c, d, e, f)
+
+
+async def calls_nobody_awaits(order: Order) -> None:
+    charge(order)
+    price(1)
+    notify("ada")
+    charge.with_options(tag="gpu")(order)
+    Activity.named("charge", Receipt)(order)
+
+
+def wrong_options(retry: Retry) -> None:
+    charge.with_options(retry)
+    charge.with_options(queue="x")
+    charge.with_options(retry=3)
+    charge.with_options(timeout=30)
+    charge.with_options(tag=b"gpu")
+    activity("charge")
+    activity(retry=3)
+    activity(timeout=30)
+    activity(session="cart-7")
+    activity(raises=[ValueError("x")])
+    activity(make, tag="gpu")
+    Activity.named("charge")
+    Activity.named("charge", Receipt("o-1"))
+    Activity.named(name="charge", returns=Receipt)
+
+
+def wrong_decorations() -> None:
+    activity(3)
+    activity(name="x")("not a function")
+
+
+def results_are_not_contravariant(mine: Activity[[], int]) -> Activity[[], bool]:
+    return mine
+
+
+def activities_cannot_be_changed(receipt: Receipt) -> None:
+    charge.options = charge.options
+    charge.name = "x"
+
+
+def wrong_use_of_the_context(ctx: ActivityContext) -> None:
+    ctx.resource("Order")
+    ctx.attempt = 3
+    ctx.report("x")
+
+
+Anything = Any
