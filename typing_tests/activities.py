@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from datetime import timedelta
-from typing import Any, assert_type
+from datetime import datetime, timedelta
+from typing import assert_type
 
 from perdure import Activity, ActivityContext, Retry, activity, activity_context
 from typing_tests.shop import No, Order, Receipt, Yes, charge, count, notify, price
@@ -13,7 +13,7 @@ from typing_tests.shop import No, Order, Receipt, Yes, charge, count, notify, pr
 class CardDeclinedError(Exception): ...
 
 
-# ------------------------------------------------------------------- the decorator with options
+# the decorator with options
 
 
 @activity(
@@ -55,15 +55,22 @@ made = activity(make)
 made_with_options = activity(name="made")(make)
 
 
-# ------------------------------------------------------------------------------- what a call gives
+# what a call gives
 
 
-async def call_gives_what_the_function_returns(order: Order, receipt: Receipt) -> None:
-    assert_type(charge(order), Coroutine[object, None, Receipt])
+def a_call_is_a_coroutine_for_async_and_sync_alike(
+    order: Order,
+) -> tuple[Coroutine[object, None, Receipt], Coroutine[object, None, int]]:
+    return (
+        assert_type(charge(order), Coroutine[object, None, Receipt]),
+        assert_type(price(1), Coroutine[object, None, int]),
+    )
+
+
+async def a_call_gives_what_the_function_returns(order: Order, receipt: Receipt) -> None:
     assert_type(await charge(order), Receipt)
     assert_type(await charge(order, currency="USD"), Receipt)
     assert_type(await charge(order=order), Receipt)
-    assert_type(price(1), Coroutine[object, None, int])
     assert_type(await price(1), int)
     assert_type(await price(1, 1.5), int)
     assert_type(await price(amount=1, rate=1.5), int)
@@ -122,13 +129,14 @@ def context_of_an_activity() -> None:
     assert_type(ctx.activity, str)
     assert_type(ctx.attempt, int)
     assert_type(ctx.idempotency_key, str)
+    assert_type(ctx.scheduled_at, datetime)
     assert_type(ctx.is_cancelled, bool)
     assert_type(ctx.resource(Order), Order)
     ctx.heartbeat()
     ctx.heartbeat({"done": 3})
 
 
-# ------------------------------------------------------------------------------- misuses
+# --- misuses
 
 
 async def wrong_arguments(order: Order, receipt: Receipt) -> None:
@@ -214,6 +222,3 @@ def wrong_use_of_the_context(ctx: ActivityContext) -> None:
     ctx.resource("Order")
     ctx.attempt = 3
     ctx.report("x")
-
-
-Anything = Any

@@ -213,7 +213,8 @@ def _check_conservation(
     tokens = _tokens(contents, live, inbox)
     timers = {message.timer_key for message in inbox if message.timer_key is not None}
     expected_timers: set[str] = set()
-    for seq, event in _open_schedules(events).items():
+    asked = _open_schedules(events)
+    for seq, event in asked.items():
         found = tokens[seq]
         if isinstance(event, ChildScheduled):
             found += _is_running_child(contents, live, event)
@@ -230,6 +231,10 @@ def _check_conservation(
             )
     for key in sorted(timers - expected_timers):
         yield Violation("S5", live.instance_id, f"{key} belongs to no open schedule")
+    for job in contents.jobs.get(live.instance_id, []):
+        if not isinstance(asked.get(job.key.seq), ActivityScheduled | InlineScheduled):
+            problem = f"job {job.key.seq} belongs to no open schedule"
+            yield Violation("S5", live.instance_id, problem)
 
 
 def _open_schedules(events: Sequence[StoredEvent]) -> dict[int, Event]:
