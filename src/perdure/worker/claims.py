@@ -16,6 +16,7 @@ from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import Store
 from perdure.worker.jobs import JobRunner
+from perdure.worker.lanes import Kind
 from perdure.worker.turns import TurnRunner, fresh_id
 
 NEVER_MS = 2**62
@@ -33,7 +34,7 @@ class Claimer:
         turns: TurnRunner,
         jobs: JobRunner,
         definitions: Sequence[tuple[int, str]],
-        queues: Mapping[str, Sequence[int]],
+        queues: Mapping[Kind, Sequence[int]],
     ) -> None:
         self._store = store
         self._clock: Clock = store.clock
@@ -47,6 +48,8 @@ class Claimer:
         self._look_at_ms = 0
         self._seen_changes = -1
         self._fruitless = 0
+        self._is_starved = False
+        """Whether jobs may wait that there was no room for at the last claim."""
         self._rung = asyncio.Event()
 
     def look(self, at_ms: int = 0) -> None:
@@ -54,6 +57,14 @@ class Claimer:
         if at_ms < self._look_at_ms:
             self._look_at_ms = at_ms
             self._rung.set()
+
+    def room_freed(self) -> None:
+        """A job has ended: if there was no room for all that waits, there may be now.
+
+        Not for every single job, since a claim is a transaction: only when few are left to run.
+        """
+        if self._is_starved and self._jobs.is_hungry():
+            self.look(0)
 
     async def run(self) -> None:
         """Claim for ever. Ends only by cancellation."""
@@ -92,27 +103,31 @@ class Claimer:
         )
 
     async def _claim_jobs(self) -> list[ClaimedJob]:
-        claims = [
-            JobClaim(self._worker_id, tuple(queues), limit, self._lease_ms, fresh_id())
-            for queues, limit in self._wanted_jobs(self._options.claim_batch)
+        batch, room = self._options.claim_batch, self._jobs.room()
+        wanted = [
+            JobClaim(
+                self._worker_id, tuple(queues), min(room[kind], batch), self._lease_ms, fresh_id()
+            )
+            for kind, queues in self._queues.items()
+            if room.get(kind, 0) > 0
         ]
-        claimed = await asyncio.gather(*(self._store.claim_jobs(claim) for claim in claims))
+        claimed = await asyncio.gather(*(self._store.claim_jobs(claim) for claim in wanted))
+        self._is_starved = len(wanted) < len(self._queues) or any(
+            len(jobs) == claim.limit for claim, jobs in zip(wanted, claimed, strict=True)
+        )
         return [job for some in claimed for job in some]
-
-    def _wanted_jobs(self, batch: int) -> list[tuple[Sequence[int], int]]:
-        """Return which queues to ask for how many jobs: as many as there is room for."""
-        wanted = []
-        for kind, room in self._jobs.room().items():
-            queues = self._queues.get(kind, ())
-            if queues and room > 0:
-                wanted.append((queues, min(room, batch)))
-        return wanted
 
     async def _plan(self) -> None:
         """Nothing was found: work out when to look again."""
         self._fruitless += 1
         definitions = [number for number, _ in self._definitions]
-        queues = [number for numbers, _ in self._wanted_jobs(1) for number in numbers]
+        room = self._jobs.room()
+        queues = [
+            number
+            for kind, numbers in self._queues.items()
+            if room.get(kind, 0) > 0
+            for number in numbers
+        ]
         wake_ms = await self._store.next_wake_ms(definitions, queues)
         if wake_ms is None:
             return

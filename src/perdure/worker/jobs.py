@@ -125,6 +125,10 @@ class JobRunner:
             for kind, lane in self._lanes.items()
         }
 
+    def is_hungry(self) -> bool:
+        """Tell whether some kind will run out of jobs soon."""
+        return any(len(lane.waiting) <= lane.capacity // 2 for lane in self._lanes.values())
+
     def takes(self, queue: DefinitionKey) -> bool:
         """Promise room for one job, if the queue is served here and there is some.
 

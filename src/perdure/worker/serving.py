@@ -15,12 +15,14 @@ from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import Registry
 from perdure.errors import UsageError
 from perdure.model.instances import DefinitionKey
+from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import WorkerRow
 from perdure.store.base import JobLease, Store, TurnLease
 from perdure.worker.claims import Claimer
 from perdure.worker.endings import Endings
 from perdure.worker.jobs import JobRunner
+from perdure.worker.lanes import Kind
 from perdure.worker.leases import LeaseKeeper
 from perdure.worker.turns import TurnRunner, fresh_id
 
@@ -73,7 +75,7 @@ class Serving:
             clock=store.clock,
             resources=resources,
             worker_id=self.worker_id,
-            end=self.turns.job_ended,
+            end=self._job_ended,
             find_inline=self.turns.find_inline,
         )
         self.turns.jobs = self.jobs
@@ -197,6 +199,11 @@ class Serving:
         if self.claimer is not None:
             self.claimer.look(at_ms)
 
+    def _job_ended(self, job: ClaimedJob, end: JobEnd) -> None:
+        self.turns.job_ended(job, end)
+        if self.claimer is not None:
+            self.claimer.room_freed()
+
     def _leases_lost(self, turns: list[TurnLease], jobs: list[JobLease]) -> None:
         if self._loop is None:
             raise UsageError("the worker is not open")
@@ -216,10 +223,11 @@ class Serving:
                 found[number] = (orchestration, code)
         return found
 
-    def _queue_numbers(self, numbers: dict[DefinitionKey, int]) -> dict[str, list[int]]:
+    def _queue_numbers(self, numbers: dict[DefinitionKey, int]) -> dict[Kind, list[int]]:
         """Return the numbers of the queues we serve, by the kind of room their jobs need."""
-        queues: dict[str, list[int]] = {}
+        queues: dict[Kind, list[int]] = {}
         for key, number in numbers.items():
-            if key.kind != "orchestration":
-                queues.setdefault(self.jobs.kind_of(key), []).append(number)
+            kind = Kind.ELSEWHERE if key.kind == "orchestration" else self.jobs.kind_of(key)
+            if kind is not Kind.ELSEWHERE:
+                queues.setdefault(kind, []).append(number)
         return queues

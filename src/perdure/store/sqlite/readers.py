@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TypeVar
 
-from perdure.errors import StoreUnavailableError
+from perdure.errors import StoreError, StoreUnavailableError
 from perdure.store.sqlite.connection import Connection, connect
 from perdure.store.sqlite.database import READER_BUSY_MS
 
@@ -25,15 +25,19 @@ class Readers:
     def __init__(self, driver: str, path: str) -> None:
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="perdure-read")
         self._idle: SimpleQueue[Connection] = SimpleQueue()
+        self._is_closed = False
         for _ in range(READERS):
             self._idle.put(connect(driver, path, busy_ms=READER_BUSY_MS, read_only=True))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function with a connection on one of the threads."""
+        if self._is_closed:
+            raise StoreError("the store is closed")
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, work)
 
     def close(self) -> None:
         """Wait for what is being read, then let go of the file."""
+        self._is_closed = True
         self._pool.shutdown(wait=True)
         while not self._idle.empty():
             self._idle.get().close()

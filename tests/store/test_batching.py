@@ -1,0 +1,290 @@
+"""Group commit: sharing, halving, patience, trouble, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
+from perdure.store import batching
+from perdure.store.batching import Batcher
+from perdure.store.counters import StoreCounters
+from perdure.store.sqlite.lock import NoLock
+
+
+class Recorder:
+    """Executes by remembering; a gate holds the writing thread while a test arranges things."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Any]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+        self.fail: Callable[[Sequence[Any]], None] = lambda operations: None
+
+    def execute(self, operations: Sequence[Any]) -> list[Any]:
+        self.entered.set()
+        assert self.gate.wait(10)
+        self.fail(operations)
+        self.batches.append(list(operations))
+        return [f"did {operation}" for operation in operations]
+
+
+@asynccontextmanager
+async def running(recorder: Recorder) -> AsyncIterator[Batcher]:
+    batcher = Batcher(
+        recorder.execute,
+        exclusive=NoLock(),
+        finish=lambda: None,
+        counters=StoreCounters(),
+        name="test",
+    )
+    batcher.start()
+    try:
+        yield batcher
+    finally:
+        recorder.gate.set()
+        await batcher.close()
+
+
+async def _entered(recorder: Recorder) -> None:
+    await asyncio.to_thread(recorder.entered.wait, 10)
+
+
+async def test_at_low_load_a_transaction_holds_one_operation() -> None:
+    recorder = Recorder()
+    async with running(recorder) as batcher:
+        assert await batcher.submit(["a"]) == ["did a"]
+        assert await batcher.submit(["b"]) == ["did b"]
+
+    assert recorder.batches == [["a"], ["b"]]
+
+
+async def test_whatever_waits_shares_the_next_transaction() -> None:
+    recorder = Recorder()
+    async with running(recorder) as batcher:
+        recorder.gate.clear()
+        first = asyncio.create_task(batcher.submit(["first"]))
+        await _entered(recorder)
+        rest = [asyncio.create_task(batcher.submit([n, n])) for n in "abc"]
+        await asyncio.sleep(0)
+        recorder.gate.set()
+        await asyncio.gather(first, *rest)
+
+    assert recorder.batches == [["first"], ["a", "a", "b", "b", "c", "c"]]
+
+
+async def test_a_bad_value_is_found_by_halving_and_harms_nobody_else() -> None:
+    recorder = Recorder()
+
+    def refuse(operations: Sequence[Any]) -> None:
+        if 5 in operations:
+            raise RowError("no fives")
+
+    recorder.fail = refuse
+    async with running(recorder) as batcher:
+        recorder.gate.clear()
+        calls = [asyncio.create_task(batcher.submit([number])) for number in range(8)]
+        await asyncio.sleep(0)
+        recorder.gate.set()
+        results = await asyncio.gather(*calls, return_exceptions=True)
+
+    assert isinstance(results[5], RowError)
+    assert [r for n, r in enumerate(results) if n != 5] == [
+        [f"did {n}"] for n in range(8) if n != 5
+    ]
+
+
+async def test_a_call_with_a_bad_value_raises_after_the_rest_of_it_was_written() -> None:
+    recorder = Recorder()
+
+    def refuse(operations: Sequence[Any]) -> None:
+        if "bad" in operations:
+            raise RowError("bad")
+
+    recorder.fail = refuse
+    async with running(recorder) as batcher:
+        with pytest.raises(RowError):
+            await batcher.submit(["a", "bad", "b"])
+
+    assert sorted(sum(recorder.batches, [])) == ["a", "b"]
+
+
+async def test_a_missing_resource_is_waited_for() -> None:
+    recorder = Recorder()
+    troubles = iter([StoreUnavailableError("full")] * 3)
+
+    def be_full(operations: Sequence[Any]) -> None:
+        for trouble in troubles:
+            raise trouble
+
+    recorder.fail = be_full
+    async with running(recorder) as batcher:
+        assert await batcher.submit(["a"]) == ["did a"]
+        assert batcher._counters.retries == 3
+
+    assert recorder.batches == [["a"]]
+
+
+async def test_a_half_written_call_is_finished_after_the_trouble() -> None:
+    recorder = Recorder()
+    seen: list[list[Any]] = []
+
+    def fail(operations: Sequence[Any]) -> None:
+        seen.append(list(operations))
+        if "bad" in operations:
+            raise RowError("bad")
+        if operations == ["c"] and seen.count(["c"]) == 1:
+            raise StoreUnavailableError("full")
+
+    recorder.fail = fail
+    async with running(recorder) as batcher:
+        with pytest.raises(RowError):
+            await batcher.submit(["a", "bad", "c"], patience_s=60)
+
+    assert sorted(sum(recorder.batches, [])) == ["a", "c"]
+
+
+async def test_patience_that_ran_out_says_what_is_wrong_and_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batching, "FIRST_PAUSE_S", 0.001)
+    recorder = Recorder()
+    is_full = True
+
+    def be_full(operations: Sequence[Any]) -> None:
+        if is_full:
+            raise StoreUnavailableError("the disk is full")
+
+    recorder.fail = be_full
+    async with running(recorder) as batcher:
+        patient = asyncio.create_task(batcher.submit(["patient"]))
+        with pytest.raises(StoreUnavailableError, match="the disk is full"):
+            await batcher.submit(["impatient"], patience_s=0.02)
+        is_full = False
+        assert await patient == ["did patient"]
+
+    assert recorder.batches == [["patient"]]
+
+
+async def test_a_transaction_that_has_begun_is_never_given_up() -> None:
+    recorder = Recorder()
+    async with running(recorder) as batcher:
+        recorder.gate.clear()
+        call = asyncio.create_task(batcher.submit(["a"], patience_s=60))
+        await _entered(recorder)
+        batcher._lose_patience(batcher._backlog[0], 60)
+        recorder.gate.set()
+
+        assert await call == ["did a"]
+
+
+async def test_a_damaged_file_fails_everybody_at_once() -> None:
+    recorder = Recorder()
+
+    def be_broken(operations: Sequence[Any]) -> None:
+        raise StoreCorruptError("damaged")
+
+    recorder.fail = be_broken
+    async with running(recorder) as batcher:
+        with pytest.raises(StoreCorruptError):
+            await batcher.submit(["a", "b"])
+        assert batcher._counters.halvings == 0
+
+
+async def test_a_cancelled_caller_does_not_disturb_the_others() -> None:
+    recorder = Recorder()
+    async with running(recorder) as batcher:
+        recorder.gate.clear()
+        cancelled = asyncio.create_task(batcher.submit(["cancelled"]))
+        other = asyncio.create_task(batcher.submit(["other"]))
+        await _entered(recorder)
+        cancelled.cancel()
+        recorder.gate.set()
+
+        assert await other == ["did other"]
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+
+
+async def test_results_come_back_to_the_loop_that_asked() -> None:
+    recorder = Recorder()
+    async with running(recorder) as batcher:
+        here, there = await asyncio.gather(
+            batcher.submit(["here"]),
+            asyncio.to_thread(lambda: asyncio.run(batcher.submit(["there"]))),
+        )
+
+    assert (here, there) == (["did here"], ["did there"])
+
+
+async def test_closing_finishes_what_was_handed_in() -> None:
+    recorder = Recorder()
+    async with running(recorder) as batcher:
+        recorder.gate.clear()
+        calls = [asyncio.create_task(batcher.submit([number])) for number in range(5)]
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(batcher.close())
+        await asyncio.sleep(0)
+        recorder.gate.set()
+        await closing
+
+        assert await asyncio.gather(*calls) == [[f"did {number}"] for number in range(5)]
+        with pytest.raises(StoreError):
+            await batcher.submit(["late"])
+
+
+async def test_closing_in_trouble_ends_and_tells_those_who_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batching, "CLOSE_WITHIN_S", 0.05)
+    recorder = Recorder()
+
+    def be_full(operations: Sequence[Any]) -> None:
+        raise StoreUnavailableError("the disk is full")
+
+    recorder.fail = be_full
+    async with running(recorder) as batcher:
+        call = asyncio.create_task(batcher.submit(["a"]))
+        await _entered(recorder)
+        await batcher.close()
+
+        with pytest.raises(StoreUnavailableError, match="the disk is full"):
+            await call
+
+
+async def test_closing_while_another_process_does_not_move_ends_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batching, "CLOSE_WITHIN_S", 0.05)
+    monkeypatch.setattr(batching, "MAX_PAUSE_S", 0.05)
+    recorder = Recorder()
+    stuck, finished = threading.Event(), threading.Event()
+
+    class StuckLock(NoLock):
+        def __enter__(self) -> None:
+            assert stuck.wait(10)
+
+    batcher = Batcher(
+        recorder.execute,
+        exclusive=StuckLock(),
+        finish=finished.set,
+        counters=StoreCounters(),
+        name="test",
+    )
+    batcher.start()
+    call = asyncio.create_task(batcher.submit(["a"]))
+    await asyncio.sleep(0)
+
+    await batcher.close()
+
+    with pytest.raises(StoreUnavailableError):
+        await call
+    stuck.set()
+    assert await asyncio.to_thread(finished.wait, 10)
+    assert recorder.batches == []

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from perdure.errors import StoreError, StoreUnavailableError, UsageError
+from perdure.store.opening import open_store
+from perdure.store.sqlite.store import SqliteStore
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite://", ":memory:"),
+        ("sqlite://:memory:", ":memory:"),
+        ("sqlite:///:memory:", ":memory:"),
+        ("sqlite:////tmp/shop.db", "/tmp/shop.db"),
+        ("sqlite:////tmp/a%20b%3F.db", "/tmp/a b?.db"),
+        ("sqlite:///shop.db", os.path.abspath("shop.db")),
+    ],
+)
+def test_a_url_names_a_file_or_memory(url: str, path: str) -> None:
+    store = open_store(url)
+
+    assert isinstance(store, SqliteStore)
+    assert store.path == path
+
+
+def test_apsw_is_taken_when_it_is_there() -> None:
+    stores = [open_store(f"sqlite://{end}") for end in ("", "?driver=sqlite3", "?driver=apsw")]
+
+    assert [getattr(store, "driver", None) for store in stores] == ["apsw", "sqlite3", "apsw"]
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("shop.db", "sqlite:///relative.db"),
+        ("mysql://x", "sqlite:///relative.db"),
+        ("sqlite:shop.db", "sqlite:///relative.db"),
+        ("sqlite://shop.db", "three for a relative path"),
+        ("sqlite:///shop.db?mode=ro", "known: driver"),
+        ("sqlite:///shop.db?driver=odbc", "sqlite3, apsw"),
+        ("sqlite:///a%00b", "NUL"),
+        ("postgresql://localhost/x", "not in this version"),
+    ],
+)
+def test_a_wrong_url_is_told_what_is_right(url: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        open_store(url)
+
+
+async def test_a_file_is_made_for_its_owner_only(url: str, path: Path) -> None:
+    store = open_store(url)
+    await store.open()
+
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+
+    await store.close()
+    assert set(modes) == {"store.db", "store.db-lock", "store.db-wal", "store.db-shm"}
+    assert set(modes.values()) == {0o600}
+
+
+async def test_a_symbolic_link_is_refused(url: str, path: Path) -> None:
+    path.symlink_to(path.with_name("elsewhere.db"))
+
+    with pytest.raises(StoreUnavailableError, match="symbolic link"):
+        await open_store(url).open()
+
+
+async def test_a_directory_that_everybody_may_write_is_refused(url: str, path: Path) -> None:
+    path.parent.chmod(0o777)
+
+    with pytest.raises(StoreUnavailableError, match="chmod o-w"):
+        await open_store(url).open()
+
+
+async def test_a_sticky_directory_is_fine(url: str, path: Path) -> None:
+    path.parent.chmod(0o1777)
+    store = open_store(url)
+
+    await store.open()
+    await store.close()
+
+
+async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailableError, match="does not exist"):
+        await open_store(f"sqlite:///{tmp_path}/missing/store.db").open()
+
+
+async def test_a_directory_is_not_a_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailableError, match="not a file"):
+        await open_store(f"sqlite:///{tmp_path}").open()
+
+
+async def test_a_store_is_opened_once(url: str) -> None:
+    store = open_store(url)
+    await store.open()
+
+    with pytest.raises(StoreError, match="opened before"):
+        await store.open()
+
+    await store.close()
+    await store.close()
+
+
+async def test_a_closed_store_says_so(url: str) -> None:
+    store = open_store(url)
+    await store.open()
+    await store.close()
+
+    with pytest.raises(StoreError, match="closed"):
+        await store.unpark("i")
+    with pytest.raises(StoreError, match="closed"):
+        await store.read_live("i")
