@@ -7,13 +7,10 @@ from datetime import datetime, timedelta
 from typing import assert_type
 
 from perdure import Activity, ActivityContext, Retry, activity, activity_context
-from typing_tests.shop import No, Order, Receipt, Yes, charge, count, notify, price
+from typing_tests.shop import No, Order, Receipt, Yes, charge, count, notify, price, use
 
 
 class CardDeclinedError(Exception): ...
-
-
-# the decorator with options
 
 
 @activity(
@@ -47,15 +44,17 @@ def announce(ctx: ActivityContext, *to: str, **texts: int) -> int:
 def ping() -> None: ...
 
 
+@activity
+async def not_the_context(it: ActivityContext, to: str) -> None:
+    """Only a parameter named `ctx` is left out of the call."""
+
+
 def make(order: Order) -> Receipt:
     return Receipt(order.order_id)
 
 
 made = activity(make)
 made_with_options = activity(name="made")(make)
-
-
-# what a call gives
 
 
 def a_call_is_a_coroutine_for_async_and_sync_alike(
@@ -112,6 +111,10 @@ async def named_activities_take_anything_and_return_their_type(order: Order) -> 
     assert_type(await Activity.named("quiet", None)(), None)
 
 
+async def a_parameter_of_another_name_is_part_of_the_call(ctx: ActivityContext) -> None:
+    await not_the_context(ctx, "ada")
+
+
 def results_are_covariant(mine: Activity[[], bool]) -> Activity[[], int]:
     return mine
 
@@ -136,89 +139,102 @@ def context_of_an_activity() -> None:
     ctx.heartbeat({"done": 3})
 
 
-# --- misuses
+# ----------------------------------------------- misuses: every marked line is refused
 
 
 async def wrong_arguments(order: Order, receipt: Receipt) -> None:
-    await charge("o-1")
-    await charge()
-    await charge(order, "USD")
-    await charge(order, currency=3)
-    await charge(order, money="USD")
-    await charge(order, order=order)
-    await price("1")
-    await price(1, 2.0, 3)
-    await price(1, tax=2.0)
-    await notify()
-    await notify(3)
-    await notify("ada", subject="x")
-    await count("abc", "d")
-    await count([1])
-    await refund(receipt=receipt)
-    await resize(b"", 3)
-    await announce(1)
-    await announce(c="d")
-    await ping(1)
-    await made("o-1")
-    await made_with_options()
+    await charge("o-1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await charge()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await charge(order, "USD")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await charge(order, currency=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await charge(order, money="USD")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await charge(order, order=order)  # type: ignore[misc]  # pyright: ignore[reportCallIssue]
+    await price("1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await price(1, 2.0, 3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await price(1, tax=2.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await notify()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await notify(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await notify("ada", subject="x")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await count("abc", "d")  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
+    await count([1])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    await refund(receipt=receipt)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await resize(b"", 3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await announce(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await announce(c="d")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await ping(1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await made("o-1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await made_with_options()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 async def context_is_not_part_of_the_call(ctx: ActivityContext) -> None:
-    await notify(ctx, "ada")
-    await count(ctx, ["a"])
-    await count(ctx=ctx, words=["a"])
+    await not_the_context("ada")  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
+    await notify(ctx, "ada")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await count(ctx, ["a"])  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
+    await count(ctx=ctx, words=["a"])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 async def wrong_results(order: Order) -> None:
-    a: str = await charge(order)
-    b: Receipt = charge(order)
-    c: str = await price(1)
-    d: list[str] = await count([])
-    e: Receipt = await Activity.named("answer", Yes | No)()
-    f = await notify("ada")
-    print(a, b, c, d, e, f)
+    a: str = await charge(order)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    b: Receipt = charge(order)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    c: str = await price(1)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    d: list[str] = await count([])  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    e: Receipt = await Activity.named("answer", Yes | No)()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    f = await notify("ada")  # type: ignore[func-returns-value]
+    use(a, b, c, d, e, f)
 
 
 async def calls_nobody_awaits(order: Order) -> None:
-    charge(order)
-    price(1)
-    notify("ada")
-    charge.with_options(tag="gpu")(order)
-    Activity.named("charge", Receipt)(order)
+    charge(order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    price(1)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    notify("ada")  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    charge.with_options(tag="gpu")(order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    Activity.named("charge", Receipt)(order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
 
 
 def wrong_options(retry: Retry) -> None:
-    charge.with_options(retry)
-    charge.with_options(queue="x")
-    charge.with_options(retry=3)
-    charge.with_options(timeout=30)
-    charge.with_options(tag=b"gpu")
-    activity("charge")
-    activity(retry=3)
-    activity(timeout=30)
-    activity(session="cart-7")
-    activity(raises=[ValueError("x")])
-    activity(make, tag="gpu")
-    Activity.named("charge")
-    Activity.named("charge", Receipt("o-1"))
-    Activity.named(name="charge", returns=Receipt)
+    charge.with_options(retry)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    charge.with_options(queue="x")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    charge.with_options(retry=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    charge.with_options(timeout=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    charge.with_options(tag=b"gpu")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    activity("charge")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    activity(retry=3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    activity(timeout=30)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    activity(session="cart-7")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    activity(raises=[ValueError("x")])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    activity(make, tag="gpu")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    Activity.named("charge")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Activity.named("charge", Receipt("o-1"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Activity.named(name="charge", returns=Receipt)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+class Shop:
+    """A method can be decorated, as far as a checker sees, but its calls lack `self`."""
+
+    @activity
+    async def sell(self, order: Order) -> int:
+        return order.amount
+
+
+async def methods_are_no_activities(order: Order) -> None:
+    await Shop().sell(order)  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
 
 
 def wrong_decorations() -> None:
-    activity(3)
-    activity(name="x")("not a function")
+    activity(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    activity(name="x")("not a function")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def results_are_not_contravariant(mine: Activity[[], int]) -> Activity[[], bool]:
-    return mine
+    return mine  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
 
 def activities_cannot_be_changed(receipt: Receipt) -> None:
-    charge.options = charge.options
-    charge.name = "x"
+    charge.options = charge.options  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    charge.name = "x"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def wrong_use_of_the_context(ctx: ActivityContext) -> None:
-    ctx.resource("Order")
-    ctx.attempt = 3
-    ctx.report("x")
+    ctx.resource("Order")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ctx.attempt = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    ctx.report("x")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

@@ -1,11 +1,13 @@
-"""Calls in the hands of asyncio: everything that takes a coroutine takes one, and keeps its type."""
+"""Calls in the hands of asyncio: what takes a coroutine takes a call, and keeps its type."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import assert_type
 
-from typing_tests.shop import Order, Receipt, approved, charge, checkout, count, notify, price
+from typing_tests.shop import Order, Receipt, approved, charge, checkout, count, notify, price, use
 
 
 async def gather_keeps_each_type(order: Order) -> None:
@@ -15,6 +17,9 @@ async def gather_keeps_each_type(order: Order) -> None:
         tuple[Receipt, dict[str, int], Receipt, bool],
     )
     assert_type(await asyncio.gather(*(price(n) for n in range(3))), list[int])
+    assert_type(await asyncio.gather(*map(charge, [order, order])), list[Receipt])
+    calls = [charge(each) for each in [order, order]]
+    assert_type(await asyncio.gather(*calls), list[Receipt])
     assert_type(
         await asyncio.gather(charge(order), price(1), return_exceptions=True),
         tuple[Receipt | BaseException, int | BaseException],
@@ -50,30 +55,36 @@ async def waiting_keeps_the_type(order: Order) -> None:
         assert_type(await charge(order), Receipt)
 
 
-# --- misuses
+def definitions_are_callables(order: Order) -> Coroutine[object, None, Receipt]:
+    takes_order: Callable[[Order], Awaitable[Receipt]] = charge
+    takes_order = checkout
+    use(takes_order)
+    return partial(charge, currency="USD")(order)
+
+
+# ----------------------------------------------- misuses: every marked line is refused
 
 
 async def wrong_results(order: Order) -> None:
-    a: tuple[int, int] = await asyncio.gather(charge(order), price(1))
-    b: list[str] = await asyncio.gather(*(price(n) for n in range(3)))
-    c: str = await asyncio.wait_for(charge(order), 60)
-    d: str = await asyncio.shield(price(1))
-    e: asyncio.Task[str] = asyncio.create_task(charge(order))
-    print(a, b, c, d, e)
+    a: tuple[int, int] = await asyncio.gather(charge(order), price(1))  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    b: list[str] = await asyncio.gather(*(price(n) for n in range(3)))  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    c: str = await asyncio.wait_for(charge(order), 60)  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
+    d: str = await asyncio.shield(price(1))  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
+    e: asyncio.Task[str] = asyncio.create_task(charge(order))  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
+    use(a, b, c, d, e)
 
 
 async def wrong_arguments(order: Order) -> None:
-    await asyncio.gather(charge(order), price("1"))
-    await asyncio.wait_for(checkout(3), 60)
+    await asyncio.gather(charge(order), price("1"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await asyncio.wait_for(checkout(3), 60)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     async with asyncio.TaskGroup() as group:
-        group.create_task(charge())
-        group.create_task(charge)
-        group.create_task(checkout)
-    await asyncio.gather(charge, price(1))
-    await asyncio.wait_for(charge, 60)
+        group.create_task(charge())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue, reportUnknownArgumentType]
+        group.create_task(charge)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        group.create_task(checkout)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await asyncio.gather(charge, price(1))  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await asyncio.wait_for(charge, 60)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await asyncio.wait([charge(order)])  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]
 
 
 async def nobody_awaits(order: Order) -> None:
-    asyncio.gather(charge(order), price(1))
-    asyncio.wait_for(charge(order), 60)
-    asyncio.wait([charge(order)])
+    asyncio.wait_for(charge(order), 60)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]

@@ -8,7 +8,7 @@ from typing import Any, assert_type
 from perdure import BlockingClient, Orchestration
 from perdure.client.blocking import BlockingHandle
 from perdure.client.info import HistoryEvent, InstanceInfo
-from typing_tests.shop import No, Order, Receipt, answer, approved, charge, checkout, ship
+from typing_tests.shop import No, Order, Receipt, answer, approved, charge, checkout, ship, use
 
 remote = Orchestration.named("checkout", Receipt)
 
@@ -48,52 +48,51 @@ def handles_are_covariant(handle: BlockingHandle[bool]) -> BlockingHandle[int]:
     return handle
 
 
-# --- misuses
+# ----------------------------------------------- misuses: every marked line is refused
 
 
 def wrong_starts(client: BlockingClient, order: Order) -> None:
-    client.start("o-1", checkout)
-    client.start("o-1", checkout, "o-1")
-    client.start("o-1", checkout, order, wrapped=True)
-    client.start(checkout)
-    client.start(checkout, "o-1")
-    client.start("o-1", charge, order)
-    client.handle("o-1", charge)
-    client.handle(3)
+    client.start("o-1", checkout)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    client.start("o-1", checkout, "o-1")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    client.start("o-1", checkout, order, wrapped=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    client.start(checkout)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    client.start(checkout, "o-1")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    client.start("o-1", charge, order)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    client.handle("o-1", charge)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    client.handle(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 
 def wrong_results(client: BlockingClient, order: Order, handle: BlockingHandle[Receipt]) -> None:
-    a: BlockingHandle[str] = client.start("o-1", checkout, order)
-    b: str = handle.result()
-    c: BlockingHandle[str] = client.handle("o-1", checkout)
-    print(a, b, c)
+    a: BlockingHandle[str] = client.start("o-1", checkout, order)  # type: ignore[call-overload]  # pyright: ignore[reportAssignmentType]
+    b: str = handle.result()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    c: BlockingHandle[str] = client.handle("o-1", checkout)  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
+    use(a, b, c)
 
 
 def wrong_questions(handle: BlockingHandle[Receipt]) -> None:
-    handle.result(timeout=30)
-    handle.result(timedelta(seconds=30))
-    handle.cancel(3)
-    handle.send(approved, "yes")
-    handle.send(answer, True)
-    handle.send("approved", True)
-    handle.send(approved)
+    handle.result(timeout=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    handle.result(timedelta(seconds=30))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    handle.cancel(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    handle.send(approved, "yes")  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    handle.send(answer, True)  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    handle.send("approved", True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    handle.send(approved)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 async def nothing_to_await(client: BlockingClient, handle: BlockingHandle[Receipt]) -> None:
-    await handle.result()
-    await client.open()
-    async with client:
-        pass
+    await handle.result()  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
+    await client.open()  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
+    async with client:  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues]
+        use(client)
 
 
 def only_for_handles(client: BlockingClient) -> None:
-    client.store
-    client.deliver([])
-    client.wait_ended("o-1")
+    client.deliver([])  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    client.wait_ended("o-1")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
 def wrong_openings(url: str) -> None:
-    BlockingClient()
-    BlockingClient(3)
-    BlockingClient(url=url)
-    BlockingClient(url, [checkout])
+    BlockingClient()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    BlockingClient(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    BlockingClient(url=url)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    BlockingClient(url, [checkout])  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]

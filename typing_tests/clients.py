@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, assert_type
+from typing import Any, TypedDict, assert_type
 
 from perdure import Activity, Client, Handle, Orchestration, Signal, Status
 from perdure.client.info import HistoryEvent, InstanceInfo
-from typing_tests.shop import No, Order, Receipt, Yes, answer, approved, charge, checkout, ship
+from typing_tests.shop import No, Order, Receipt, Yes, answer, approved, charge, checkout, ship, use
 
 remote = Orchestration.named("checkout", Receipt)
 
@@ -66,7 +66,12 @@ async def asking(client: Client, handle: Handle[Receipt]) -> None:
     await handle.terminate(reason="stuck")
 
 
-async def sending(handle: Handle[Receipt]) -> None:
+async def sending(
+    handle: Handle[Receipt], ratio: Signal[float], orders: Signal[list[Order]]
+) -> None:
+    await handle.send(ratio, 3)
+    await handle.send(orders, [Order("o-1", 3)])
+    await handle.send(payment, Payment(amount=3))
     await handle.send(approved, True)
     await handle.send(answer, Yes("ada"))
     await handle.send(answer, No("dear"))
@@ -77,95 +82,114 @@ def handles_are_covariant(handle: Handle[bool]) -> Handle[int]:
     return handle
 
 
-# --- misuses
+class Payment(TypedDict):
+    amount: int
+
+
+payment = Signal("payment", Payment)
+
+
+async def only_mypy_refuses_a_plain_display_for_a_wider_type(
+    handle: Handle[Receipt], mixed: Signal[list[int | str]]
+) -> None:
+    # It infers the display by itself, before it looks at the signal. Name the type, as above.
+    await handle.send(payment, {"amount": 3})  # type: ignore[misc]
+    await handle.send(mixed, [1])  # type: ignore[misc]
+    values: list[int | str] = [1]
+    await handle.send(mixed, values)
+
+
+# ----------------------------------------------- misuses: every marked line is refused
 
 
 async def wrong_starts(client: Client, order: Order) -> None:
-    await client.start("o-1", checkout)
-    await client.start("o-1", checkout, "o-1")
-    await client.start("o-1", checkout, order, True)
-    await client.start("o-1", checkout, order, gift="yes")
-    await client.start("o-1", checkout, order, wrapped=True)
-    await client.start("s-1", ship, order, "3")
-    await client.start(checkout)
-    await client.start(checkout, "o-1")
-    await client.start(checkout, order, wrapped=True)
-    await client.start(3, checkout, order)
-    await client.start(checkout, "o-1", order)
-    await client.start("o-1")
-    await client.start("o-1", "checkout", order)
-    await client.start("o-1", charge, order)
-    await client.start("o-1", checkout.fn, order)
-    await client.start(instance_id="o-1", orchestration=checkout, order=order)
-    await client.start()
+    await client.start("o-1", checkout)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    await client.start("o-1", checkout, "o-1")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await client.start("o-1", checkout, order, True)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    await client.start("o-1", checkout, order, gift="yes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await client.start("o-1", checkout, order, wrapped=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await client.start("s-1", ship, order, "3")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await client.start(checkout)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    await client.start(checkout, "o-1")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await client.start(checkout, order, wrapped=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await client.start(3, checkout, order)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await client.start(checkout, "o-1", order)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    await client.start("o-1")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await client.start("o-1", "checkout", order)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await client.start("o-1", charge, order)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await client.start("o-1", checkout.fn, order)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await client.start(instance_id="o-1", orchestration=checkout, order=order)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    await client.start()  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 async def starts_nobody_awaits(client: Client, order: Order) -> None:
-    client.start("o-1", checkout, order)
-    client.start(checkout, order)
+    client.start("o-1", checkout, order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    client.start(checkout, order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
 
 
 async def wrong_results(client: Client, order: Order, handle: Handle[Receipt]) -> None:
-    a: Handle[str] = await client.start("o-1", checkout, order)
-    b: str = await handle.result()
-    c: Receipt = handle.result()
-    d: Handle[str] = client.handle("o-1", checkout)
-    e: Handle[bool] = client.handle("s-1", ship)
-    f: Receipt = await client.start(checkout, order)
-    print(a, b, c, d, e, f)
+    a: Handle[str] = await client.start("o-1", checkout, order)  # type: ignore[call-overload]  # pyright: ignore[reportAssignmentType]
+    b: str = await handle.result()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    c: Receipt = handle.result()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    d: Handle[str] = client.handle("o-1", checkout)  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
+    e: Handle[bool] = client.handle("s-1", ship)  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
+    f: Receipt = await client.start(checkout, order)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    use(a, b, c, d, e, f)
 
 
 async def wrong_questions(client: Client, handle: Handle[Receipt]) -> None:
-    await handle.result(timeout=30)
-    await handle.result(timedelta(seconds=30))
-    await handle.cancel(3)
-    await handle.terminate(None)
-    client.handle(3)
-    client.handle("o-1", charge)
-    client.handle("o-1", "checkout")
-    client.handle("o-1", checkout, 3)
-    client.handle(instance_id="o-1")
-    await client.handle("o-1", checkout).report()
+    await handle.result(timeout=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await handle.result(timedelta(seconds=30))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await handle.cancel(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await handle.terminate(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    client.handle(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    client.handle("o-1", charge)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    client.handle("o-1", "checkout")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    client.handle("o-1", checkout, 3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    client.handle(instance_id="o-1")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    await client.handle("o-1", checkout).report()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
 async def questions_nobody_awaits(client: Client, handle: Handle[Receipt]) -> None:
-    handle.result()
-    handle.cancel()
-    handle.terminate()
-    handle.info()
-    handle.history()
-    handle.explain()
-    handle.send(approved, True)
-    client.close()
-    client.open()
+    handle.result()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    handle.cancel()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    handle.terminate()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    handle.info()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    handle.history()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    handle.explain()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    handle.send(approved, True)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    client.close()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    client.open()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
 
 
 async def wrong_signals(handle: Handle[Receipt], any_of: Signal[list[int]]) -> None:
-    await handle.send(approved, "yes")
-    await handle.send(approved, None)
-    await handle.send(answer, "yes")
-    await handle.send(answer, True)
-    await handle.send(any_of, ["a"])
-    await handle.send(approved)
-    await handle.send("approved", True)
-    await handle.send(True, approved)
-    await handle.send(signal=approved, value=True)
-    await handle.send(approved, True, "m-1")
-    await handle.send(approved, True, message_id=3)
+    await handle.send(approved, "yes")  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await handle.send(approved, None)  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await handle.send(answer, "yes")  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await handle.send(answer, True)  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await handle.send(any_of, ["a"])  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await handle.send(payment, {"amount": "3"})  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await handle.send(payment, {})  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await handle.send(approved)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await handle.send("approved", True)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await handle.send(True, approved)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await handle.send(signal=approved, value=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await handle.send(approved, True, "m-1")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await handle.send(approved, True, message_id=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def wrong_openings(url: str) -> None:
-    Client()
-    Client(3)
-    Client(url=url)
-    Client(url, [checkout])
-    with Client(url) as client:
-        print(client)
+    Client()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Client(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Client(url=url)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Client(url, [checkout])  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
+    with Client(url):  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues]
+        pass
 
 
 def an_activity_is_no_orchestration(mine: Activity[[], int]) -> Orchestration[[], int]:
-    return mine
+    return mine  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
 
 def handles_are_not_contravariant(handle: Handle[int]) -> Handle[bool]:
-    return handle
+    return handle  # type: ignore[return-value]  # pyright: ignore[reportReturnType]

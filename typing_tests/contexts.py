@@ -10,7 +10,7 @@ from uuid import UUID
 
 from perdure import ActivityContext, Context, activity, context, orchestration
 from perdure.model.events import Parent
-from typing_tests.shop import Order, Receipt
+from typing_tests.shop import Order, Receipt, use
 
 
 async def what_it_knows() -> None:
@@ -31,22 +31,21 @@ async def what_it_knows() -> None:
     await ctx.sleep_until(ctx.now() + timedelta(hours=1))
 
 
-# --- misuses
+# ----------------------------------------------- misuses: every marked line is refused
 
 
 async def wrong_uses(ctx: Context) -> None:
-    ctx.sleep_until(datetime.now(UTC))
-    await ctx.sleep_until(3600)
-    await ctx.sleep_until()
-    ctx.instance_id = "x"
-    ctx.random = random.Random(3)
-    ctx.now
-    a: str = ctx.uuid()
-    b: float = ctx.now()
-    ctx.schedule_activity("charge")
-    context("i-1")
-    ctx.parent.instance_id
-    print(a, b)
+    ctx.sleep_until(datetime.now(UTC))  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    await ctx.sleep_until(3600)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await ctx.sleep_until()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    ctx.instance_id = "x"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    ctx.random = random.Random(3)  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    a: str = ctx.uuid()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    b: float = ctx.now()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    ctx.schedule_activity("charge")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    context("i-1")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    use(ctx.parent.instance_id)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
+    use(a, b)
 
 
 def the_wrong_context() -> None:
@@ -59,7 +58,7 @@ def the_wrong_context() -> None:
         return Receipt(ctx.instance_id + order.order_id)
 
     async def use(order: Order) -> None:
-        await checkout(order)
-        await charge(order)
+        await checkout(order)  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
+        await charge(order)  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
 
-    print(use)
+    use(use)  # type: ignore[arg-type, unused-coroutine]  # pyright: ignore[reportArgumentType, reportUnusedCoroutine]

@@ -1,4 +1,4 @@
-"""`inline` in its three forms: a callable and its arguments, a named closure, a told result type."""
+"""`inline`: a callable and its arguments, a closure with a name, a result type that is told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, assert_type
 
 from perdure import inline
-from typing_tests.shop import No, Order, Receipt, Yes
+from typing_tests.shop import No, Order, Receipt, Yes, use
 
 
 def fetch(url: str, tries: int = 3) -> bytes:
@@ -38,7 +38,7 @@ async def a_callable_and_its_arguments() -> None:
     assert_type(await inline(fetch, "u", 3, name="fetch it"), bytes)
     assert_type(await inline(keyword_only, "u"), bytes)
     assert_type(await inline(Receipt, "o-1"), Receipt)
-    assert_type(await inline("a".upper), str)
+    assert_type(await inline("abc".count, "a"), int)
 
 
 async def a_closure_with_a_name(url: str) -> None:
@@ -62,35 +62,35 @@ async def a_result_type_that_is_told(text: str) -> None:
     assert_type(await inline(json.loads, text), Any)
 
 
-# --- misuses
+# ----------------------------------------------- misuses: every marked line is refused
 
 
 async def wrong_arguments(text: str) -> None:
-    await inline(fetch, 3)
-    await inline(fetch)
-    await inline(fetch, "u", "3")
-    await inline(fetch, "u", 3, 4)
-    await inline(fetch_slowly, "u")
-    await inline(load, 1)
-    await inline(fetch, url="u")
-    await inline(keyword_only, "u", 3)
-    await inline(fetch("u"))
-    await inline("fetch")
-    await inline()
-    await inline(fetch, "u", name=3)
-    await inline(fetch, "u", retry=None)
-    await inline(json.loads, text, returns=Order("o", 1))
-    await inline(fn=load)
+    await inline(fetch, 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await inline(fetch)  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await inline(fetch, "u", "3")  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await inline(fetch, "u", 3, 4)  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await inline(fetch_slowly, "u")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await inline(load, 1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await inline(fetch, url="u")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    await inline(keyword_only, "u", 3)  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await inline(fetch("u"))  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await inline("fetch")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await inline()  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    await inline(fetch, "u", name=3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await inline(fetch, "u", retry=None)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    await inline(json.loads, text, returns=Order("o", 1))  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    await inline(fn=load)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 async def wrong_results(text: str) -> None:
-    a: str = await inline(fetch, "u")
-    b: str = await inline(fetch_slowly, "u", 3)
-    c: bytes = inline(fetch, "u")
-    d: Receipt = await inline(json.loads, text, returns=Order)
-    print(a, b, c, d)
+    a: str = await inline(fetch, "u")  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
+    b: str = await inline(fetch_slowly, "u", 3)  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportAssignmentType]
+    c: bytes = inline(fetch, "u")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    d: Receipt = await inline(json.loads, text, returns=Order)  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
+    use(a, b, c, d)
 
 
 async def nobody_awaits() -> None:
-    inline(fetch, "u")
-    inline(fetch_slowly, "u", 3)
+    inline(fetch, "u")  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    inline(fetch_slowly, "u", 3)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, assert_type
 
 from perdure import Context, Orchestration, orchestration
-from typing_tests.shop import No, Order, Receipt, Yes, checkout, ship
+from typing_tests.shop import No, Order, Receipt, Yes, checkout, ship, use
 
 
 @orchestration(name="pack", version="2.1.0")
@@ -79,57 +79,57 @@ def parts_of_an_orchestration() -> None:
     assert_type(checkout.fn, Callable[..., Coroutine[Any, Any, Any]])
 
 
-# --- misuses
+# ----------------------------------------------- misuses: every marked line is refused
 
 
 async def wrong_arguments(ctx: Context, order: Order) -> None:
-    await checkout("o-1")
-    await checkout()
-    await checkout(order, True)
-    await checkout(order, gift="yes")
-    await checkout(order, wrapped=True)
-    await ship("o-1")
-    await ship(order, "4")
-    await ship(order, 4, 5)
-    await ship(ctx, order)
-    await ship(ctx=ctx, order=order)
-    await pack(order=order)
-    await wrap("o-1")
-    await nothing(1)
-    await made(3)
-    await made_with_options()
-    await checkout.with_options(version="2.0.0")("o-1")
+    await checkout("o-1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await checkout()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await checkout(order, True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await checkout(order, gift="yes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await checkout(order, wrapped=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await ship("o-1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await ship(order, "4")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await ship(order, 4, 5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await ship(ctx, order)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await ship(ctx=ctx, order=order)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await pack(order=order)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await wrap("o-1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await nothing(1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await made(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await made_with_options()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await checkout.with_options(version="2.0.0")("o-1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def wrong_results(order: Order) -> None:
-    a: str = await checkout(order)
-    b: Receipt = checkout(order)
-    c: int = await ship(order)
-    d: Receipt = await Orchestration.named("ask", Yes | No)()
-    e: Orchestration[..., str] = Orchestration.named("checkout", Receipt)
-    print(a, b, c, d, e)
+    a: str = await checkout(order)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    b: Receipt = checkout(order)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    c: int = await ship(order)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    d: Receipt = await Orchestration.named("ask", Yes | No)()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    e: Orchestration[..., str] = Orchestration.named("checkout", Receipt)  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
+    use(a, b, c, d, e)
 
 
 async def children_nobody_awaits(order: Order) -> None:
-    checkout(order)
-    ship(order)
-    checkout.with_options(instance_id="c-1")(order)
+    checkout(order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    ship(order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    checkout.with_options(instance_id="c-1")(order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
 
 
 def wrong_options() -> None:
-    checkout.with_options("ship-1")
-    checkout.with_options(tag="gpu")
-    checkout.with_options(instance_id=None)
-    checkout.with_options(version=2)
-    checkout.with_options(on_parent_close="kill")
-    checkout.with_options(if_exists="replace")
-    orchestration(name=3)
-    orchestration(version=2)
-    orchestration(retry=None)
-    orchestration(make, version="2.0.0")
-    orchestration("checkout")
-    Orchestration.named("checkout")
-    Orchestration.named("checkout", Receipt("o-1"))
+    checkout.with_options("ship-1")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    checkout.with_options(tag="gpu")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    checkout.with_options(instance_id=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    checkout.with_options(version=2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    checkout.with_options(on_parent_close="kill")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    checkout.with_options(if_exists="replace")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    orchestration(name=3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    orchestration(version=2)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    orchestration(retry=None)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    orchestration(make, version="2.0.0")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    orchestration("checkout")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    Orchestration.named("checkout")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Orchestration.named("checkout", Receipt("o-1"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def not_async(order: Order) -> Receipt:
@@ -140,16 +140,21 @@ def not_async_with_context(ctx: Context, order: Order) -> Receipt:
     return Receipt(ctx.instance_id + order.order_id)
 
 
+async def generator(order: Order) -> AsyncIterator[str]:
+    yield order.order_id
+
+
 def only_async_functions_are_orchestrations() -> None:
-    orchestration(not_async)
-    orchestration(not_async_with_context)
-    orchestration(name="x")(not_async)
+    orchestration(not_async)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    orchestration(not_async_with_context)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    orchestration(name="x")(not_async)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    orchestration(generator)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def results_are_not_contravariant(mine: Orchestration[[], int]) -> Orchestration[[], bool]:
-    return mine
+    return mine  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
 
 def orchestrations_cannot_be_changed() -> None:
-    checkout.version = "2.0.0"
-    checkout.name = "x"
+    checkout.version = "2.0.0"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    checkout.name = "x"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]

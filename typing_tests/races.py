@@ -7,7 +7,18 @@ from collections.abc import Coroutine
 from typing import Literal, assert_never, assert_type
 
 from perdure import inline, race
-from typing_tests.shop import No, Order, Receipt, Yes, answer, approved, charge, checkout, price
+from typing_tests.shop import (
+    No,
+    Order,
+    Receipt,
+    Yes,
+    answer,
+    approved,
+    charge,
+    checkout,
+    price,
+    use,
+)
 
 
 def a_race_is_a_coroutine(
@@ -32,7 +43,7 @@ async def of_three(order: Order) -> None:
             assert_type(amount, int)
         case 2, nothing:
             assert_type(nothing, None)
-    print(order)
+    use(order)
 
 
 async def of_four(order: Order) -> None:
@@ -80,36 +91,36 @@ async def of_other_awaitables(order: Order) -> None:
             assert_type(length, int)
 
 
-# --- misuses
+# ----------------------------------------------- misuses: every marked line is refused
 
 
 async def wrong_results(order: Order) -> None:
-    a: tuple[int, str] = await race(price(1), price(2))
-    b: bool = await race(approved.receive(), charge(order))
+    a: tuple[int, str] = await race(price(1), price(2))  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
+    b: bool = await race(approved.receive(), charge(order))  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     match await race(approved.receive(), charge(order)):
         case 0, ok:
-            c: Receipt = ok
+            use(ok.order_id)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
         case 1, receipt:
-            d: bool = receipt
-    print(a, b, c, d)
+            use(receipt.real)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
+    use(a, b)
 
 
 async def a_case_is_missing(order: Order) -> None:
     won = await race(approved.receive(), charge(order))
     match won:
         case 0, ok:
-            print(ok)
+            use(ok)
         case _:
-            assert_never(won)
+            assert_never(won)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def wrong_arguments(order: Order) -> None:
-    await race(1, 2)
-    await race(charge, approved.receive())
-    await race([price(1), price(2)])
-    await race(a=price(1), b=price(2))
-    await race(price(1), timeout=3)
+    await race(1, 2)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await race(charge, approved.receive())  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await race([price(1), price(2)])  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    await race(a=price(1), b=price(2))  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    await race(price(1), timeout=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 async def nobody_awaits(order: Order) -> None:
-    race(approved.receive(), charge(order))
+    race(approved.receive(), charge(order))  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]

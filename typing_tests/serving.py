@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import assert_type
+from types import ModuleType
+from typing import Any, assert_type
 
-from perdure import Client, Engine, Handle, Orchestration, Retry, Worker, WorkerOptions, run
+from perdure import (
+    Activity,
+    Client,
+    Engine,
+    Handle,
+    Orchestration,
+    Retry,
+    Worker,
+    WorkerOptions,
+    run,
+)
 from perdure.clock import ManualClock
 from perdure.worker.serving import Health
 from typing_tests import shop
-from typing_tests.shop import Order, Receipt, charge, checkout, ship
+from typing_tests.shop import Order, Receipt, charge, checkout, ship, use
 
 
 async def an_engine_is_a_client_that_works(order: Order) -> None:
@@ -23,7 +34,7 @@ async def an_engine_is_a_client_that_works(order: Order) -> None:
         assert_type(engine.handle("o-1", checkout), Handle[Receipt])
         assert_type(engine.health, Health)
     client: Client = Engine("sqlite:///shop.db", [shop, charge, checkout])
-    assert_type(await client.open(), Client)
+    await client.open()
     engine = await Engine("sqlite:///shop.db", (charge, ship), resources=[order, "x"]).open()
     assert_type(engine, Engine)
     Engine("sqlite:///shop.db", [], options=WorkerOptions(async_jobs=3), clock=ManualClock())
@@ -34,7 +45,7 @@ async def a_worker(order: Order) -> None:
     async with Worker("sqlite:///shop.db", [shop, charge], options=options) as worker:
         assert_type(worker, Worker)
         await worker.run()
-    Worker("sqlite:///shop.db", iter([checkout, ship]), resources=[order])
+    Worker("sqlite:///shop.db", {checkout, ship}, resources=[order])
 
 
 def running(order: Order, remote: Orchestration[..., int]) -> None:
@@ -61,69 +72,77 @@ def options_are_values() -> None:
     assert_type(WorkerOptions().lease_for, timedelta)
 
 
-# --- misuses
+def only_mypy_refuses_a_list_made_beforehand(url: str) -> None:
+    # It joins two definitions to `object`. Say what the list holds, or write it in the call.
+    mixed = [charge, checkout]
+    Engine(url, mixed)  # type: ignore[arg-type]
+    named: list[ModuleType | Activity[..., Any] | Orchestration[..., Any]] = [shop, charge]
+    Engine(url, named)
+
+
+# ----------------------------------------------- misuses: every marked line is refused
 
 
 def wrong_engines(url: str, order: Order) -> None:
-    Engine(url)
-    Engine([shop], url)
-    Engine(url, charge)
-    Engine(url, shop)
-    Engine(url, ["charge"])
-    Engine(url, [order])
-    Engine(url, [charge.fn])
-    Engine(url, [shop], WorkerOptions())
-    Engine(url, [shop], options={"async_jobs": 3})
-    Engine(url, [shop], resources=order)
-    Engine(url, [shop], workers=3)
-    Engine(url, definitions=[shop])
+    Engine(url)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Engine([shop], url)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Engine(url, charge)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Engine(url, shop)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Engine(url, ["charge"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    Engine(url, [order])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    Engine(url, [charge.fn])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    Engine(url, [shop], WorkerOptions())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Engine(url, [shop], options={"async_jobs": 3})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Engine(url, [shop], resources=order)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Engine(url, [shop], workers=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Engine(url, definitions=[shop])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 def wrong_workers(url: str) -> None:
-    Worker(url)
-    Worker(url, charge)
-    Worker(url, ["charge"])
-    Worker(url, [shop], WorkerOptions())
-    Worker(url, [shop], options=Retry())
-    with Worker(url, [shop]) as worker:
-        print(worker)
+    Worker(url)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Worker(url, charge)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Worker(url, ["charge"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    Worker(url, [shop], WorkerOptions())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Worker(url, [shop], options=Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with Worker(url, [shop]):  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues]
+        pass
 
 
 async def workers_nobody_awaits(worker: Worker, engine: Engine) -> None:
-    worker.run()
-    engine.close()
+    worker.run()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    engine.close()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
 
 
 async def a_worker_starts_nothing(worker: Worker, order: Order) -> None:
-    await worker.start(checkout, order)
+    await worker.start(checkout, order)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
 def wrong_runs(order: Order) -> None:
-    run(checkout)
-    run(checkout, "o-1")
-    run(checkout, order, wrapped=True)
-    run("o-1", checkout, order, True)
-    run("o-1", checkout)
-    run("o-1")
-    run(charge, order)
-    run(checkout.fn, order)
-    run("o-1", "checkout", order)
-    run(orchestration=checkout, order=order)
-    asyncio.run(run(checkout, order))
-    a: str = run(checkout, order)
-    print(a)
+    run(checkout)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    run(checkout, "o-1")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    run(checkout, order, wrapped=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    run("o-1", checkout, order, True)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    run("o-1", checkout)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    run("o-1")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    run(charge, order)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    run(checkout.fn, order)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    run("o-1", "checkout", order)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    run(orchestration=checkout, order=order)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    asyncio.run(run(checkout, order))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    a: str = run(checkout, order)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    use(a)
 
 
 def wrong_options() -> None:
-    Retry(3)
-    Retry(max_attempts="3")
-    Retry(first_delay=1)
-    Retry(backoff="random")
-    Retry(attempts=3)
-    Retry(no_retry=ValueError)
-    WorkerOptions(3)
-    WorkerOptions(lease_for=30)
-    WorkerOptions(turns=3)
-    WorkerOptions(watch_calls="sometimes")
-    Retry().max_attempts = 3
-    WorkerOptions().name = "w-1"
+    Retry(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Retry(max_attempts="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Retry(first_delay=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Retry(backoff="random")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Retry(attempts=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Retry(no_retry=ValueError)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    WorkerOptions(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    WorkerOptions(lease_for=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    WorkerOptions(turns=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    WorkerOptions(watch_calls="sometimes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Retry().max_attempts = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    WorkerOptions().name = "w-1"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Literal, assert_type
 
 from perdure import Signal
-from typing_tests.shop import No, Order, Yes, answer, approved
+from typing_tests.shop import No, Order, Yes, answer, approved, use
 
 orders = Signal("orders", list[Order])
 maybe = Signal("maybe", int | None)
@@ -48,35 +48,34 @@ async def iterating_gives_the_type() -> None:
         assert_type(reply, Yes | No)
 
 
-# --- misuses
+# ----------------------------------------------- misuses: every marked line is refused
 
 
 def wrong_declarations() -> None:
-    Signal("approved")
-    Signal(bool, "approved")
-    Signal("approved", True)
-    Signal(name="approved", type=bool)
-    Signal("approved", bool, 3)
+    Signal("approved")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    Signal(bool, "approved")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    Signal("approved", True)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    Signal(name="approved", type=bool)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    Signal("approved", bool, 3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 async def wrong_values() -> None:
-    a: str = await approved.receive()
-    b: Yes = await answer.receive()
-    c: bool = approved.receive()
-    d: Signal[str] = approved
+    a: str = await approved.receive()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    b: Yes = await answer.receive()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    c: bool = approved.receive()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    d: Signal[str] = approved  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     # Invariant: a sender that sees it as Signal[object] would send anything.
-    e: Signal[object] = approved
-    f: Signal[Yes] = answer
-    print(a, b, c, d, e, f)
+    e: Signal[object] = approved  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    f: Signal[Yes] = answer  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    use(a, b, c, d, e, f)
 
 
 async def nobody_awaits() -> None:
-    approved.receive()
+    approved.receive()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
 
 
 async def wrong_calls() -> None:
-    await approved.receive(3)
-    await approved
-    for ok in approved:
-        print(ok)
-    approved.send(True)
+    await approved.receive(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await approved  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
+    list(approved)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    approved.send(True)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

@@ -1,23 +1,30 @@
 """Durable execution for Python: orchestrations that survive a crash.
 
 What is listed here is the public API. Everything else may change in any release.
+
+Each name is loaded when it is first used: a module that only describes activities and orchestrations
+does not pay for the worker, the store and their libraries.
 """
 
-from perdure.authoring.activity import Activity, ActivityContext, activity, activity_context
-from perdure.authoring.context import Context, context
-from perdure.authoring.inline import inline
-from perdure.authoring.orchestration import Orchestration, orchestration
-from perdure.authoring.race import race
-from perdure.authoring.signal import Signal
-from perdure.client.blocking import BlockingClient
-from perdure.client.client import Client
-from perdure.client.engine import Engine
-from perdure.client.handle import Handle
-from perdure.client.run import run
-from perdure.errors import PerdureError
-from perdure.model.instances import Status
-from perdure.model.options import Retry, WorkerOptions
-from perdure.worker.worker import Worker
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perdure.authoring.activity import Activity, ActivityContext, activity, activity_context
+    from perdure.authoring.context import Context, context
+    from perdure.authoring.inline import inline
+    from perdure.authoring.orchestration import Orchestration, orchestration
+    from perdure.authoring.race import race
+    from perdure.authoring.signal import Signal
+    from perdure.client.blocking import BlockingClient
+    from perdure.client.client import Client
+    from perdure.client.engine import Engine
+    from perdure.client.handle import Handle
+    from perdure.client.run import run
+    from perdure.errors import PerdureError
+    from perdure.model.instances import Status
+    from perdure.model.options import Retry, WorkerOptions
+    from perdure.worker.worker import Worker
 
 __all__ = [
     "Activity",
@@ -42,3 +49,34 @@ __all__ = [
     "race",
     "run",
 ]
+
+_HOMES = {
+    "authoring.activity": ("Activity", "ActivityContext", "activity", "activity_context"),
+    "authoring.context": ("Context", "context"),
+    "authoring.inline": ("inline",),
+    "authoring.orchestration": ("Orchestration", "orchestration"),
+    "authoring.race": ("race",),
+    "authoring.signal": ("Signal",),
+    "client.blocking": ("BlockingClient",),
+    "client.client": ("Client",),
+    "client.engine": ("Engine",),
+    "client.handle": ("Handle",),
+    "client.run": ("run",),
+    "errors": ("PerdureError",),
+    "model.instances": ("Status",),
+    "model.options": ("Retry", "WorkerOptions"),
+    "worker.worker": ("Worker",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"perdure.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'perdure' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

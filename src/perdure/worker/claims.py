@@ -69,9 +69,11 @@ class Claimer:
     async def run(self) -> None:
         """Claim for ever. Ends only by cancellation."""
         while True:
-            if self._is_due():
+            if self._is_due() or self._store.change_count() != self._seen_changes:
                 await self.run_once()
             self._rung.clear()
+            # Not for a change alone: our own commits change the count too, and a busy worker would
+            # ask without a pause.
             if not self._is_due():
                 await self._wait()
 
@@ -139,7 +141,7 @@ class Claimer:
         self.look(wake_ms if wake_ms > now_ms else now_ms + pause_ms)
 
     def _is_due(self) -> bool:
-        return self._look_at_ms <= self._clock() or self._store.change_count() != self._seen_changes
+        return self._look_at_ms <= self._clock()
 
     async def _wait(self) -> None:
         """Wait until something announces itself or becomes due, or it is time to compare counts."""

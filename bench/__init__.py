@@ -1,0 +1,1 @@
+"""Benchmarks: how fast is it, what does it cost, what would the disk allow? `make bench`."""

@@ -1,0 +1,223 @@
+"""What every benchmark uses: a place to run in, a meter, and the value it hands back.
+
+A benchmark is a set of cases. Each case runs in a process of its own on a database of its own,
+after a warm-up that is not measured, and returns measurements. Nothing here picks the best run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+
+from perdure import Engine, Orchestration, WorkerOptions
+from perdure.authoring.registry import AnyDefinition
+from perdure.store.base import Store
+from perdure.store.sqlite.connection import sqlite_version
+from perdure.store.sqlite.store import SqliteStore
+
+UNLIMITED = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one unit of work took, besides time."""
+
+    per: str
+    """The unit: orchestration, activity, signal."""
+    cpu_us: float
+    """Process time of all threads."""
+    transactions: float
+    statements: float
+    rows: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One number of one run."""
+
+    row: str
+    value: float
+    unit: str
+    at_least: float | None = None
+    """The budget, if more is better."""
+    at_most: float | None = None
+    """The budget, if less is better."""
+    cost: Cost | None = None
+    other: float | None = None
+    """Which share of the machine other processes used meanwhile; 0 is a quiet machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFacts:
+    """What the numbers depend on, read back from the connection that wrote."""
+
+    driver: str
+    sqlite: str
+    journal_mode: str
+    synchronous: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Setup:
+    """Where a case runs, and how much it is asked to do."""
+
+    folder: Path
+    quick: bool = False
+    facts: list[StoreFacts] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """The store of this case."""
+        return f"sqlite:///{self.folder / 'bench.db'}"
+
+    def size(self, full: int, *, quick: int) -> int:
+        """Return how many of something to do."""
+        return quick if self.quick else full
+
+    @asynccontextmanager
+    async def engine(
+        self, definitions: Iterable[AnyDefinition], options: WorkerOptions | None = None
+    ) -> AsyncIterator[Engine]:
+        """Run an engine on this case's store, and note how durable the store is."""
+        async with Engine(self.url, definitions, options=options) as engine:
+            self.facts.append(await read_facts(engine.store))
+            yield engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One thing to run, alone in its process. It may give several numbers."""
+
+    name: str
+    """What the command line calls it: the file, or the file and a word."""
+    run: Callable[[Setup], Coroutine[Any, Any, list[Measured]]]
+    most_repeats: int = UNLIMITED
+    """For a case that takes long and varies little."""
+
+
+class Meter:
+    """Measures what happens inside its block: `with Meter(store) as meter:`."""
+
+    def __init__(self, store: Store) -> None:
+        self._counters = sqlite(store).counters
+        self._before = replace(self._counters)
+        self._began_s = self._began_cpu_s = self._began_busy_s = 0.0
+        self.took_s = 0.0
+        self.cpu_s = 0.0
+        self.other = 0.0
+
+    def __enter__(self) -> Self:
+        self._before = replace(self._counters)
+        self._began_busy_s = machine_busy_s()
+        self._began_cpu_s = time.process_time()
+        self._began_s = time.perf_counter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.took_s = time.perf_counter() - self._began_s
+        self.cpu_s = time.process_time() - self._began_cpu_s
+        busy_s = machine_busy_s() - self._began_busy_s
+        cores = psutil.cpu_count() or 1
+        self.other = max(busy_s - self.cpu_s, 0.0) / (self.took_s * cores)
+        self._after = replace(self._counters)
+
+    def measured(
+        self,
+        row: str,
+        value: float,
+        unit: str,
+        *,
+        units: int,
+        per: str,
+        at_least: float | None = None,
+        at_most: float | None = None,
+    ) -> Measured:
+        """Return a number with what it cost per unit of work."""
+        before, after = self._before, self._after
+        cost = Cost(
+            per=per,
+            cpu_us=self.cpu_s / units * 1e6,
+            transactions=(after.transactions - before.transactions) / units,
+            statements=(after.statements - before.statements) / units,
+            rows=(after.rows - before.rows) / units,
+        )
+        return Measured(
+            row=row,
+            value=value,
+            unit=unit,
+            at_least=at_least,
+            at_most=at_most,
+            cost=cost,
+            other=self.other,
+        )
+
+
+async def finish(engine: Engine, orchestration: Orchestration[..., Any], *args: Any) -> Any:
+    """Start an instance and wait for its result."""
+    handle = await engine.start(orchestration, *args)
+    return await handle.result()
+
+
+async def in_flight(count: int, limit: int, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    """Do a piece of work `count` times, `limit` of them at any time."""
+    left = iter(range(count))
+
+    async def lane() -> None:
+        for _ in left:
+            await work()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(limit, count)):
+            group.create_task(lane())
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value that this share of all values does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+
+
+def machine_busy_s() -> float:
+    """Return for how long the machine's cores have worked so far, all processes together."""
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0))
+
+
+def rss_mb() -> float:
+    """Return the memory this process occupies."""
+    return float(psutil.Process().memory_info().rss) / 2**20
+
+
+def sqlite(store: Store) -> SqliteStore:
+    """Return the store as what it is; only SQLite is measured so far."""
+    assert isinstance(store, SqliteStore), f"not measured yet: {type(store).__name__}"
+    return store
+
+
+async def read_facts(store: Store) -> StoreFacts:
+    """Ask the connection that writes how durable its commits are."""
+    found = sqlite(store)
+    # Not part of the contract: the settings are those of one connection, and only the writing
+    # thread may use it.
+    [(mode,)] = await found._work(lambda t: t.connection.run("read_journal_mode"))
+    [(synchronous,)] = await found._work(lambda t: t.connection.run("read_synchronous"))
+    names = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
+    return StoreFacts(
+        driver=found.driver,
+        sqlite=".".join(map(str, sqlite_version(found.driver))),
+        journal_mode=str(mode),
+        synchronous=names.get(int(synchronous), str(synchronous)),
+    )

@@ -1,0 +1,203 @@
+"""What the end-to-end tests stand on: engines on one store, gates for activities, a last look."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from perdure import Client, Engine, Handle, WorkerOptions
+from perdure.authoring.registry import AnyDefinition
+from perdure.client.info import HistoryEvent
+from perdure.clock import Clock, system_clock
+from perdure.store.opening import open_store
+from perdure.testing.invariants import check
+
+WITHIN_S = 20.0
+"""How long anything may take before a test gives up; nothing waits so long unless it is broken."""
+
+OPTIONS = WorkerOptions(
+    shadow_rate=1,
+    watch_calls="always",
+    stop_grace=timedelta(milliseconds=50),
+    cancel_grace=timedelta(milliseconds=50),
+)
+"""Every turn is watched and every instance replayed in the shadow."""
+
+
+def options(**changes: Any) -> WorkerOptions:
+    """Return the usual options with some changed."""
+    fields = {name: getattr(OPTIONS, name) for name in WorkerOptions.__dataclass_fields__}
+    return WorkerOptions(**{**fields, **changes})
+
+
+class Stage:
+    """One store, and the engines and clients that a test opens on it.
+
+    When the test is over everything is closed, and then nothing may have been reported by the
+    shadow replays, no warning or error logged that the test did not expect, and no promise of the
+    store be broken.
+    """
+
+    def __init__(self, url: str, caplog: pytest.LogCaptureFixture) -> None:
+        self.url = url
+        self.expected_mismatches = 0
+        self.expected_violations: tuple[str, ...] = ()
+        """Numbers of the invariants that the test breaks on purpose."""
+        self._caplog = caplog
+        self._expected: list[str] = []
+        self._open: list[Client] = []
+        self._engines: list[Engine] = []
+
+    async def engine(
+        self,
+        definitions: Iterable[AnyDefinition],
+        *,
+        options: WorkerOptions = OPTIONS,
+        resources: Iterable[object] = (),
+        clock: Clock = system_clock,
+    ) -> Engine:
+        """Open an engine."""
+        engine = Engine(self.url, definitions, options=options, resources=resources, clock=clock)
+        await engine.open()
+        self._open.append(engine)
+        self._engines.append(engine)
+        return engine
+
+    async def client(self) -> Client:
+        """Open a client without a worker."""
+        client = await Client(self.url).open()
+        self._open.append(client)
+        return client
+
+    def expect_log(self, pattern: str) -> None:
+        """Let a warning or an error pass whose message matches; it must come."""
+        self._expected.append(pattern)
+
+    def logged(self, pattern: str) -> list[str]:
+        """Return the messages so far that match."""
+        messages = [record.getMessage() for record in self._caplog.records]
+        return [message for message in messages if re.search(pattern, message)]
+
+    async def close(self) -> None:
+        """Close whatever is still open."""
+        while self._open:
+            await self._open.pop().close()
+
+    async def look_over(self) -> None:
+        """Fail if anything was reported that the test did not expect."""
+        mismatches = sum(mismatches_of(engine) for engine in self._engines)
+        assert mismatches == self.expected_mismatches
+        assert self._unexpected() == []
+        for pattern in self._expected:
+            assert self.logged(pattern), f"nothing was logged that matches {pattern!r}"
+        await self._check_store()
+
+    def _unexpected(self) -> list[str]:
+        return [
+            logging.Formatter().format(record)
+            for record in self._caplog.records
+            if record.levelno >= logging.WARNING
+            and not any(re.search(pattern, record.getMessage()) for pattern in self._expected)
+        ]
+
+    async def _check_store(self) -> None:
+        store = open_store(self.url)
+        await store.open()
+        try:
+            violations = await check(store)
+        finally:
+            await store.close()
+        assert [v for v in violations if v.invariant not in self.expected_violations] == []
+
+
+def mismatches_of(engine: Engine) -> int:
+    """Return how many shadow replays of an engine did not fit."""
+    return engine._serving.turns.shadow.mismatches
+
+
+async def until(holds: Callable[[], Awaitable[object] | object]) -> None:
+    """Wait until a condition holds."""
+
+    async def look() -> bool:
+        found = holds()
+        return bool(await found if isinstance(found, Awaitable) else found)
+
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            while not await look():
+                await asyncio.sleep(0.002)  # noqa: ASYNC110 - a store has no event to wait for
+    except TimeoutError:
+        raise AssertionError("what the test waits for did not come about") from None
+
+
+async def waits_for(handle: Handle[Any], text: str) -> None:
+    """Wait until `explain` says that an instance waits for something."""
+
+    async def look() -> bool:
+        return text in await handle.explain()
+
+    await until(look)
+
+
+async def idle(engine: Engine) -> None:
+    """Wait until an engine has looked for work and found none."""
+    await until(lambda: engine._serving.claimer is not None and engine._serving.claimer._fruitless)
+
+
+class Gate:
+    """Lets a test see that an activity runs, and decide when it goes on."""
+
+    def __init__(self) -> None:
+        self.entered = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.passed = 0
+
+    async def reached(self) -> None:
+        """Wait until an activity stands in the gate."""
+        async with asyncio.timeout(WITHIN_S):
+            await self.entered.wait()
+
+    async def pass_through(self) -> None:
+        """Stand in the gate until it is opened; called by the activity."""
+        self.entered.set()
+        await self.opened.wait()
+        self.passed += 1
+
+
+def load(folder: Path, name: str, source: str) -> ModuleType:
+    """Import a module from a file of its own folder, as a deploy of that code would."""
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{name}.py"
+    file.write_text(source)
+    unique = f"{name}_{folder.name}"
+    spec = importlib.util.spec_from_file_location(unique, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[unique] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def kinds(history: Iterable[HistoryEvent]) -> list[str]:
+    """Return the kinds of events in order."""
+    return [event.kind for event in history]
+
+
+def transactions(client: Client) -> int:
+    """Return how many transactions the client's store has committed."""
+    counters: Any = vars(client.store)["counters"]
+    count: int = counters.transactions
+    return count
+
+

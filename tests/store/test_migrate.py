@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from perdure.errors import SchemaError, StoreCorruptError
+from perdure.store.migrate import Applied, Migration, missing, read_migrations
+from perdure.store.opening import open_store
+from perdure.store.sqlite import database
+from perdure.store.sqlite.connection import MEMORY, Connection, connect, split_script
+from perdure.store.sqlite.database import PACKAGE, apply
+
+OPEN = """
+import asyncio, sys
+from perdure.store.opening import open_store
+async def main():
+    store = open_store(sys.argv[1])
+    await store.open()
+    await store.close()
+asyncio.run(main())
+"""
+
+
+def _schema(connection: Connection) -> list[tuple[str, ...]]:
+    rows = connection.run_text("SELECT type, name, tbl_name, sql FROM sqlite_schema")
+    return sorted((*row[:3], " ".join(_bare(row[3] or ""))) for row in rows)
+
+
+def _bare(text: str) -> list[str]:
+    """Return the words of a statement without its comments."""
+    return [word for line in text.splitlines() for word in line.partition("--")[0].split()]
+
+
+def test_the_migrations_lead_to_the_schema(driver: str) -> None:
+    whole, stepwise = (connect(driver, MEMORY, busy_ms=0) for _ in range(2))
+    schema = (resources.files(PACKAGE) / "schema.sql").read_text(encoding="utf-8")
+
+    for text in split_script(schema):
+        whole.run_text(text)
+    for migration in read_migrations(PACKAGE):
+        apply(stepwise, migration, now_ms=0)
+
+    assert _schema(whole) == _schema(stepwise)
+
+
+async def test_a_store_is_opened_again(url: str) -> None:
+    for _ in range(2):
+        store = open_store(url)
+        await store.open()
+        await store.close()
+
+
+async def test_processes_that_open_at_once_migrate_once(url: str, path: Path) -> None:
+    processes = [subprocess.Popen([sys.executable, "-c", OPEN, url]) for _ in range(4)]
+
+    assert [process.wait(30) for process in processes] == [0] * 4
+
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT migration_no FROM migrations").fetchall()
+    connection.close()
+    assert rows == [(migration.number,) for migration in read_migrations(PACKAGE)]
+
+
+async def test_a_migration_that_was_killed_is_taken_up_again(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is one transaction with its record, so a whole number of them is left behind."""
+    known = read_migrations(PACKAGE)
+    second = Migration(len(known) + 1, "more", "CREATE TABLE more (x TEXT) STRICT;\n")
+    dies = Migration(len(known) + 2, "dies", "CREATE TABLE most (x TEXT) STRICT;\nBOOM;\n")
+    monkeypatch.setattr(database, "read_migrations", lambda package: [*known, second, dies])
+
+    with pytest.raises(Exception, match="BOOM"):
+        await open_store(url).open()
+    lives = dies._replace(script="CREATE TABLE most (x TEXT) STRICT;\n")
+    monkeypatch.setattr(database, "read_migrations", lambda package: [*known, second, lives])
+    store = open_store(url)
+    await store.open()
+    await store.close()
+
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT count(*) FROM migrations").fetchall()
+    connection.close()
+    assert rows == [(len(known) + 2,)]
+
+
+async def test_a_process_killed_while_it_migrates_leaves_a_store_that_opens(
+    url: str, path: Path
+) -> None:
+    die = OPEN.replace(
+        "async def main",
+        """
+import os, signal
+from perdure.store.sqlite.connection import ApswConnection, StdlibConnection
+for kind in (ApswConnection, StdlibConnection):
+    run = kind.run
+    def killing(self, name, /, _run=run, **params):
+        if name == "insert_migration":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return _run(self, name, **params)
+    kind.run = killing
+async def main""",
+    )
+
+    killed = subprocess.run([sys.executable, "-c", die, url], timeout=30, check=False)
+    store = open_store(url)
+    await store.open()
+    await store.close()
+
+    assert killed.returncode == -9
+
+
+async def test_a_newer_schema_is_refused_with_what_to_do(url: str, path: Path) -> None:
+    store = open_store(url)
+    await store.open()
+    await store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO migrations VALUES (99, 'later', '', 0)")
+    connection.close()
+
+    with pytest.raises(SchemaError, match="newer perdure .*99"):
+        await open_store(url).open()
+
+
+def test_a_changed_migration_is_noticed() -> None:
+    known = [Migration(1, "start", "a")]
+
+    assert missing(known, []) == known
+    assert missing(known, [Applied(1, "start", known[0].checksum)]) == []
+    with pytest.raises(SchemaError, match="unreleased"):
+        missing(known, [Applied(1, "start", "other")])
+
+
+async def test_another_database_is_refused_and_left_alone(url: str, path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE customers (name TEXT)")
+    connection.close()
+
+    with pytest.raises(StoreCorruptError, match="not a perdure store"):
+        await open_store(url).open()
+
+    with sqlite3.connect(path) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_schema").fetchall()
+    connection.close()
+    assert tables == [("customers",)]
+
+
+@pytest.mark.parametrize("content", [b"hello, I am a letter" * 100, b"SQLite format 3\0" * 100])
+async def test_a_file_that_is_no_database_is_refused(url: str, path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(StoreCorruptError):
+        await open_store(url).open()
+
+    assert path.read_bytes() == content
+
+
+async def test_a_damaged_page_is_told(url: str, path: Path) -> None:
+    store = open_store(url)
+    await store.open()
+    await store.close()
+    content = bytearray(path.read_bytes())
+    content[100:4096] = b"\xff" * 3996
+    path.write_bytes(content)
+
+    with pytest.raises(StoreCorruptError, match=r"damaged|not an SQLite database"):
+        await open_store(url).open()

@@ -1,0 +1,208 @@
+"""Full disks, read-only files, other programs that lock, and several processes at work."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from perdure.clock import ManualClock
+from perdure.errors import StoreUnavailableError
+from perdure.model.events import Body
+from perdure.store.base import Store
+from perdure.store.opening import open_store
+from perdure.store.sqlite.connection import sqlite_version
+from perdure.store.sqlite.store import SqliteStore
+from perdure.testing.invariants import check
+from perdure.testing.store_values import STARTED, begun, first_turn, message, new_instance
+
+WORK = """
+import asyncio, sys
+from perdure.store.opening import open_store
+from perdure.testing.store_values import begun, claim, message, accepted, turn_of
+
+async def main(url, name, count):
+    store = open_store(url)
+    await store.open()
+    async def one(number):
+        instance_id = f"{name}-{number}"
+        await begun(store, instance_id)
+        await store.deliver([message(instance_id), message("shared", name, if_absent="buffer")])
+        for claimed in await claim(store, name, limit=3):
+            await store.commit([turn_of(claimed)])
+    for begin in range(0, count, 10):
+        await asyncio.gather(*(one(number) for number in range(begin, begin + 10)))
+    await store.close()
+    print("transactions", store.counters.transactions)
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+async def test_processes_share_a_file_without_a_lock_error(
+    url: str, store: Store, clock: ManualClock
+) -> None:
+    """Every message gets its own number, and nobody hears that the database is locked."""
+    before = store.change_count()
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", WORK, url, f"p{number}", "100"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for number in range(3)
+    ]
+
+    outputs = await asyncio.gather(*(asyncio.to_thread(p.communicate) for p in processes))
+
+    assert [process.returncode for process in processes] == [0, 0, 0], outputs
+    assert all(b"locked" not in error for _, error in outputs)
+    assert len(await store.read_inbox("shared")) == 300
+    assert not [v for v in await check(store) if v.invariant != "S3"]
+    assert store.change_count() != before
+
+
+async def test_two_stores_in_one_process_share_a_file(url: str, store: Store) -> None:
+    other = open_store(url, clock=store.clock)
+    await other.open()
+
+    await asyncio.gather(
+        *(begun(store, f"a{number}") for number in range(20)),
+        *(begun(other, f"b{number}") for number in range(20)),
+    )
+
+    rows = await other.read_instances([f"a{number}" for number in range(20)])
+    await other.close()
+    assert None not in rows
+
+
+async def test_an_old_sqlite_with_two_writers_is_warned_of_once(
+    url: str, store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert store._writer is not None
+    store._writer._lock.contended = 1
+
+    with caplog.at_level(logging.WARNING, logger="perdure"):
+        await begun(store, "a")
+        await begun(store, "b")
+
+    warnings = [record.getMessage() for record in caplog.records]
+    is_old = sqlite_version(store.driver) < (3, 51, 3)
+    assert sum("perdure[apsw]" in warning for warning in warnings) == is_old
+
+
+async def test_another_program_s_lock_is_waited_for_and_named(store: Store, path: Path) -> None:
+    await begun(store)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    patient = asyncio.create_task(store.deliver([message(text="patient")]))
+    with pytest.raises(StoreUnavailableError, match="locked by another program"):
+        await store.deliver([message(text="impatient")], patience_s=0.15)
+    assert len(await store.read_inbox("i")) == 0  # Reading goes on meanwhile.
+    other.execute("ROLLBACK")
+    other.close()
+
+    assert await patient == ["delivered"]
+    assert [m.body for m in await store.read_inbox("i")] == [b"patient"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A directory with 2 MB of room."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    disk = tmp_path / "disk"
+    disk.mkdir(mode=0o700)
+    options = ["-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", str(disk)]
+    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.fixture
+async def cramped(small_disk: Path, driver: str, clock: ManualClock) -> AsyncIterator[Store]:
+    store = open_store(f"sqlite:///{small_disk}/store.db?driver={driver}", clock=clock)
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_a_full_disk_is_told_and_writing_goes_on_when_there_is_room(
+    cramped: Store, small_disk: Path
+) -> None:
+    stamp = await begun(cramped)
+    ballast = small_disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
+        while file.write(b"x" * 4096):
+            pass
+
+    turn = first_turn(new_instance("j"), events=(STARTED, Body("x", b"x" * 300_000)))
+    commit = asyncio.create_task(cramped.commit([turn]))
+    with pytest.raises(StoreUnavailableError, match="the disk is full|I/O error"):
+        await cramped.deliver([message(text="y" * 300_000)], patience_s=0.1)
+    assert not commit.done()
+    ballast.unlink()
+
+    [receipt] = await commit
+    assert receipt.status == "accepted"
+    assert await cramped.read_inbox("i") == []
+    assert stamp.next_seq == 2
+
+
+async def test_a_file_size_limit_is_told_as_trouble(store: Store) -> None:
+    """For those who are not root: a limit of the process instead of a full disk."""
+    await begun(store)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    try:
+        with pytest.raises(StoreUnavailableError):
+            await store.deliver([message(text="y" * 400_000)], patience_s=0.1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert await store.deliver([message()]) == ["delivered"]
+
+
+@pytest.fixture
+def read_only_disk(small_disk: Path) -> Path:
+    return small_disk
+
+
+async def test_a_read_only_directory_is_told_at_opening(small_disk: Path, driver: str) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+
+    with pytest.raises(StoreUnavailableError, match="Read-only file system"):
+        await open_store(f"sqlite:///{small_disk}/store.db?driver={driver}").open()
+
+
+async def test_a_disk_that_turns_read_only_is_waited_for(
+    cramped: Store, small_disk: Path, driver: str
+) -> None:
+    await begun(cramped)
+    # Open files keep a mount from becoming read-only, so the files are hidden instead.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(small_disk)], check=True)
+    try:
+        assert await cramped.deliver([message()], patience_s=5) == ["delivered"]
+    finally:
+        subprocess.run(["umount", str(small_disk)], check=True)
+
+
+async def test_a_closed_store_in_trouble_ends(store: Store, path: Path) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = asyncio.create_task(store.deliver([message()], patience_s=0.05))
+
+    with pytest.raises(StoreUnavailableError):
+        await waiting
+    await store.close()
+
+    other.close()

@@ -1,0 +1,267 @@
+"""The blocking client: the async one, for callers that wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure import BlockingClient, Engine, Signal, Status, activity, orchestration
+from perdure.client.blocking import BlockingHandle
+from perdure.client.loop_thread import LoopThread
+from perdure.errors import (
+    AlreadyExistsError,
+    InstanceEndedError,
+    InstanceFailedError,
+    InstanceNotFoundError,
+    InstanceTerminatedError,
+    InvalidIdError,
+    PayloadError,
+    ResultTimeoutError,
+    UsageError,
+)
+from tools.make_blocking import TARGET, make
+
+SOON = timedelta(milliseconds=10)
+approved = Signal("approved", bool)
+
+
+@activity
+async def shout(text: str) -> str:
+    return text.upper()
+
+
+@orchestration
+async def greet(name: str, *, mark: str = "!") -> str:
+    return await shout(f"hello {name}{mark}")
+
+
+@orchestration
+async def ask() -> str:
+    return "yes" if await approved.receive() else "no"
+
+
+@orchestration
+async def fail() -> None:
+    raise ValueError("not today")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/shop.db"
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[BlockingClient]:
+    with BlockingClient(url) as client:
+        yield client
+
+
+def loop_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "perdure-client"]
+
+
+def test_the_blocking_client_is_what_the_tool_makes() -> None:
+    assert TARGET.read_text() == make(), "run: python tools/make_blocking.py"
+
+
+# ----------------------------------------------------------------- without a worker
+
+
+def test_a_started_instance_can_be_asked_about(client: BlockingClient) -> None:
+    handle = client.start("g-1", greet, "Ada", mark="?")
+
+    info = handle.info()
+
+    assert repr(handle) == "BlockingHandle('g-1')"
+    assert (info.instance_id, info.name, info.status) == ("g-1", "greet", Status.RUNNING)
+    assert info.input == {"name": "Ada", "mark": "?"}
+    assert handle.history() == []
+    assert "needs greet 1.0.0" in handle.explain()
+
+
+def test_an_id_is_made_when_none_is_given(client: BlockingClient) -> None:
+    handle = client.start(greet, "Ada")
+
+    assert client.handle(handle.instance_id).info().name == "greet"
+
+
+def test_a_start_is_durable(client: BlockingClient, url: str) -> None:
+    client.start("g-1", greet, "Ada")
+    client.close()
+
+    with BlockingClient(url) as second:
+        assert second.handle("g-1", greet).info().status is Status.RUNNING
+
+
+def test_a_terminated_instance_says_so(client: BlockingClient) -> None:
+    handle = client.start("g-1", greet, "Ada")
+
+    handle.terminate("enough")
+
+    assert handle.info().status is Status.TERMINATED
+    with pytest.raises(InstanceTerminatedError, match="enough"):
+        handle.result()
+    with pytest.raises(InstanceEndedError):
+        handle.send(approved, True)
+
+
+def test_a_cancelled_instance_waits_for_a_worker_to_see_it(client: BlockingClient) -> None:
+    handle = client.start("g-1", greet, "Ada")
+
+    handle.cancel("changed my mind")
+
+    assert handle.info().status is Status.RUNNING
+
+
+def test_a_wait_ends_at_its_timeout(client: BlockingClient) -> None:
+    handle = client.start("g-1", greet, "Ada")
+
+    with pytest.raises(ResultTimeoutError, match="needs greet"):
+        handle.result(timeout=SOON)
+
+
+def test_refusals_are_the_async_clients(client: BlockingClient) -> None:
+    client.start("g-1", greet, "Ada")
+
+    with pytest.raises(AlreadyExistsError):
+        client.start("g-1", greet, "Grace")
+    with pytest.raises(InstanceNotFoundError):
+        client.handle("nobody").info()
+    with pytest.raises(InvalidIdError):
+        client.handle("")
+    with pytest.raises(PayloadError):
+        client.start("g-2", greet, 3)  # type: ignore[call-overload]  # that is the point
+
+
+# ------------------------------------------------------------------------- lifetime
+
+
+def test_a_client_that_is_not_open_says_so(url: str) -> None:
+    client = BlockingClient(url)
+
+    with pytest.raises(UsageError, match="this BlockingClient is not open: use `with`"):
+        client.start("g-1", greet, "Ada")
+    with pytest.raises(UsageError, match="not open"):
+        client.handle("g-1").info()
+    client.close()
+
+
+def test_a_closed_client_says_so_and_leaves_no_thread(url: str) -> None:
+    with BlockingClient(url) as client:
+        handle = client.start("g-1", greet, "Ada")
+
+    with pytest.raises(UsageError, match="not open"):
+        handle.info()
+    client.close()
+    assert loop_threads() == []
+
+
+def test_opening_twice_and_closing_twice_is_harmless(url: str) -> None:
+    client = BlockingClient(url).open()
+
+    assert client.open() is client
+    assert len(loop_threads()) == 1
+    client.close()
+    client.close()
+
+
+def test_a_store_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
+    (tmp_path / "shop.db").write_bytes(b"this is no database" * 100)
+
+    with pytest.raises(Exception, match=r"shop\.db"):
+        BlockingClient(f"sqlite:///{tmp_path}/shop.db").open()
+
+    assert loop_threads() == []
+
+
+def test_closing_ends_the_waits_of_other_threads(url: str) -> None:
+    client = BlockingClient(url).open()
+    handle = client.start("g-1", greet, "Ada")
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(handle.result)
+        wait_until(lambda: is_waiting("_wait"))
+
+        client.close()
+
+        with pytest.raises(UsageError, match="closed while the call waited"):
+            waiting.result()
+
+
+# -------------------------------------------------------------------------- threads
+
+
+def test_many_threads_share_a_client(client: BlockingClient) -> None:
+    def start(number: int) -> Status:
+        return client.start(f"g-{number}", greet, "Ada").info().status
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(start, range(50))) == {Status.RUNNING}
+
+
+async def test_it_works_inside_a_running_loop(url: str) -> None:
+    """It holds the loop up meanwhile, and says so in its docstring."""
+    with BlockingClient(url) as client:
+        assert client.start("g-1", greet, "Ada").info().name == "greet"
+
+
+def test_a_call_on_its_own_thread_is_refused() -> None:
+    """It would wait for itself for ever: a validator of a payload that asks the client, say."""
+    thread = LoopThread("BlockingClient")
+
+    async def nothing() -> None: ...
+
+    async def call_back() -> None:
+        thread.run(nothing())
+
+    thread.open(nothing())
+    try:
+        with pytest.raises(UsageError, match="wait for itself"):
+            thread.run(call_back())
+    finally:
+        thread.close(nothing())
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from datetime import timedelta
+from tests.test_blocking import greet, is_waiting, wait_until
+from perdure import BlockingClient
+
+def interrupt() -> None:
+    wait_until(lambda: is_waiting("_wait"))
+    os.kill(os.getpid(), signal.SIGINT)
+
+with BlockingClient(sys.argv[1]) as client:
+    handle = client.start("g-1", greet, "Ada")
+    threading.Thread(target=interrupt).start()
+    try:
+        handle.result()
+    except KeyboardInterrupt:
+        print("interrupted", handle.info().status)
+print("closed", threading.active_count())
+"""
+
+
+def test_ctrl_c_breaks_off_the_wait_and_nothing_else(url: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, url],
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (ended.stdout, ended.stderr) == ("interrupted running\nclosed 1\n", "")

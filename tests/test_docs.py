@@ -1,0 +1,67 @@
+"""What the pages say is true: their programs run, their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
+
+PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+CALL_MAIN = "\nif __name__ == '__main__':\n    print(asyncio.run(main()))\n"
+
+
+def run_program(program: str, folder: Path) -> str:
+    file = folder / "program.py"
+    file.write_text(program)
+    done = subprocess.run(
+        [sys.executable, str(file)], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_first_program_of_the_readme_greets_everybody(tmp_path: Path) -> None:
+    assert run_program(PROGRAMS[0], tmp_path) == "['Hello, Ada!', 'Hello, Grace!']\n"
+
+
+def test_the_second_program_of_the_readme_charges_the_order(tmp_path: Path) -> None:
+    assert run_program(PROGRAMS[1] + CALL_MAIN, tmp_path) == "receipt for order-42: 12900\n"
+
+
+def test_the_first_screen_of_the_readme_holds_program_and_commands() -> None:
+    first_screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:40])
+
+    assert PROGRAMS[0] in first_screen
+    assert "make demo" in first_screen
+    assert "make test" in first_screen
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_lead_to_files_that_exist(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_named_on_a_page_exist(page: Path) -> None:
+    """Paths in back quotes, relative to the project or to the package."""
+    for name in re.findall(
+        r"`([a-z_]+(?:/[a-z_0-9]+)*/[a-z_0-9]+\.(?:py|sql|md))`", page.read_text()
+    ):
+        assert (ROOT / name).exists() or (ROOT / "src/perdure" / name).exists(), name
+
+
+def test_the_architecture_page_fits_its_limit() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 200
+
+
+def test_decision_records_fit_one_page() -> None:
+    for record in (ROOT / "docs/decisions").glob("*.md"):
+        assert len(record.read_text().splitlines()) <= 60, record.name

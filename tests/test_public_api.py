@@ -1,0 +1,39 @@
+"""The public door: few names, all of them explained."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import perdure
+
+MAX_PUBLIC_NAMES = 25
+
+
+def test_the_public_names_are_sorted_and_unique() -> None:
+    assert perdure.__all__ == sorted(set(perdure.__all__))
+
+
+def test_the_public_names_are_few() -> None:
+    assert len(perdure.__all__) <= MAX_PUBLIC_NAMES
+
+
+def test_nothing_else_looks_public() -> None:
+    """What is imported for use inside would be taken for a part of the API."""
+    found = {
+        name
+        for name, value in vars(perdure).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    }
+
+    assert found == set(perdure.__all__)
+
+
+@pytest.mark.parametrize("name", perdure.__all__)
+def test_a_public_name_can_be_imported_and_is_explained(name: str) -> None:
+    doc = vars(getattr(perdure, name)).get("__doc__") or ""
+
+    assert doc.strip()
+    # What a dataclass makes up when there is none.
+    assert not doc.startswith(f"{name}(")

@@ -1,0 +1,28 @@
+"""What type checkers accept and refuse: `typing_tests` says both, an unused `ignore` is an error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["mypy", "--strict", "typing_tests"],
+        ["basedpyright", "--pythonpath", sys.executable],
+    ],
+    ids=["mypy", "basedpyright"],
+)
+def test_valid_uses_are_accepted_and_misuses_refused(command: list[str]) -> None:
+    checked = subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    if checked.returncode != 0:
+        pytest.fail(f"{checked.stdout}\n{checked.stderr}", pytrace=False)
