@@ -59,7 +59,9 @@ async def flatness(setup: Setup) -> list[Measured]:
     short_rate = 2 / (1 / early + 1 / late)
     return [
         Measured(row="chains of 100", value=short_rate, unit="activities/s"),
-        Measured(row="chains of 1,000, in the same process", value=middle_rate, unit="activities/s"),
+        Measured(
+            row="chains of 1,000, in the same process", value=middle_rate, unit="activities/s"
+        ),
         meter.measured(
             "chains of 10,000, in the same process",
             long_rate,

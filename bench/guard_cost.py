@@ -1,60 +1,47 @@
-"""What does the guard cost, in a turn and outside?
-
-Run with each Python: `python bench/guard_cost.py`. Best of several runs, in one thread.
-"""
+"""What does the guard cost, in a turn and outside?"""
 
 from __future__ import annotations
 
 import json
-import platform
-import subprocess
+import statistics
 import sys
 import timeit
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 
+from bench.harness import Case, Measured, Setup
 from perdure.core.guard import Guard
 
 REPEATS = 7
 SHORT_RUNS = 100_000
 TURN_RUNS = 2_000
+QUICK = 100
+"""How many times fewer runs a quick look makes."""
 LINES = 40
 EMPTY = "with guard: pass"
 
 
-def main() -> None:
-    """Print one table. The first line must be measured before anything adds the hook."""
-    unhooked_ns = best_ns(audit, SHORT_RUNS)
+async def guard_cost(setup: Setup) -> list[Measured]:
+    """One thread. The first line must be measured before anything adds the hook."""
+    short, long = SHORT_RUNS // setup.size(1, quick=QUICK), TURN_RUNS // setup.size(1, quick=QUICK)
+    unhooked_us = median_us(audit, short)
     plain, watching = Guard(watch_calls=False), Guard(watch_calls=True)
     with plain:  # timeit reads its clock in there; only the call monitor would mind.
-        in_turn_ns = best_ns(audit, SHORT_RUNS)
-    rows = [
-        ("audited event outside turns, no hook", unhooked_ns),
-        ("audited event outside turns, hook", best_ns(audit, SHORT_RUNS)),
-        ("audited event in a turn, of no interest", in_turn_ns),
-        ("enter + exit", best_ns(EMPTY, SHORT_RUNS, guard=plain)),
-        ("enter + exit, watching calls", best_ns(EMPTY, TURN_RUNS, guard=watching)),
+        in_turn_us = median_us(audit, short)
+    turn_us = median_us(turn, long)
+    lines = {
+        "audited event outside turns, no hook": unhooked_us,
+        "audited event outside turns, hook": median_us(audit, short),
+        "audited event in a turn, of no interest": in_turn_us,
+        "enter + exit": median_us(EMPTY, short, guard=plain),
+        "enter + exit, watching calls": median_us(EMPTY, long, guard=watching),
+        f"turn of {count_calls()} calls, no guard": turn_us,
+        "the same turn, guarded": median_us(lambda: stretch(plain, turn), long),
+        "the same turn, watching calls": median_us(lambda: stretch(watching, turn), long),
+    }
+    return [
+        Measured(row=f"guard: {line}", value=cost_us, unit="us") for line, cost_us in lines.items()
     ]
-    turn_ns = best_ns(turn, TURN_RUNS)
-    guarded_ns = best_ns(lambda: stretch(plain, turn), TURN_RUNS)
-    watched_ns = best_ns(lambda: stretch(watching, turn), TURN_RUNS)
-    rows += [
-        (f"turn of {count_calls()} calls, no guard", turn_ns),
-        ("the same, guarded", guarded_ns),
-        (f"the same, watching calls ({watched_ns / turn_ns:.1f} times)", watched_ns),
-    ]
-
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    print(f"Python {platform.python_version()}, {platform.machine()}, commit {commit or 'none'}")
-    for label, cost_ns in rows:
-        print(f"{label:<44} {cost_ns / 1000:>9.2f} us")
 
 
 def audit() -> None:
@@ -104,10 +91,9 @@ def count_calls() -> int:
     return calls
 
 
-def best_ns(code: Callable[[], object] | str, runs: int, guard: Guard | None = None) -> float:
+def median_us(code: Callable[[], object] | str, runs: int, guard: Guard | None = None) -> float:
     times_s = timeit.repeat(code, number=runs, repeat=REPEATS, globals={"guard": guard})
-    return min(times_s) / runs * 1e9
+    return statistics.median(times_s) / runs * 1e6
 
 
-if __name__ == "__main__":
-    main()
+CASES = (Case(name="guard_cost", run=guard_cost),)

@@ -15,8 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import psutil
-
+from bench.machine import busy_s, count_cores
 from perdure import Engine, Orchestration, WorkerOptions
 from perdure.authoring.registry import AnyDefinition
 from perdure.store.base import Store
@@ -116,7 +115,7 @@ class Meter:
 
     def __enter__(self) -> Self:
         self._before = replace(self._counters)
-        self._began_busy_s = machine_busy_s()
+        self._began_busy_s = busy_s()
         self._began_cpu_s = time.process_time()
         self._began_s = time.perf_counter()
         return self
@@ -129,9 +128,9 @@ class Meter:
     ) -> None:
         self.took_s = time.perf_counter() - self._began_s
         self.cpu_s = time.process_time() - self._began_cpu_s
-        busy_s = machine_busy_s() - self._began_busy_s
-        cores = psutil.cpu_count() or 1
-        self.other = max(busy_s - self.cpu_s, 0.0) / (self.took_s * cores)
+        others_s = busy_s() - self._began_busy_s - self.cpu_s
+        # The machine counts in steps of 10 ms, so a short run can seem to be outside 0 and 1.
+        self.other = min(max(others_s / (self.took_s * count_cores()), 0.0), 1.0)
         self._after = replace(self._counters)
 
     def measured(
@@ -188,17 +187,6 @@ def percentile(values: Sequence[float], share: float) -> float:
     """Return the value that this share of all values does not exceed."""
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
-
-
-def machine_busy_s() -> float:
-    """Return for how long the machine's cores have worked so far, all processes together."""
-    times = psutil.cpu_times()
-    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0))
-
-
-def rss_mb() -> float:
-    """Return the memory this process occupies."""
-    return float(psutil.Process().memory_info().rss) / 2**20
 
 
 def sqlite(store: Store) -> SqliteStore:

@@ -6,7 +6,8 @@ import asyncio
 import gc
 from functools import partial
 
-from bench.harness import Case, Measured, Meter, Setup, in_flight, rss_mb
+from bench.harness import Case, Measured, Meter, Setup, in_flight
+from bench.machine import rss_mb
 from perdure import Engine, Signal, WorkerOptions, orchestration
 
 BUDGET_MB = 150.0
@@ -27,7 +28,9 @@ async def measure(hot_instances: int | None, setup: Setup) -> list[Measured]:
     """Start them, look at the memory, send each a signal and wait for all to end."""
     count = setup.size(10_000, quick=200)
     kept = "all hot" if hot_instances is None else f"{hot_instances} hot, the others evicted"
-    options = WorkerOptions() if hot_instances is None else WorkerOptions(hot_instances=hot_instances)
+    options = (
+        WorkerOptions() if hot_instances is None else WorkerOptions(hot_instances=hot_instances)
+    )
     async with setup.engine([wait_for_signal], options) as engine:
         await start(engine, "warm-up", WARM_UP)
         await signal_all(engine, "warm-up", WARM_UP)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
+import runpy
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perdure import BlockingClient, Engine, Signal, Status, activity, orchestration
-from perdure.client.blocking import BlockingHandle
 from perdure.client.loop_thread import LoopThread
 from perdure.errors import (
     AlreadyExistsError,
@@ -31,8 +27,8 @@ from perdure.errors import (
     ResultTimeoutError,
     UsageError,
 )
-from tools.make_blocking import TARGET, make
 
+ROOT = Path(__file__).parent.parent
 SOON = timedelta(milliseconds=10)
 approved = Signal("approved", bool)
 
@@ -63,6 +59,17 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def thread() -> Iterator[LoopThread]:
+    thread = LoopThread("BlockingClient")
+    thread.open(nothing())
+    yield thread
+    thread.close(nothing())
+
+
+async def nothing() -> None: ...
+
+
+@pytest.fixture
 def client(url: str) -> Iterator[BlockingClient]:
     with BlockingClient(url) as client:
         yield client
@@ -73,7 +80,9 @@ def loop_threads() -> list[threading.Thread]:
 
 
 def test_the_blocking_client_is_what_the_tool_makes() -> None:
-    assert TARGET.read_text() == make(), "run: python tools/make_blocking.py"
+    tool = runpy.run_path(str(ROOT / "tools" / "make_blocking.py"))
+
+    assert tool["TARGET"].read_text() == tool["make"](), "run: python tools/make_blocking.py"
 
 
 # ----------------------------------------------------------------- without a worker
@@ -186,14 +195,18 @@ def test_a_store_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
     assert loop_threads() == []
 
 
-def test_closing_ends_the_waits_of_other_threads(url: str) -> None:
-    client = BlockingClient(url).open()
-    handle = client.start("g-1", greet, "Ada")
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(handle.result)
-        wait_until(lambda: is_waiting("_wait"))
+def test_closing_ends_the_waits_of_other_threads(thread: LoopThread) -> None:
+    begun = threading.Event()
 
-        client.close()
+    async def wait_for_ever() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(lambda: thread.run(wait_for_ever()))
+        begun.wait()
+
+        thread.close(nothing())
 
         with pytest.raises(UsageError, match="closed while the call waited"):
             waiting.result()
@@ -216,37 +229,33 @@ async def test_it_works_inside_a_running_loop(url: str) -> None:
         assert client.start("g-1", greet, "Ada").info().name == "greet"
 
 
-def test_a_call_on_its_own_thread_is_refused() -> None:
+def test_a_call_on_its_own_thread_is_refused(thread: LoopThread) -> None:
     """It would wait for itself for ever: a validator of a payload that asks the client, say."""
-    thread = LoopThread("BlockingClient")
-
-    async def nothing() -> None: ...
 
     async def call_back() -> None:
         thread.run(nothing())
 
-    thread.open(nothing())
-    try:
-        with pytest.raises(UsageError, match="wait for itself"):
-            thread.run(call_back())
-    finally:
-        thread.close(nothing())
+    with pytest.raises(UsageError, match="wait for itself"):
+        thread.run(call_back())
 
 
 INTERRUPTED = """
 import os, signal, sys, threading
-from datetime import timedelta
-from tests.test_blocking import greet, is_waiting, wait_until
-from perdure import BlockingClient
+from perdure import BlockingClient, orchestration
 
-def interrupt() -> None:
-    wait_until(lambda: is_waiting("_wait"))
-    os.kill(os.getpid(), signal.SIGINT)
+@orchestration
+async def greet() -> None: ...
+
+def interrupt(main: int) -> None:
+    while True:
+        frame = sys._current_frames()[main]
+        if (frame.f_code.co_name, frame.f_back.f_code.co_name) == ("wait", "result"):
+            return os.kill(os.getpid(), signal.SIGINT)
 
 with BlockingClient(sys.argv[1]) as client:
-    handle = client.start("g-1", greet, "Ada")
-    threading.Thread(target=interrupt).start()
+    handle = client.start("g-1", greet)
     try:
+        threading.Thread(target=interrupt, args=[threading.get_ident()]).start()
         handle.result()
     except KeyboardInterrupt:
         print("interrupted", handle.info().status)
@@ -256,8 +265,7 @@ print("closed", threading.active_count())
 
 def test_ctrl_c_breaks_off_the_wait_and_nothing_else(url: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, url],
-        cwd=Path(__file__).parent.parent,
+        [sys.executable, "-X", "dev", "-c", INTERRUPTED, url],
         capture_output=True,
         text=True,
         timeout=60,
@@ -265,3 +273,49 @@ def test_ctrl_c_breaks_off_the_wait_and_nothing_else(url: str) -> None:
     )
 
     assert (ended.stdout, ended.stderr) == ("interrupted running\nclosed 1\n", "")
+
+
+# -------------------------------------------------------------------- with a worker
+
+
+@pytest.fixture
+def served(url: str, client: BlockingClient) -> Iterator[BlockingClient]:
+    """A client of a store that an engine works on, in another thread."""
+    engine = Engine(url, [shout, greet, ask, fail])
+    elsewhere = LoopThread("Engine")
+    elsewhere.open(engine.open())
+    yield client
+    elsewhere.close(engine.close())
+
+
+def test_a_result_comes_from_an_engine_elsewhere(served: BlockingClient) -> None:
+    handle = served.start("g-1", greet, "Ada")
+
+    assert handle.result() == "HELLO ADA!"
+    assert handle.info().status is Status.COMPLETED
+    assert handle.history()[0].kind == "started"
+
+
+def test_a_signal_goes_on_to_an_engine_elsewhere(served: BlockingClient) -> None:
+    handle = served.start("a-1", ask)
+
+    handle.send(approved, True)
+
+    assert handle.result() == "yes"
+
+
+def test_a_failure_is_raised_here(served: BlockingClient) -> None:
+    handle = served.start("f-1", fail)
+
+    with pytest.raises(InstanceFailedError, match="not today"):
+        handle.result()
+
+
+def test_many_threads_wait_for_their_own_results(served: BlockingClient) -> None:
+    def greeting(name: str) -> str:
+        return served.start(f"g-{name}", greet, name).result()
+
+    with ThreadPoolExecutor(8) as pool:
+        greetings = list(pool.map(greeting, "abcdefghijklmnop"))
+
+    assert greetings == [f"HELLO {name.upper()}!" for name in "abcdefghijklmnop"]

@@ -1,4 +1,4 @@
-"""What type checkers accept and refuse: `typing_tests` says both, an unused `ignore` is an error."""
+"""What type checkers accept and refuse. `typing_tests` says both: an unused ignore is an error."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 What is listed here is the public API. Everything else may change in any release.
 
-Each name is loaded when it is first used: a module that only describes activities and orchestrations
-does not pay for the worker, the store and their libraries.
+Each name is loaded when it is first used: a module that only describes activities and
+orchestrations does not pay for the worker, the store and their libraries.
 """
 
 from importlib import import_module

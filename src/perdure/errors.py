@@ -1,27 +1,27 @@
 """Every exception this package raises.
 
-    PerdureError                     catch this to catch everything below
-    ├── UsageError                   the caller broke a rule of the API
-    │   ├── DefinitionError          a definition that cannot work, or two of one name
-    │   ├── NotRegisteredError       no definition of that name on this worker
-    │   ├── PayloadError             a value that cannot be stored, or not as annotated
-    │   ├── InvalidIdError           an id with forbidden characters, empty or too long
-    │   ├── LimitExceededError       more or larger than a named limit allows
-    │   ├── InstanceNotFoundError    no such instance
-    │   ├── InstanceEndedError       the instance has ended and takes no more messages
-    │   └── AlreadyExistsError       that id is taken by something else
-    ├── OutcomeError                 an instance or an activity did not succeed
-    │   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
-    │   └── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
-    │                                raised by `Handle.result()`
-    ├── ResultTimeoutError           the instance is still running when the wait ended
-    ├── NondeterminismError          the code no longer matches its history, or cannot be replayed
-    └── StoreError                   the database said no
-        ├── StoreUnavailableError    locked, full, read-only or out of reach: may work later
-        ├── StoreCorruptError        the file is damaged or not ours
-        ├── SchemaError              written by a newer perdure
-        ├── RowError                 the database refused one value; nothing of it was written
-        └── LeaseLostError           another worker holds the work now; stop quietly
+PerdureError                     catch this to catch everything below
+├── UsageError                   the caller broke a rule of the API
+│   ├── DefinitionError          a definition that cannot work, or two of one name
+│   ├── NotRegisteredError       no definition of that name on this worker
+│   ├── PayloadError             a value that cannot be stored, or not as annotated
+│   ├── InvalidIdError           an id with forbidden characters, empty or too long
+│   ├── LimitExceededError       more or larger than a named limit allows
+│   ├── InstanceNotFoundError    no such instance
+│   ├── InstanceEndedError       the instance has ended and takes no more messages
+│   └── AlreadyExistsError       that id is taken by something else
+├── OutcomeError                 an instance or an activity did not succeed
+│   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
+│   └── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
+│                                raised by `Handle.result()`
+├── ResultTimeoutError           the instance is still running when the wait ended
+├── NondeterminismError          the code no longer matches its history, or cannot be replayed
+└── StoreError                   the database said no
+    ├── StoreUnavailableError    locked, full, read-only or out of reach: may work later
+    ├── StoreCorruptError        the file is damaged or not ours
+    ├── SchemaError              written by a newer perdure
+    ├── RowError                 the database refused one value; nothing of it was written
+    └── LeaseLostError           another worker holds the work now; stop quietly
 """
 
 from __future__ import annotations

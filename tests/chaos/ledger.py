@@ -20,7 +20,7 @@ from perdure import activity_context
 LEDGER = "PERDURE_CHAOS_LEDGER"
 """Environment variable with the path of the ledger."""
 
-What = Literal["begin", "end", "failed", "asked", "started"]
+What = Literal["begin", "end", "failed", "asked", "started", "ready"]
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):

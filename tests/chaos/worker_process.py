@@ -34,6 +34,7 @@ async def work(url: str, starts: int) -> None:
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     async with Engine(url, DEFINITIONS, options=OPTIONS) as engine:
+        ledger().write("ready", str(os.getpid()))
         starting = asyncio.create_task(start_some(engine, starts))
         await told.wait()
         starting.cancel()

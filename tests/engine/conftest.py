@@ -18,9 +18,9 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def stage(url: str, caplog: pytest.LogCaptureFixture) -> AsyncIterator[Stage]:
+async def stage(url: str) -> AsyncIterator[Stage]:
     """Opens engines and clients on one store; looks over all they did when the test is done."""
-    stage = Stage(url, caplog)
+    stage = Stage(url)
     try:
         yield stage
     finally:

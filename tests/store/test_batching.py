@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -112,7 +113,7 @@ async def test_a_call_with_a_bad_value_raises_after_the_rest_of_it_was_written()
         with pytest.raises(RowError):
             await batcher.submit(["a", "bad", "b"])
 
-    assert sorted(sum(recorder.batches, [])) == ["a", "b"]
+    assert sorted(chain(*recorder.batches)) == ["a", "b"]
 
 
 async def test_a_missing_resource_is_waited_for() -> None:
@@ -147,7 +148,7 @@ async def test_a_half_written_call_is_finished_after_the_trouble() -> None:
         with pytest.raises(RowError):
             await batcher.submit(["a", "bad", "c"], patience_s=60)
 
-    assert sorted(sum(recorder.batches, [])) == ["a", "c"]
+    assert sorted(chain(*recorder.batches)) == ["a", "c"]
 
 
 async def test_patience_that_ran_out_says_what_is_wrong_and_nothing_is_written(
@@ -170,6 +171,24 @@ async def test_patience_that_ran_out_says_what_is_wrong_and_nothing_is_written(
         assert await patient == ["did patient"]
 
     assert recorder.batches == [["patient"]]
+
+
+async def test_patience_that_runs_out_during_a_try_counts_after_it() -> None:
+    recorder = Recorder()
+
+    def be_full(operations: Sequence[Any]) -> None:
+        raise StoreUnavailableError("the disk is full")
+
+    recorder.fail = be_full
+    async with running(recorder) as batcher:
+        recorder.gate.clear()
+        call = asyncio.create_task(batcher.submit(["a"], patience_s=60))
+        await _entered(recorder)
+        batcher._lose_patience(batcher._backlog[0], 60)
+        recorder.gate.set()
+
+        with pytest.raises(StoreUnavailableError, match="the disk is full"):
+            await call
 
 
 async def test_a_transaction_that_has_begun_is_never_given_up() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import subprocess
 import sys
@@ -24,6 +25,12 @@ async def main():
     await store.close()
 asyncio.run(main())
 """
+
+
+def _run(script: str, url: str, *, times: int = 1) -> list[int]:
+    """Run a script in processes of their own, all at once, and return their exit codes."""
+    processes = [subprocess.Popen([sys.executable, "-c", script, url]) for _ in range(times)]
+    return [process.wait(30) for process in processes]
 
 
 def _schema(connection: Connection) -> list[tuple[str, ...]]:
@@ -56,9 +63,7 @@ async def test_a_store_is_opened_again(url: str) -> None:
 
 
 async def test_processes_that_open_at_once_migrate_once(url: str, path: Path) -> None:
-    processes = [subprocess.Popen([sys.executable, "-c", OPEN, url]) for _ in range(4)]
-
-    assert [process.wait(30) for process in processes] == [0] * 4
+    assert _run(OPEN, url, times=4) == [0] * 4
 
     with sqlite3.connect(path) as connection:
         rows = connection.execute("SELECT migration_no FROM migrations").fetchall()
@@ -107,12 +112,12 @@ for kind in (ApswConnection, StdlibConnection):
 async def main""",
     )
 
-    killed = subprocess.run([sys.executable, "-c", die, url], timeout=30, check=False)
+    [code] = _run(die, url)
     store = open_store(url)
     await store.open()
     await store.close()
 
-    assert killed.returncode == -9
+    assert code == -9
 
 
 async def test_a_newer_schema_is_refused_with_what_to_do(url: str, path: Path) -> None:
@@ -123,7 +128,7 @@ async def test_a_newer_schema_is_refused_with_what_to_do(url: str, path: Path) -
         connection.execute("INSERT INTO migrations VALUES (99, 'later', '', 0)")
     connection.close()
 
-    with pytest.raises(SchemaError, match="newer perdure .*99"):
+    with pytest.raises(SchemaError, match=r"newer perdure .*99"):
         await open_store(url).open()
 
 
@@ -151,22 +156,20 @@ async def test_another_database_is_refused_and_left_alone(url: str, path: Path) 
 
 
 @pytest.mark.parametrize("content", [b"hello, I am a letter" * 100, b"SQLite format 3\0" * 100])
-async def test_a_file_that_is_no_database_is_refused(url: str, path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_database_is_refused(url: str, path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
     with pytest.raises(StoreCorruptError):
-        await open_store(url).open()
+        asyncio.run(open_store(url).open())
 
     assert path.read_bytes() == content
 
 
-async def test_a_damaged_page_is_told(url: str, path: Path) -> None:
-    store = open_store(url)
-    await store.open()
-    await store.close()
+def test_a_damaged_page_is_told(url: str, path: Path) -> None:
+    assert _run(OPEN, url) == [0]
     content = bytearray(path.read_bytes())
     content[100:4096] = b"\xff" * 3996
     path.write_bytes(content)
 
     with pytest.raises(StoreCorruptError, match=r"damaged|not an SQLite database"):
-        await open_store(url).open()
+        asyncio.run(open_store(url).open())

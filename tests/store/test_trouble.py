@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import resource
-import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,10 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
 from perdure.model.events import Body
+from perdure.store import batching
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.store.sqlite.connection import sqlite_version
-from perdure.store.sqlite.store import SqliteStore
 from perdure.testing.invariants import check
 from perdure.testing.store_values import STARTED, begun, first_turn, message, new_instance
 
@@ -46,19 +45,46 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
 
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.readline()
+"""
+
+
+def _python(script: str, *args: str) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-W", "error", "-c", script, *args]
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def _mount(*args: str) -> None:
+    subprocess.run(["mount", *args], check=True)
+
+
+@pytest.fixture
+def locked_by_another(store: Store, path: Path) -> Iterator[Callable[[], None]]:
+    """Another program holds SQLite's write lock until the returned function is called."""
+    program = _python(HOLD, str(path))
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"locked\n"
+
+    def end() -> None:
+        if program.returncode is None:
+            program.communicate(b"\n", timeout=10)
+
+    yield end
+    end()
+
+
 async def test_processes_share_a_file_without_a_lock_error(
     url: str, store: Store, clock: ManualClock
 ) -> None:
     """Every message gets its own number, and nobody hears that the database is locked."""
     before = store.change_count()
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", WORK, url, f"p{number}", "100"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for number in range(3)
-    ]
+    processes = [_python(WORK, url, f"p{number}", "100") for number in range(3)]
 
     outputs = await asyncio.gather(*(asyncio.to_thread(p.communicate) for p in processes))
 
@@ -83,35 +109,48 @@ async def test_two_stores_in_one_process_share_a_file(url: str, store: Store) ->
     assert None not in rows
 
 
-async def test_an_old_sqlite_with_two_writers_is_warned_of_once(
-    url: str, store: SqliteStore, caplog: pytest.LogCaptureFixture
+async def test_another_program_s_lock_is_waited_for_and_named(
+    store: Store,
+    locked_by_another: Callable[[], None],
+    driver: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert store._writer is not None
-    store._writer._lock.contended = 1
-
-    with caplog.at_level(logging.WARNING, logger="perdure"):
-        await begun(store, "a")
-        await begun(store, "b")
-
-    warnings = [record.getMessage() for record in caplog.records]
-    is_old = sqlite_version(store.driver) < (3, 51, 3)
-    assert sum("perdure[apsw]" in warning for warning in warnings) == is_old
-
-
-async def test_another_program_s_lock_is_waited_for_and_named(store: Store, path: Path) -> None:
-    await begun(store)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-
-    patient = asyncio.create_task(store.deliver([message(text="patient")]))
+    patient = asyncio.create_task(store.deliver([message(text="patient", if_absent="buffer")]))
     with pytest.raises(StoreUnavailableError, match="locked by another program"):
-        await store.deliver([message(text="impatient")], patience_s=0.15)
-    assert len(await store.read_inbox("i")) == 0  # Reading goes on meanwhile.
-    other.execute("ROLLBACK")
-    other.close()
+        await store.deliver([message(text="impatient", if_absent="buffer")], patience_s=0.1)
+    assert await store.read_inbox("i") == []  # Reading goes on meanwhile.
+    await asyncio.to_thread(locked_by_another)
 
-    assert await patient == ["delivered"]
+    assert await patient == ["buffered"]
     assert [m.body for m in await store.read_inbox("i")] == [b"patient"]
+    warned = sum("another program writes" in record.getMessage() for record in caplog.records)
+    assert warned == (sqlite_version(driver) < (3, 51, 3))
+
+
+async def test_the_change_count_tells_of_others_only(url: str, store: Store) -> None:
+    other = open_store(url, clock=store.clock)
+    await other.open()
+    before = store.change_count()
+
+    await begun(store, "a")
+    assert store.change_count() == before
+    await begun(other, "b")
+    assert store.change_count() != before
+
+    await other.close()
+    assert other.change_count() == 0
+
+
+async def test_the_wal_stays_bounded(store: Store, path: Path) -> None:
+    """R5: it is copied into the file and written from its beginning again."""
+    await begun(store)
+    large = "x" * 2 * 1024 * 1024
+
+    for _ in range(50):
+        await store.deliver([message(text=large)])
+
+    size = path.with_name(f"{path.name}-wal").stat().st_size
+    assert size < 64 * 1024 * 1024
 
 
 @pytest.fixture
@@ -128,6 +167,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
+def _fill(ballast: Path) -> None:
+    """Write until there is no room left."""
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass
+
+
 @pytest.fixture
 async def cramped(small_disk: Path, driver: str, clock: ManualClock) -> AsyncIterator[Store]:
     store = open_store(f"sqlite:///{small_disk}/store.db?driver={driver}", clock=clock)
@@ -141,13 +187,11 @@ async def test_a_full_disk_is_told_and_writing_goes_on_when_there_is_room(
 ) -> None:
     stamp = await begun(cramped)
     ballast = small_disk / "ballast"
-    with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
-        while file.write(b"x" * 4096):
-            pass
+    _fill(ballast)
 
     turn = first_turn(new_instance("j"), events=(STARTED, Body("x", b"x" * 300_000)))
     commit = asyncio.create_task(cramped.commit([turn]))
-    with pytest.raises(StoreUnavailableError, match="the disk is full|I/O error"):
+    with pytest.raises(StoreUnavailableError, match=r"the disk is full|I/O error"):
         await cramped.deliver([message(text="y" * 300_000)], patience_s=0.1)
     assert not commit.done()
     ballast.unlink()
@@ -172,37 +216,21 @@ async def test_a_file_size_limit_is_told_as_trouble(store: Store) -> None:
     assert await store.deliver([message()]) == ["delivered"]
 
 
-@pytest.fixture
-def read_only_disk(small_disk: Path) -> Path:
-    return small_disk
-
-
 async def test_a_read_only_directory_is_told_at_opening(small_disk: Path, driver: str) -> None:
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    _mount("-o", "remount,ro", str(small_disk))
 
     with pytest.raises(StoreUnavailableError, match="Read-only file system"):
         await open_store(f"sqlite:///{small_disk}/store.db?driver={driver}").open()
 
 
-async def test_a_disk_that_turns_read_only_is_waited_for(
-    cramped: Store, small_disk: Path, driver: str
+async def test_a_store_closed_in_trouble_ends(
+    store: Store, locked_by_another: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await begun(cramped)
-    # Open files keep a mount from becoming read-only, so the files are hidden instead.
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(small_disk)], check=True)
-    try:
-        assert await cramped.deliver([message()], patience_s=5) == ["delivered"]
-    finally:
-        subprocess.run(["umount", str(small_disk)], check=True)
+    monkeypatch.setattr(batching, "CLOSE_WITHIN_S", 0.1)
+    waiting = asyncio.create_task(store.deliver([message(if_absent="buffer")]))
+    await asyncio.sleep(0)
 
-
-async def test_a_closed_store_in_trouble_ends(store: Store, path: Path) -> None:
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    waiting = asyncio.create_task(store.deliver([message()], patience_s=0.05))
-
-    with pytest.raises(StoreUnavailableError):
-        await waiting
     await store.close()
 
-    other.close()
+    with pytest.raises(StoreUnavailableError, match="closed before this was written"):
+        await waiting

@@ -146,7 +146,7 @@ def again(job: ClaimedJob, end: JobEnd) -> ClaimedJob:
     """Return the next attempt of a job, as a claim would give it."""
     assert end.failure is not None, "it goes back with its failure"
     return msgspec.structs.replace(
-        job, attempt=job.attempt + 1, failures=(*job.failures, end.failure)
+        job, attempt=job.attempt + 1, failures=job.failures.plus(end.failure)
     )
 
 

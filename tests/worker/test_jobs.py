@@ -24,11 +24,10 @@ from perdure.authoring.registry import activity_key, inline_key
 from perdure.authoring.scope import InlineRequest, Place
 from perdure.clock import to_datetime
 from perdure.codec import JSON
-from perdure.errors import UsageError
+from perdure.errors import DefinitionError, UsageError
 from perdure.model.events import ActivityCompleted, ActivityFailed, Failure
-from perdure.model.jobs import JobKey
+from perdure.model.jobs import MAX_FAILURES_KEPT, JobFailures, JobKey
 from perdure.model.options import Retry, WorkerOptions
-from perdure.worker.attempts import MAX_FAILURES_KEPT
 from perdure.worker.lanes import Kind
 from tests.worker.job_harness import (
     INSTANCE,
@@ -145,7 +144,7 @@ async def test_a_result_is_reported_with_the_earlier_failures(
 ) -> None:
     earlier = (Failure("ValueError", "first"),)
     async with bench(doubling) as made:
-        end = await made.end_of(doubling, 21, attempt=2, failures=earlier)
+        end = await made.end_of(doubling, 21, attempt=2, failures=JobFailures(1, earlier))
 
     assert event_of(end) == ActivityCompleted(
         schedule=1, result=msgspec.Raw(b"42"), failures=earlier
@@ -191,7 +190,9 @@ async def test_many_jobs_are_each_reported_once() -> None:
 async def test_a_failure_goes_back_with_the_delay_of_its_policy() -> None:
     async with bench(refuse, chance=lambda: 0.5) as made:
         first = await made.end_of(refuse, 5)
-        second = await made.end_of(refuse, 5, attempt=2, failures=(first.failure,))
+        assert first.failure is not None
+        earlier = JobFailures().plus(first.failure)
+        second = await made.end_of(refuse, 5, attempt=2, failures=earlier)
 
         now_ms = made.clock()
 
@@ -252,7 +253,7 @@ async def test_a_policy_without_a_limit_never_gives_up() -> None:
     async def fail() -> None:
         raise RuntimeError("again")
 
-    earlier = tuple(Failure("RuntimeError", str(number)) for number in range(MAX_FAILURES_KEPT))
+    earlier = JobFailures(499, (Failure("RuntimeError", "0"),))
     async with bench(fail) as made:
         end = await made.end_of(fail, attempt=500, failures=earlier)
 
@@ -266,8 +267,8 @@ async def test_more_attempts_than_failures_are_kept_still_come_to_an_end() -> No
 
     kept = tuple(Failure("RuntimeError", str(number)) for number in range(MAX_FAILURES_KEPT))
     async with bench(fail) as made:
-        almost = await made.end_of(fail, attempt=49, failures=kept)
-        last = await made.end_of(fail, attempt=50, failures=kept)
+        almost = await made.end_of(fail, attempt=49, failures=JobFailures(48, kept))
+        last = await made.end_of(fail, attempt=50, failures=JobFailures(49, kept))
 
     assert almost.retry_at_ms is not None
     failures = failures_of(last)
@@ -413,13 +414,10 @@ async def test_an_activity_that_is_not_here_fails_for_good() -> None:
     assert "no activity named 'triple'" in failures_of(end)[0].message
 
 
-async def test_an_activity_known_by_name_only_is_not_served_here() -> None:
-    remote = Activity.named("charge", int)
-    async with bench(remote) as made:
-        queue = activity_key("charge", None)
-
-        assert not made.runner.takes(queue)
-        assert made.runner.kind_of(queue) not in made.runner.room()
+async def test_an_activity_known_by_name_only_cannot_be_handed_to_a_worker() -> None:
+    with pytest.raises(DefinitionError, match="'charge' is known here by name only"):
+        async with bench(Activity.named("charge", int)):
+            pass
 
 
 async def test_a_damaged_policy_ends_the_job() -> None:
@@ -436,10 +434,10 @@ async def test_a_job_that_was_lost_too_often_fails_without_being_run() -> None:
     async def count(value: int) -> None:
         calls.append(value)
 
-    failed = (Failure("ValueError", "real"),)
+    failed = JobFailures(1, (Failure("ValueError", "real"),))
     async with bench(count, options=WorkerOptions(max_attempts=3)) as made:
-        await made.end_of(count, 1, attempt=4, failures=failed)
-        end = await made.end_of(count, 2, attempt=5, failures=failed)
+        await made.end_of(count, 1, attempt=4, lost=2, failures=failed)
+        end = await made.end_of(count, 2, attempt=5, lost=3, failures=failed)
 
     assert calls == [1]
     assert failures_of(end)[1].type_name == "WorkerLost"

@@ -14,6 +14,7 @@ from perdure.authoring.activity import activity
 from perdure.authoring.failures import revive_activity_error
 from perdure.clock import to_datetime
 from perdure.errors import DefinitionError
+from perdure.model.events import ActivityFailed
 from perdure.model.options import WorkerOptions
 from perdure.worker.lanes import Kind
 from perdure.worker.processes import check_process_activity
@@ -128,7 +129,9 @@ async def test_an_exception_is_recorded_with_its_traceback_and_content() -> None
     assert "raise OddError(value)" in end.failure.traceback_text
     assert end.failure.at_ms == made.clock()
     assert end.retry_at_ms == made.clock() + 1_000
-    revived = revive_activity_error("halve", [end.failure], [busywork.OddError])
+    revived = revive_activity_error(
+        "halve", ActivityFailed(schedule=1, failures=(end.failure,)), [busywork.OddError]
+    )
     assert isinstance(revived, busywork.OddError)
     assert revived.number == 3
 

@@ -26,6 +26,7 @@ from perdure.authoring.scope import ActivityRequest, Place, current_scope
 from perdure.clock import to_ms
 from perdure.codec import check_id
 from perdure.errors import DefinitionError, UsageError
+from perdure.model.events import ActivityFailed
 from perdure.model.options import UNSET, Retry, Unset, job_policy
 
 if TYPE_CHECKING:
@@ -195,8 +196,8 @@ class Activity(Generic[P, R_co]):
         """Return an activity that another program defines, by its name and result type."""
         return _make(_NamedElsewhere(name, returns), name, ActivityOptions(), process=False)
 
-    def _revive(self, name: str, failures: Any) -> BaseException:
-        return revive_activity_error(name, failures, self.raises)
+    def _revive(self, failed: ActivityFailed) -> BaseException:
+        return revive_activity_error(self.name, failed, self.raises)
 
     async def _run_plainly(self, args: Any, kwargs: Any) -> R_co:
         if self.definition.takes_context:

@@ -14,7 +14,7 @@ from typing import Any
 
 from perdure.codec import JSON
 from perdure.errors import ActivityError, PerdureError
-from perdure.model.events import Failure
+from perdure.model.events import ActivityFailed, Failure
 
 MAX_MESSAGE_CHARS = 10_000
 """How much of an exception's message is kept."""
@@ -30,7 +30,7 @@ def describe(
 ) -> Failure:
     """Return an exception as it is stored."""
     return Failure(
-        type_name=type(error).__qualname__,
+        type_name=_clean(type(error).__qualname__),
         message=_clean(_message_of(error)[:MAX_MESSAGE_CHARS]),
         traceback_text=_clean(_traceback_of(error)[-MAX_TRACEBACK_CHARS:]),
         at_ms=at_ms,
@@ -39,16 +39,16 @@ def describe(
 
 
 def revive_activity_error(
-    activity: str, failures: Sequence[Failure], raises: Sequence[type[Exception]]
+    activity: str, failed: ActivityFailed, raises: Sequence[type[Exception]]
 ) -> BaseException:
     """Return the exception that the caller of a failed activity sees."""
-    last = failures[-1]
+    last = failed.failures[-1]
     error = ActivityError(
         activity,
         type_name=last.type_name,
         message=last.message,
         traceback_text=last.traceback_text,
-        attempts=len(failures),
+        attempts=failed.attempts,
     )
     original = _rebuild(last, raises)
     if original is None:
@@ -60,7 +60,7 @@ def revive_activity_error(
 def _message_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as broken:
+    except BaseException as broken:
         return f"<its __str__ raised {type(broken).__name__}>"
 
 

@@ -71,6 +71,6 @@ def inline(
             decode=value.decode,
             same_input=arguments.same,
             policy=_POLICY,
-            revive=partial(revive_activity_error, raises=()),
+            revive=partial(revive_activity_error, label, raises=()),
         ),
     )

@@ -134,6 +134,11 @@ def _source_of(fn: Any) -> str:
 def _expand(definition: AnyDefinition) -> Iterator[Activity[..., Any] | Orchestration[..., Any]]:
     match definition:
         case Activity() | Orchestration():
+            if definition.is_elsewhere:
+                raise DefinitionError(
+                    f"{definition.name!r} is known here by name only: hand it to the worker that "
+                    "has its code"
+                )
             yield definition
         case ModuleType():
             for value in vars(definition).values():

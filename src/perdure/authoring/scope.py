@@ -15,7 +15,7 @@ from types import CodeType
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from perdure.model.events import Failure, Parent
+from perdure.model.events import ActivityFailed, Parent
 from perdure.model.options import ParentClose
 
 
@@ -55,8 +55,8 @@ class ActivityRequest(NamedTuple):
     policy: bytes
     decode: Callable[[bytes], Any]
     same_input: Callable[[bytes, bytes], bool]
-    revive: Callable[[str, tuple[Failure, ...]], BaseException]
-    """Turns recorded failures into the exception that the code sees."""
+    revive: Callable[[ActivityFailed], BaseException]
+    """Turns a recorded failure into the exception that the code sees."""
 
 
 class InlineRequest(NamedTuple):
@@ -70,7 +70,7 @@ class InlineRequest(NamedTuple):
     decode: Callable[[bytes], Any]
     same_input: Callable[[bytes, bytes], bool]
     policy: bytes
-    revive: Callable[[str, tuple[Failure, ...]], BaseException]
+    revive: Callable[[ActivityFailed], BaseException]
 
 
 class ChildRequest(NamedTuple):

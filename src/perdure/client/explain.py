@@ -19,6 +19,7 @@ from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Status
 from perdure.model.messages import Message
 from perdure.model.turns import WorkerRow
 from perdure.store.base import WaitingJob
+from perdure.worker.unserved import describe_queue
 
 LISTED = 3
 """How many things an instance waits for are named; the others are counted."""
@@ -75,8 +76,7 @@ def _unserved(evidence: Evidence) -> str:
         return f"unclaimed: needs {key.name} {key.variant}, which no live worker has"
     for job in evidence.jobs:
         if job.queue not in served:
-            tag = f" with tag {job.queue.variant!r}" if job.queue.variant else ""
-            return f"no live worker serves {job.queue.kind} {job.queue.name!r}{tag}"
+            return f"no live worker serves {describe_queue(job.queue)}"
     return ""
 
 

@@ -38,6 +38,7 @@ from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import Outcome, Turn, TurnStatus
 from perdure.store.base import ExecutionKey
 from perdure.worker.turns import fresh_id
+from perdure.worker.unserved import LIVE_WORKER_MS
 
 if TYPE_CHECKING:
     from perdure.client.client import Client
@@ -47,9 +48,6 @@ R_co = TypeVar("R_co", covariant=True)
 
 MAX_TERMINATE_TRIES = 50
 """How often a termination is tried against a worker that keeps committing."""
-
-LIVE_WORKER_MS = 60_000
-"""How recent a worker's sign of life must be to count as alive."""
 
 
 class Handle(Generic[R_co]):

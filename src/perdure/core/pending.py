@@ -73,8 +73,8 @@ class PendingCall(Ask):
                 return request.decode(bytes(raw))
             case SignalReceived(value=raw):
                 return request.decode(bytes(raw))
-            case ActivityFailed(failures=failures):
-                raise request.revive(request.label, failures)
+            case ActivityFailed():
+                raise request.revive(answer)
             case ChildFailed(status=status, failure=failure):
                 assert isinstance(self.event, ChildScheduled)
                 raise ChildError(

@@ -53,12 +53,10 @@ class TurnTerms(NamedTuple):
     seen_no: int
     lease_until_ms: int
     takes: Callable[[DefinitionKey], bool]
-    """Tells whether the worker runs such a job or child right after the commit."""
+    """Tells whether the worker runs such a job right after the commit."""
     lease: int = 0
     start: NewInstance | None = None
     job_ends: tuple[JobEnd, ...] = ()
-    fires_timer: bool = False
-    """Whether a timer fires without a claim."""
 
 
 def run_turn(
@@ -96,8 +94,6 @@ class _Changes:
         """Apply a message, or drop it if it means nothing any more."""
         if message.no:
             self._consumed.append(message.no)
-        elif message.timer_key is not None:
-            self._timers_gone.append(message.timer_key)
         execution = self._execution
         if execution.terminal is not None or message.execution not in (0, execution.execution):
             return
@@ -126,7 +122,6 @@ class _Changes:
             lease=terms.lease,
             start=terms.start,
             seen_no=terms.seen_no,
-            newest_only=terms.fires_timer,
             consumed=tuple(self._consumed),
             timers_gone=tuple(self._timers_gone),
             job_ends=terms.job_ends,
@@ -226,7 +221,6 @@ class _Changes:
                 parent=parent,
             )
         )
-        leased = self._terms.takes(definition)
         taken = ChildFailed(
             schedule=seq,
             status="not started",
@@ -243,8 +237,6 @@ class _Changes:
                 created_ms=execution.now_ms,
                 parent_id=execution.instance_id,
                 parent_incarnation=execution.id.incarnation,
-                lease=self._terms.commit_id if leased else 0,
-                lease_until_ms=self._terms.lease_until_ms if leased else 0,
             ),
             self._to(parent, taken),
         )

@@ -76,11 +76,13 @@ class ActivityCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ActivityFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """An activity failed for good; the failures are all its attempts, the last one is why."""
+    """An activity failed for good. The last failure is why; of very many only some are kept."""
 
     kind: ClassVar[str] = "activity_failed"
     schedule: int
     failures: tuple[Failure, ...]
+    attempts: int = 1
+    """How many attempts failed."""
 
 
 class TimerFired(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):

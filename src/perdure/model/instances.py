@@ -72,9 +72,6 @@ class NewInstance(msgspec.Struct, frozen=True, kw_only=True):
     """When the first turn may run; 0 means at once."""
     parent_id: str | None = None
     parent_incarnation: int | None = None
-    lease: int = 0
-    """Token of a lease that the starter takes along; 0 for none."""
-    lease_until_ms: int = 0
     replaces: int | None = None
     """Incarnation of an ended instance of this id whose rows are removed in the same commit."""
     commit_id: int = 0

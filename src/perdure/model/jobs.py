@@ -40,6 +40,24 @@ class JobPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long one attempt may take."""
 
 
+MAX_FAILURES_KEPT = 20
+"""How many failures of a job are kept, the first and the newest."""
+
+
+class JobFailures(msgspec.Struct, frozen=True):
+    """The attempts of a job that failed: how many, and those that are kept."""
+
+    count: int = 0
+    kept: tuple[Failure, ...] = ()
+
+    def plus(self, failure: Failure) -> JobFailures:
+        """Return these and one more."""
+        kept = (*self.kept, failure)
+        if len(kept) > MAX_FAILURES_KEPT:
+            kept = (kept[0], *kept[1 - MAX_FAILURES_KEPT :])
+        return JobFailures(self.count + 1, kept)
+
+
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job that a turn adds; its owner is the turn's instance and execution."""
 
@@ -64,7 +82,9 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     policy: bytes
     attempt: int
     """From 1; counted when claimed, so that a run that kills its process counts."""
-    failures: tuple[Failure, ...] = ()
+    lost: int = 0
+    """How many attempts ended without a word, together with their workers."""
+    failures: JobFailures = JobFailures()
     created_ms: int = 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -92,6 +93,10 @@ def job_policy(retry: Retry | None, timeout: timedelta | None) -> bytes:
     return msgspec.json.encode(policy)
 
 
+MAX_GROWTH = 50.0
+"""Natural logarithm of how often max_delay may exceed first_delay: far more than any of use."""
+
+
 def delay_after(policy: JobPolicy, failures: int, *, chance: float) -> int:
     """Return the pause in milliseconds after the given number of failures.
 
@@ -106,9 +111,9 @@ def delay_after(policy: JobPolicy, failures: int, *, chance: float) -> int:
         case "linear":
             delay = float(policy.first_delay_ms) * failures
         case _:
-            # Bounded before the power is taken: attempt 1100 would overflow a float, and no
-            # first_delay of use needs more than 64 doublings to reach max_delay.
-            delay = policy.first_delay_ms * policy.factor ** min(failures - 1, 64)
+            # In logarithms: attempt 1100 would overflow a float.
+            growth = (failures - 1) * math.log(policy.factor)
+            delay = policy.first_delay_ms * math.exp(min(growth, MAX_GROWTH))
     delay = min(delay, policy.max_delay_ms)
     return round(delay * (1 + policy.jitter * chance))
 

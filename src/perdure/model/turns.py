@@ -50,20 +50,18 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     """Becomes the instance's home."""
     lease: int = 0
-    """Token it was claimed under; 0 for the short way, which needs that nobody holds a lease."""
+    """Token it was claimed under; 0 for the short way, which needs that no other worker holds a
+    lease."""
     seize: bool = False
     """Accept it whoever holds the lease: for a termination."""
     start: NewInstance | None = None
     """Start the instance and run its first turn in one commit."""
     seen_no: int = 0
     """Number of the newest message the turn knows of."""
-    newest_only: bool = False
-    """Refuse if there are messages the turn has not seen: it fired a timer without a claim, and a
-    result that came in time must beat the timeout."""
     consumed: tuple[int, ...] = ()
     """Numbers of the messages it took (or dropped) from the inbox."""
     timers_gone: tuple[str, ...] = ()
-    """Keys of timers that fired the short way or were cancelled."""
+    """Keys of timers that are cancelled."""
     job_ends: tuple[JobEnd, ...] = ()
     """Jobs of this worker whose results the turn applied without the inbox. If a job's lease is
     lost the turn is refused; if only the turn is refused, the results go to the inbox."""

@@ -105,12 +105,12 @@ class Store(Protocol):
     async def commit(self, turns: Sequence[Turn]) -> list[TurnReceipt]:
         """Write everything these turns changed, as one transaction, possibly with others.
 
-        For each turn: fence it (its stamp is the stored one, and the lease is its own, or nobody's
-        unexpired one when it has none), then all at once end its jobs, consume its messages, append
-        its events, add jobs and timers and remove the cancelled ones, put its messages, start its
-        children, set `wake_at` to now if there are messages it has not seen and else to its next
-        timer, end its lease, clear `attempts` and `blocked_by`, make the worker its home. A turn
-        with an outcome removes its live row, inbox, jobs and timers instead.
+        For each turn: fence it (its stamp is the stored one, and the lease is its own, or, when it
+        has none, no other worker's unexpired one), then all at once end its jobs, consume its
+        messages, append its events, add jobs and timers and remove the cancelled ones, put its
+        messages, start its children, set `wake_at` to now if there are messages it has not seen and
+        else to its next timer, end its lease, clear `attempts` and `blocked_by`, make the worker
+        its home. A turn with an outcome removes its live row, inbox, jobs and timers instead.
 
         A refused turn writes nothing, except that results of its jobs whose leases are valid go to
         the owner's inbox when the owner still is of that incarnation and execution.
@@ -138,9 +138,10 @@ class Store(Protocol):
     async def claim_turns(self, claim: TurnClaim) -> list[ClaimedTurn]:
         """Lease instances with something to do, longest waiting first, and count the attempt.
 
-        Takes ready and abandoned ones alike: `wake_at` doubles as the end of the lease. An instance
-        with another home is left to it for the first 200 ms. A blocked one is taken only with other
-        code than the one that did not fit. Unborn, parked and unserved ones are never looked at.
+        Takes ready and abandoned ones alike: `wake_at` doubles as the end of the lease. The claimer
+        becomes the home. An instance with another home is left to it for the first 200 ms. A
+        blocked one is taken only with other code than the one that did not fit. Unborn, parked and
+        unserved ones are never looked at.
         """
         ...
 
@@ -219,5 +220,8 @@ class Store(Protocol):
         ...
 
     def change_count(self) -> int:
-        """Return a number that differs after another process has committed. Cheap, never waits."""
+        """Return a number that differs after another store, in any process, has committed.
+
+        Cheap, never waits. A hint: what it misses is found by claiming.
+        """
         ...

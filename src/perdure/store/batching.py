@@ -51,12 +51,23 @@ _PENDING = _Pending()
 class Call:
     """Operations that were handed in together, and the future that waits for their results."""
 
-    __slots__ = ("_claims", "_error", "_future", "_open", "loop", "operations", "results")
+    __slots__ = (
+        "_claims",
+        "_error",
+        "_future",
+        "_open",
+        "loop",
+        "operations",
+        "patience_s",
+        "results",
+    )
 
     def __init__(self, operations: Sequence[Any], future: asyncio.Future[list[Any]]) -> None:
         self.operations = operations
         self.results: list[Any] = [_PENDING] * len(operations)
         self.loop = future.get_loop()
+        self.patience_s: float | None = None
+        """Set when its caller's patience ran out while it was being tried."""
         self._open = len(operations)
         self._error: Exception | None = None
         self._future = future
@@ -175,10 +186,14 @@ class Batcher:
 
     def _lose_patience(self, call: Call, patience_s: float) -> None:
         if call.take():
-            trouble = self._trouble or "another process keeps writing, or the disk is slow"
-            call.give_up(
-                StoreUnavailableError(f"nothing was written within {patience_s:g} s: {trouble}")
-            )
+            call.give_up(self._too_long(patience_s))
+        else:
+            # It is being tried right now. If that fails too, the thread gives it up.
+            call.patience_s = patience_s
+
+    def _too_long(self, patience_s: float) -> StoreUnavailableError:
+        trouble = self._trouble or "another process keeps writing, or the disk is slow"
+        return StoreUnavailableError(f"nothing was written within {patience_s:g} s: {trouble}")
 
     async def close(self) -> None:
         """Finish what was handed in, then end the thread; in trouble, within a bounded time."""
@@ -291,6 +306,9 @@ class Batcher:
             logger.warning("the store cannot be written now", extra={"trouble": str(trouble)})
         self._trouble = trouble
         self._counters.retries += 1
+        for call in self._backlog:
+            if call.patience_s is not None and call.take():
+                self._wake(call.loop, [call], self._too_long(call.patience_s))
         if not self._closing.wait(self._pause_s):
             pass
         elif monotonic() < self._give_up_at:

@@ -1,8 +1,9 @@
 """Turn a URL into a store.
 
-With apsw installed it is used, unless the URL says otherwise: it brings an SQLite without the
-WAL-reset bug of versions before 3.51.3, and it hands the interpreter over half as often per
-statement, which a busy event loop makes felt (measured: see `docs/decisions`).
+The driver is the standard library's, also when apsw is installed. apsw is a little faster and
+brings a newer SQLite, but then there are two copies of SQLite in the process, and they do not see
+each other's locks: user code that opens the same file with `sqlite3` and closes it again would drop
+the locks of the store, and other processes could damage the file. So apsw is for those who ask.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _driver(query: str) -> str:
             f"unknown option {', '.join(sorted(options))} in the store URL; known: driver"
         )
     if driver is None:
-        return "apsw" if find_spec("apsw") else "sqlite3"
+        return "sqlite3"
     if driver not in DRIVERS:
         raise UsageError(f"driver={driver!r} is not known; known: {', '.join(DRIVERS)}")
     if driver == "apsw" and not find_spec("apsw"):

@@ -1,0 +1,1 @@
+"""Tools for testing: the store contract suite and the invariant checker."""

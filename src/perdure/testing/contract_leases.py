@@ -7,7 +7,7 @@ from datetime import timedelta
 from perdure.clock import ManualClock
 from perdure.model.events import Failure
 from perdure.model.instances import DefinitionKey, Stamp
-from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
+from perdure.model.jobs import ClaimedJob, JobEnd, JobFailures, JobKey
 from perdure.model.turns import JobClaim, TurnClaim, WorkerRow
 from perdure.store.base import JobLease, Store, TurnLease
 from perdure.testing.store_values import (
@@ -237,7 +237,6 @@ class TestJobs:
             input=b"\0in",
             policy=b'{"max_attempts":3}',
             attempt=1,
-            failures=(),
             created_ms=clock(),
         )
         assert await claim_jobs(store, "w2") == []
@@ -328,12 +327,12 @@ class TestJobs:
         assert await claim_jobs(store) == []
         clock.advance(timedelta(seconds=1))
         [second] = await claim_jobs(store)
-        assert (second.attempt, second.failures) == (2, (failure,))
+        assert (second.attempt, second.failures) == (2, JobFailures(1, (failure,)))
         await store.end_jobs(
             [JobEnd(key=second.key, token=second.token, retry_at_ms=0, failure=failure)]
         )
         [third] = await claim_jobs(store)
-        assert third.failures == (failure, failure)
+        assert third.failures == JobFailures(2, (failure, failure))
 
     async def test_a_job_given_back_unstarted_does_not_count(self, store: Store) -> None:
         await begun(store, jobs=(job(),))
@@ -368,9 +367,24 @@ class TestJobs:
         [claimed] = await claim_jobs(store)
 
         assert claimed.attempt == 31
-        assert [failure.message for failure in claimed.failures] == [
-            str(number) for number in range(10, 30)
+        assert claimed.failures.count == 30
+        assert [failure.message for failure in claimed.failures.kept] == [
+            "0",
+            *(str(number) for number in range(11, 30)),
         ]
+
+    async def test_a_lease_that_ran_out_counts_as_lost(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await begun(store, jobs=(job(),))
+        [first] = await claim_jobs(store)
+        clock.advance(timedelta(milliseconds=LEASE_MS))
+        [second] = await claim_jobs(store)
+        await store.end_jobs([JobEnd(key=second.key, token=second.token, retry_at_ms=0)])
+        [third] = await claim_jobs(store)
+
+        assert [job.lost for job in (first, second, third)] == [0, 1, 1]
+        assert [job.attempt for job in (first, second, third)] == [1, 2, 3]
 
 
 class TestWorkersAndTimes:

@@ -10,7 +10,6 @@ from perdure.model.messages import DeliveryStatus
 from perdure.model.turns import ChildStart, Hold
 from perdure.store.base import Store
 from perdure.testing.store_values import (
-    LEASE_MS,
     ORCHESTRATION,
     STARTED,
     accepted,
@@ -93,28 +92,6 @@ class TestStarts:
         await store.start([new_instance(replaces=live.stamp.incarnation)])
 
         assert await store.deliver([message(message_id="m")]) == [DeliveryStatus.DELIVERED]
-
-    async def test_a_starter_may_take_the_lease_along(
-        self, store: Store, clock: ManualClock
-    ) -> None:
-        lease = token()
-        start = new_instance(lease=lease, lease_until_ms=clock() + LEASE_MS)
-
-        await store.start([start])
-
-        assert await claim(store) == []
-        turn = next_turn("i", Stamp(start.incarnation, 1, 1), lease=lease, consumed=(1,), seen_no=1)
-        await accepted(store, turn)
-
-    async def test_the_lease_of_a_dead_starter_runs_out(
-        self, store: Store, clock: ManualClock
-    ) -> None:
-        await store.start([new_instance(lease=token(), lease_until_ms=clock() + LEASE_MS)])
-
-        clock.advance(timedelta(milliseconds=LEASE_MS))
-
-        [claimed] = await claim(store, "w2")
-        assert claimed.attempts == 2
 
     async def test_a_delayed_start_waits_whatever_is_sent_to_it(
         self, store: Store, clock: ManualClock

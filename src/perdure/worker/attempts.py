@@ -26,9 +26,6 @@ from perdure.model.events import ActivityCompleted, ActivityFailed, Event, Failu
 from perdure.model.jobs import ClaimedJob, JobEnd, JobPolicy
 from perdure.model.options import delay_after
 
-MAX_FAILURES_KEPT = 20
-"""How many failures of a job are kept, the first and the newest. Stores keep as many."""
-
 T = TypeVar("T")
 
 
@@ -252,18 +249,6 @@ def read_policy(data: bytes) -> JobPolicy:
 _policies = msgspec.json.Decoder(JobPolicy)
 
 
-def times_failed(job: ClaimedJob) -> int:
-    """Return how many attempts of a job have failed so far."""
-    # A store keeps no more than so many, so from there on every attempt counts as a failed one.
-    # Otherwise a policy of more attempts than that would never give up.
-    return len(job.failures) if len(job.failures) < MAX_FAILURES_KEPT else job.attempt - 1
-
-
-def times_lost(job: ClaimedJob) -> int:
-    """Return how many attempts of a job ended without a word, together with their workers."""
-    return job.attempt - 1 - times_failed(job)
-
-
 def conclude(
     job: ClaimedJob,
     policy: JobPolicy,
@@ -275,9 +260,9 @@ def conclude(
     """Return what becomes of a job after an attempt."""
     match outcome:
         case Returned(result):
-            kept = kept_failures(job.failures)
             return _answer(
-                job, ActivityCompleted(schedule=job.key.seq, result=result, failures=kept)
+                job,
+                ActivityCompleted(schedule=job.key.seq, result=result, failures=job.failures.kept),
             )
         case GivenBack(delay_ms, refund):
             return JobEnd(
@@ -286,9 +271,16 @@ def conclude(
         case Raised(failure):
             failure = msgspec.structs.replace(failure, at_ms=now_ms)
             if is_final(job, policy, outcome):
-                kept = kept_failures((*job.failures, failure))
-                return _answer(job, ActivityFailed(schedule=job.key.seq, failures=kept))
-            delay_ms = delay_after(policy, times_failed(job) + 1, chance=chance())
+                all_failures = job.failures.plus(failure)
+                return _answer(
+                    job,
+                    ActivityFailed(
+                        schedule=job.key.seq,
+                        failures=all_failures.kept,
+                        attempts=all_failures.count,
+                    ),
+                )
+            delay_ms = delay_after(policy, job.failures.count + 1, chance=chance())
             return JobEnd(
                 key=job.key, token=job.token, retry_at_ms=now_ms + delay_ms, failure=failure
             )
@@ -298,16 +290,9 @@ def is_final(job: ClaimedJob, policy: JobPolicy, outcome: Raised) -> bool:
     """Tell whether a failure is the job's last."""
     return (
         outcome.is_final
-        or (policy.max_attempts is not None and times_failed(job) + 1 >= policy.max_attempts)
+        or (policy.max_attempts is not None and job.failures.count + 1 >= policy.max_attempts)
         or not set(policy.no_retry).isdisjoint(outcome.class_names)
     )
-
-
-def kept_failures(failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
-    """Return the first and the newest failures, as many as an event keeps."""
-    if len(failures) <= MAX_FAILURES_KEPT:
-        return failures
-    return (failures[0], *failures[1 - MAX_FAILURES_KEPT :])
 
 
 def _answer(job: ClaimedJob, event: Event) -> JobEnd:

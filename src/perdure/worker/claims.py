@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from perdure.clock import Clock, to_ms
-from perdure.model.jobs import ClaimedJob
+from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
-from perdure.store.base import Store
+from perdure.store.base import Store, TurnLease
 from perdure.worker.jobs import JobRunner
 from perdure.worker.lanes import Kind
 from perdure.worker.turns import TurnRunner, fresh_id
@@ -92,11 +92,32 @@ class Claimer:
 
     async def _claim(self) -> bool:
         # Handed to the store together, so that they share one transaction.
-        turns, jobs = await asyncio.gather(self._claim_turns(), self._claim_jobs())
+        claiming = asyncio.gather(self._claim_turns(), self._claim_jobs())
+        try:
+            turns, jobs = await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            await self._give_back(claiming)
+            raise
         for job in jobs:
             self._jobs.run(job)
         await self._turns.take(turns)
         return bool(turns or jobs)
+
+    async def _give_back(
+        self, claiming: asyncio.Future[tuple[list[ClaimedTurn], list[ClaimedJob]]]
+    ) -> None:
+        """The worker stops while the store leases us something, which nobody here will work on."""
+        [claimed] = await asyncio.gather(claiming, return_exceptions=True)
+        if isinstance(claimed, BaseException):
+            return
+        turns, jobs = claimed
+        if turns:
+            leases = [TurnLease(turn.instance_id, turn.lease) for turn in turns]
+            await self._store.release_turns(leases)
+        now_ms = self._clock()
+        await self._store.end_jobs(
+            [JobEnd(key=job.key, token=job.token, retry_at_ms=now_ms, refund=True) for job in jobs]
+        )
 
     async def _claim_turns(self) -> list[ClaimedTurn]:
         batch = self._options.claim_batch

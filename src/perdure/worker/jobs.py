@@ -44,7 +44,6 @@ from perdure.worker.attempts import (
     conclude,
     raised,
     read_policy,
-    times_lost,
 )
 from perdure.worker.lanes import JobCounts, JobRun, Kind, Lane
 from perdure.worker.launcher import Launcher
@@ -227,8 +226,8 @@ class JobRunner:
             # A damaged row, a definition that is not here, annotations that cannot be stored:
             # whatever it is, this job can never succeed at this worker.
             run.refusal = raised(error, is_final=True)
-        if (lost := times_lost(job)) >= self._options.max_attempts:
-            message = f"{job.queue.name}: its worker was lost {lost} times"
+        if job.lost >= self._options.max_attempts:
+            message = f"{job.queue.name}: its worker was lost {job.lost} times"
             run.refusal = Raised(Failure("WorkerLost", message), is_final=True)
         return run
 

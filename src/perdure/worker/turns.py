@@ -39,6 +39,7 @@ from perdure.worker.commits import CommitQueue
 from perdure.worker.endings import Endings
 from perdure.worker.hot import HotInstance, HotInstances
 from perdure.worker.shadow import ShadowReplays
+from perdure.worker.unserved import UnservedCalls
 from perdure.worker.watchdog import TurnTooLongError, Watchdog
 
 logger = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ class TurnRunner:
         self._background = Background()
         self._commits = CommitQueue(store, self._background, self._answered)
         self.shadow = ShadowReplays(store, options.shadow_rate, self._background, self._replay)
+        self._unserved = UnservedCalls(store, registry, self._background)
         self._starts: dict[int, asyncio.Future[TurnStatus]] = {}
         self._leases: dict[str, TurnLease] = {}
 
@@ -223,7 +225,11 @@ class TurnRunner:
         keys = [_execution_key(claim.instance_id, claim.stamp) for claim in claims]
         histories = await self._store.read_histories(keys)
         for claim, history in zip(claims, histories, strict=True):
-            self._take_cold(claim, history)
+            if len(history) + 1 == claim.stamp.next_seq:
+                self._take_cold(claim, history)
+            else:
+                # It moved on after the claim: a termination needs no lease, and ours may be gone.
+                self._leases.pop(claim.instance_id, None)
 
     def _take_cold(self, claim: ClaimedTurn, history: Sequence[StoredEvent]) -> None:
         orchestration = self._definitions[claim.definition_no]
@@ -389,6 +395,8 @@ class TurnRunner:
             if turn.start is not None:
                 self._keep(hot)
             self._begin_jobs(execution, turn)
+            for child in turn.children:
+                self._unserved.notice(child.instance.definition)
             if turn.next_due_ms is not None:
                 self._look(turn.next_due_ms)
         if receipt.has_unseen or turn.children or turn.deliveries:
@@ -400,6 +408,7 @@ class TurnRunner:
         for job in turn.jobs:
             if not job.leased:
                 self._look(0)
+                self._unserved.notice(job.queue)
                 continue
             claimed = ClaimedJob(
                 key=_job_key(execution, job.seq),

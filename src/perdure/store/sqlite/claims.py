@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from perdure.model.events import Failure
 from perdure.model.instances import DefinitionKey, Stamp, part_of
-from perdure.model.jobs import ClaimedJob, JobKey
+from perdure.model.jobs import ClaimedJob, JobFailures, JobKey
 from perdure.model.messages import Message
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import JobLease, TurnLease
@@ -33,7 +32,7 @@ _INSTANCES_PER_READ = 32
 _JOBS_PER_READ = 100
 
 T = TypeVar("T")
-_failures = msgspec.json.Decoder(tuple[Failure, ...])
+_failures = msgspec.json.Decoder(JobFailures)
 
 
 # ------------------------------------------------------------------------- turns
@@ -58,7 +57,11 @@ def claim_turns(
         return []
     keys = [(part, instance_id) for part, instance_id, *_ in chosen]
     connection.run(
-        "lease_turns", keys=pack(keys), lease=claim.lease, until_ms=now_ms + claim.lease_ms
+        "lease_turns",
+        keys=pack(keys),
+        lease=claim.lease,
+        until_ms=now_ms + claim.lease_ms,
+        worker_id=claim.worker_id,
     )
     inboxes = [
         inbox
@@ -183,12 +186,12 @@ def _read_claimed(connection: Connection, keys: Sequence[Any], token: int) -> li
     jobs = []
     for row, failure, policy, payload in zip(
         rows,
-        cut(failures, (row[7] for row in rows)),
-        cut(policies, (row[8] for row in rows)),
-        cut(inputs, (row[9] for row in rows)),
+        cut(failures, (row[8] for row in rows)),
+        cut(policies, (row[9] for row in rows)),
+        cut(inputs, (row[10] for row in rows)),
         strict=True,
     ):
-        index, kind, name, variant, behaviour, attempt, created_ms, *_ = row
+        index, kind, name, variant, behaviour, attempt, lost, created_ms, *_ = row
         job = ClaimedJob(
             key=JobKey(*keys[index][1:]),
             token=token,
@@ -196,7 +199,8 @@ def _read_claimed(connection: Connection, keys: Sequence[Any], token: int) -> li
             input=payload,
             policy=policy,
             attempt=attempt,
-            failures=_failures.decode(failure) if failure else (),
+            lost=lost,
+            failures=_failures.decode(failure) if failure else JobFailures(),
             created_ms=created_ms,
         )
         jobs.append((index, job))

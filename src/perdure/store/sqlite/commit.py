@@ -18,9 +18,8 @@ from typing import NamedTuple
 import msgspec
 
 from perdure.errors import RowError
-from perdure.model.events import Failure
 from perdure.model.instances import DefinitionKey, NewInstance, Status, part_of
-from perdure.model.jobs import JobEnd, JobKey
+from perdure.model.jobs import JobEnd, JobFailures, JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import ChildStart, Hold, Outcome, Turn, TurnReceipt, TurnStatus
 from perdure.store.sqlite.rows import (
@@ -35,12 +34,9 @@ from perdure.store.sqlite.rows import (
     WideState,
 )
 
-MAX_FAILURES_KEPT = 20
-"""How many failures of a job are kept with it, the newest ones."""
-
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
 _TAKEN = TurnReceipt(TurnStatus.TAKEN)
-_failures = msgspec.json.Decoder(tuple[Failure, ...])
+_failures = msgspec.json.Decoder(JobFailures)
 _encoder = msgspec.json.Encoder()
 
 
@@ -151,9 +147,11 @@ class Commit:
     def _is_fenced_in(self, turn: Turn, row: LiveState) -> bool:
         if not row.is_born or row.stamp != turn.stamp:
             return False
-        if turn.newest_only and row.last_no > turn.seen_no:
-            return False
-        return turn.seize or self._holds(turn.lease, row)
+        if turn.seize or self._holds(turn.lease, row):
+            return True
+        # The short way of a worker that has claimed the instance at the same time: it holds the
+        # lease, and its claim is void once the stamp has moved on.
+        return turn.lease == 0 and row.home == turn.worker_id
 
     def _holds(self, lease: int, row: LiveState) -> bool:
         """Tell whether a lease is the stored one; without one, whether nobody has it now."""
@@ -278,11 +276,6 @@ class Commit:
         self._put(row, instance.start_kind, instance.start_body, rank=RANK_START)
         row.last_commit = instance.commit_id
         row.wake_at_ms = max(self._now_ms, instance.visible_at_ms)
-        if instance.lease:
-            row.lease = instance.lease
-            row.lease_until_ms = instance.lease_until_ms
-            row.wake_at_ms = instance.lease_until_ms
-            row.attempts = 1
         return True
 
     def _has_started(self, instance: NewInstance) -> bool:
@@ -417,8 +410,8 @@ class Commit:
 
     def _requeue(self, end: JobEnd, job: JobState, visible_at_ms: int) -> None:
         if end.failure is not None:
-            earlier = () if job.failures is None else _failures.decode(job.failures)
-            job.failures = _encoder.encode((*earlier, end.failure)[-MAX_FAILURES_KEPT:])
+            earlier = JobFailures() if job.failures is None else _failures.decode(job.failures)
+            job.failures = _encoder.encode(earlier.plus(end.failure))
         attempt = max(job.attempt - 1, 0) if end.refund else job.attempt
         job.token = 0
         self.changes.requeued.append(RequeuedJob(end.key, visible_at_ms, attempt, job.failures))
@@ -445,5 +438,5 @@ def _check_first(turn: Turn, start: NewInstance) -> None:
     """Refuse a first turn that could be made live and then not be accepted."""
     if turn.stamp != (start.incarnation, 1, 1) or turn.instance_id != start.instance_id:
         raise RowError(f"the first turn of {turn.instance_id!r} does not fit its start")
-    if not turn.events or turn.job_ends or turn.newest_only:
+    if not turn.events or turn.job_ends:
         raise RowError(f"the first turn of {turn.instance_id!r} must have events and end no jobs")

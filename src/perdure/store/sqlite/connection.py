@@ -75,6 +75,10 @@ class Connection(Protocol):
         """Tell whether a transaction is open."""
         ...
 
+    def total_changes(self) -> int:
+        """Return how many rows it has changed since it was opened."""
+        ...
+
     def close(self) -> None:
         """Let go of the file. Harmless the second time."""
         ...
@@ -158,6 +162,10 @@ class StdlibConnection:
         """See `Connection`."""
         return self._connection.in_transaction
 
+    def total_changes(self) -> int:
+        """See `Connection`."""
+        return self._connection.total_changes
+
     def close(self) -> None:
         """See `Connection`."""
         self._connection.close()
@@ -198,6 +206,10 @@ class ApswConnection:
     def in_transaction(self) -> bool:
         """See `Connection`."""
         return self._connection.in_transaction
+
+    def total_changes(self) -> int:
+        """See `Connection`."""
+        return self._connection.total_changes()
 
     def close(self) -> None:
         """See `Connection`."""

@@ -4,6 +4,10 @@ SQLite's own lock is not fair: with several processes writing, one of them starv
 1 transactions in the same time). The operating system keeps waiting processes in a queue instead.
 The lock is let go by the operating system when its process dies. SQLite's lock still guards the
 file against programs that do not know of this one.
+
+The file also holds a number that every writer raises when it has changed something. What was not
+raised by us was changed by others: that is how a worker notices their work without asking the
+database. It is a hint only (a writer may die before it raises the number).
 """
 
 from __future__ import annotations
@@ -12,12 +16,14 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from perdure.errors import StoreUnavailableError
 
 _POLL_S = 0.01
+_NUMBER_BYTES = 8
+_CLOSED = -1
 
 
 class WriteLock:
@@ -35,6 +41,22 @@ class WriteLock:
             ) from error
         self.contended = 0
         """How often somebody else had it when it was wanted."""
+        self._own_changes = 0
+
+    def note_change(self) -> None:
+        """Raise the number of changes; the lock is held."""
+        total = int.from_bytes(os.pread(self._file, _NUMBER_BYTES, 0), "little")
+        self._own_changes += 1
+        with suppress(OSError):
+            # On a full disk others notice a little later.
+            os.pwrite(self._file, (total + 1).to_bytes(_NUMBER_BYTES, "little"), 0)
+
+    def changes_of_others(self) -> int:
+        """Return how many changes were not ours, or any number that differs when there are more."""
+        if self._file == _CLOSED:
+            return 0
+        total = int.from_bytes(os.pread(self._file, _NUMBER_BYTES, 0), "little")
+        return total - self._own_changes
 
     def __enter__(self) -> None:
         if not self._try():
@@ -77,14 +99,24 @@ class WriteLock:
         return True
 
     def close(self) -> None:
-        """Let go of the lock and its file."""
-        os.close(self._file)
+        """Let go of the lock and its file. Harmless the second time."""
+        # Whoever still asks must not read the file that gets this number next.
+        file, self._file = self._file, _CLOSED
+        if file != _CLOSED:
+            os.close(file)
 
 
 class NoLock:
     """Stands in for a lock where nobody else can come: a database in memory."""
 
     contended = 0
+
+    def note_change(self) -> None:
+        """Do nothing."""
+
+    def changes_of_others(self) -> int:
+        """Return 0: there are no others."""
+        return 0
 
     def __enter__(self) -> None:
         return None

@@ -111,10 +111,11 @@ CREATE TABLE jobs (
     token         INTEGER NOT NULL,
     worker_id     TEXT,
     attempt       INTEGER NOT NULL,
+    lost          INTEGER NOT NULL,      -- attempts whose lease ran out
     priority      INTEGER NOT NULL,
     created_ms    INTEGER NOT NULL,
     session       TEXT,
-    failures      BLOB,                  -- JSON, the newest few
+    failures      BLOB,                  -- a JobFailures as JSON
     policy        BLOB NOT NULL,
     input         BLOB NOT NULL,
     PRIMARY KEY (part, instance_id, incarnation, execution, seq)

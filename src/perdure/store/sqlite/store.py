@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.clock import Clock
-from perdure.errors import StoreError, StoreUnavailableError
+from perdure.errors import StoreError
 from perdure.model.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
 from perdure.model.jobs import ClaimedJob, JobEnd
@@ -36,8 +36,8 @@ from perdure.store.batching import Batcher
 from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
 from perdure.store.sqlite import claims, reading
-from perdure.store.sqlite.connection import MEMORY, Connection, connect
-from perdure.store.sqlite.database import READER_BUSY_MS, check_version
+from perdure.store.sqlite.connection import MEMORY, Connection
+from perdure.store.sqlite.database import check_version
 from perdure.store.sqlite.files import prepare_file
 from perdure.store.sqlite.lock import NoLock, WriteLock
 from perdure.store.sqlite.readers import Readers
@@ -64,8 +64,7 @@ class SqliteStore:
         self._writer: Writer | None = None
         self._batcher: Batcher | None = None
         self._readers: Readers | None = None
-        self._watcher: Connection | None = None
-        self._last_change = 0
+        self._lock: WriteLock | NoLock = NoLock()
 
     # --------------------------------------------------------------- lifetime
 
@@ -77,27 +76,27 @@ class SqliteStore:
 
     def _open(self) -> None:
         check_version(self.driver)
-        lock: WriteLock | NoLock = NoLock()
         if self.path != MEMORY:
             prepare_file(Path(self.path))
-            lock = WriteLock(f"{self.path}-lock")
+            self._lock = WriteLock(f"{self.path}-lock")
         writer = Writer(
-            self.path, driver=self.driver, lock=lock, clock=self.clock, counters=self.counters
+            self.path,
+            driver=self.driver,
+            lock=self._lock,
+            clock=self.clock,
+            counters=self.counters,
         )
         try:
             writer.open()
             if self.path != MEMORY:
                 self._readers = Readers(self.driver, self.path)
-                self._watcher = connect(
-                    self.driver, self.path, busy_ms=READER_BUSY_MS, read_only=True
-                )
         except BaseException:
             writer.close()
             raise
         self._writer = writer
         self._batcher = Batcher(
             writer.execute,
-            exclusive=lock,
+            exclusive=self._lock,
             finish=writer.close,
             counters=self.counters,
             name="perdure-write",
@@ -111,9 +110,6 @@ class SqliteStore:
         # Readers first: whoever closes last copies the WAL back, and that is the writer's part.
         if self._readers is not None:
             await asyncio.to_thread(self._readers.close)
-        if self._watcher is not None:
-            watcher, self._watcher = self._watcher, None
-            watcher.close()
         await self._batcher.close()
 
     # ------------------------------------------------------------ definitions
@@ -259,14 +255,8 @@ class SqliteStore:
         return await self._read(reading.read_contents)
 
     def change_count(self) -> int:
-        """Return a number that differs after another connection, this store's too, committed."""
-        if self._watcher is not None:
-            try:
-                [(self._last_change,)] = self._watcher.run("read_data_version")
-            except StoreUnavailableError:
-                # For a moment nobody can look, while another process opens or recovers the file.
-                return self._last_change
-        return self._last_change
+        """Return a number that differs after another store, in any process, has committed."""
+        return self._lock.changes_of_others()
 
     # ---------------------------------------------------------------- helpers
 

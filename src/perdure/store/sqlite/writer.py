@@ -36,6 +36,7 @@ from perdure.store.sqlite.flush import flush
 from perdure.store.sqlite.lock import NoLock, WriteLock
 from perdure.store.sqlite.rows import load
 
+CLOSE_WITHIN_S = 2.0
 MAX_WAL_BYTES = 64 * 1024 * 1024
 """A longer WAL means that a reader keeps an old state open (R5)."""
 _LOOK_AT_WAL_EVERY = 1_000
@@ -80,7 +81,7 @@ class Writer:
         self._lock = lock
         self._clock = clock
         self._connection: Connection | None = None
-        self._warned_of_sqlite = sqlite_version(driver) >= SAFE_SQLITE
+        self._warned_of_strangers = sqlite_version(driver) >= SAFE_SQLITE
         self._warned_of_wal = False
 
     def open(self) -> None:
@@ -90,8 +91,16 @@ class Writer:
             migrate(self._connection, now_ms=self._clock())
 
     def close(self) -> None:
-        """Let go of the database. Harmless if it never was opened."""
-        self._disconnect()
+        """Let go of the database. Harmless if it never was opened.
+
+        The last connection copies the WAL into the file, so this too is done under the lock,
+        unless another process holds it and does not move.
+        """
+        try:
+            with self._lock.within(CLOSE_WITHIN_S):
+                self._disconnect()
+        except StoreUnavailableError:
+            self._disconnect()
         self._lock.close()
 
     def execute(self, operations: Sequence[Any]) -> list[Any]:
@@ -102,7 +111,7 @@ class Writer:
             Exception: Some operation cannot be written, and so none was.
         """
         connection = self._connected()
-        before = connection.statements
+        before, changes_before = connection.statements, connection.total_changes()
         try:
             connection.run("begin")
             results, rows = self._run(connection, operations)
@@ -112,6 +121,8 @@ class Writer:
             if isinstance(error, UnicodeError):
                 raise RowError(f"a text cannot be stored: {error}") from error
             raise
+        if connection.total_changes() != changes_before:
+            self._lock.note_change()
         self.definitions.keep_fresh()
         self._counters.transactions += 1
         self._counters.operations += len(operations)
@@ -180,6 +191,8 @@ class Writer:
 
     def _undo(self, connection: Connection, error: BaseException) -> None:
         self.definitions.forget_fresh()
+        if isinstance(error, LockedError):
+            self._warn_of_strangers()
         try:
             if connection.in_transaction():
                 connection.run("rollback")
@@ -197,15 +210,23 @@ class Writer:
             with suppress(StoreError):
                 connection.close()
 
-    def _look_around(self) -> None:
-        """Say once what an operator should know."""
-        if self._lock.contended and not self._warned_of_sqlite:
-            self._warned_of_sqlite = True
+    def _warn_of_strangers(self) -> None:
+        """Say once that somebody writes who does not take our lock.
+
+        Among ourselves all commits and checkpoints are made under the lock, so the WAL-reset bug of
+        SQLite before 3.51.3, which needs two of them at once, cannot happen. With strangers it can.
+        """
+        if not self._warned_of_strangers:
+            self._warned_of_strangers = True
             logger.warning(
-                "several connections write to this file with an SQLite that can damage it then "
-                "(fixed in 3.51.3); run: pip install perdure[apsw]",
+                "another program writes to this file, and the SQLite in use can damage it then "
+                "(fixed in 3.51.3); keep the other program away, or run "
+                "`pip install perdure[apsw]` and add ?driver=apsw to the URL of the store",
                 extra={"path": self._path, "sqlite": sqlite_version(self._driver)},
             )
+
+    def _look_around(self) -> None:
+        """Look now and then at the length of the WAL."""
         if self._counters.transactions % _LOOK_AT_WAL_EVERY == 0 and self._path != MEMORY:
             self._look_at_wal()
 

@@ -1,6 +1,6 @@
 -- Tell which leases on jobs are still held: the token is stored and the time has not run out.
--- Params: leases, JSON [[part, instance_id, incarnation, execution, seq, token], ...]; now_ms. Returns: one JSON text,
--- [index of the lease, ...].
+-- Params: leases, JSON [[part, instance_id, incarnation, execution, seq, token], ...]; now_ms.
+-- Returns: one JSON text, [index of the lease, ...].
 SELECT json_group_array(held.key)
 FROM json_each(:leases) AS held
 CROSS JOIN jobs

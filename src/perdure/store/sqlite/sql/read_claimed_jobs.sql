@@ -1,11 +1,11 @@
 -- Read jobs that were just leased.
 -- Params: keys, JSON [[part, instance_id, incarnation, execution, seq], ...]. Returns: one row of a
--- JSON text [[index of the key, kind, name, variant, behaviour, attempt, created_ms, length of
--- failures, policy and input], ...] and three blobs of those in the same order.
+-- JSON text [[index of the key, kind, name, variant, behaviour, attempt, lost, created_ms, length
+-- of failures, policy and input], ...] and three blobs of those in the same order.
 SELECT
     json_group_array(json_array(
         wanted.key, definitions.kind, definitions.name, definitions.variant,
-        definitions.behaviour, jobs.attempt, jobs.created_ms,
+        definitions.behaviour, jobs.attempt, jobs.lost, jobs.created_ms,
         coalesce(length(jobs.failures), 0), length(jobs.policy), length(jobs.input)
     )),
     CAST(group_concat(jobs.failures, '') AS BLOB),

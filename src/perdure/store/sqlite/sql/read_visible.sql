@@ -1,8 +1,9 @@
 -- Read the visible messages of claimed instances.
 -- Params: keys, JSON [[part, instance_id], ...]; now_ms; max_messages; max_bytes (per instance; the
 -- message that passes it is still returned). Returns: one row of a JSON text [[index of the key,
--- position, length of the body, how many are visible, no, effective_at_ms, execution, kind, timer_key], ...] and a blob
--- of the bodies in the same order. An aggregate may see rows in any order, but both see the same.
+-- position, length of the body, how many are visible, no, effective_at_ms, execution, kind,
+-- timer_key], ...] and a blob of the bodies in the same order. An aggregate may see rows in any
+-- order, but both see the same.
 -- The start comes first; of what is effective at the same time, timers come last.
 SELECT
     json_group_array(json_array(

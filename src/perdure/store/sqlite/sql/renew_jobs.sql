@@ -1,5 +1,6 @@
 -- Extend leases on jobs that are still held. Never shortens one and never revives one.
--- Params: leases, JSON [[part, instance_id, incarnation, execution, seq, token], ...]; now_ms; until_ms. Returns: nothing.
+-- Params: leases, JSON [[part, instance_id, incarnation, execution, seq, token], ...]; now_ms;
+-- until_ms. Returns: nothing.
 UPDATE jobs
 SET visible_at_ms = :until_ms
 FROM json_each(:leases) AS held

@@ -1,0 +1,116 @@
+"""Run the benchmarks: `python -m bench [NAME...] --repeat N --quick --json PATH`.
+
+Every run is a new process with a new database, in a temporary folder beside the project or in
+$BENCH_DIR. All cases are run once, then all once more: a noisy minute of the machine then hurts one
+run of each row and not all runs of one row. The table gives medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.cases import CASES, NOT_YET, chosen
+from bench.child import REPORT, Report
+from bench.harness import Case, StoreFacts
+from bench.machine import PROJECT, look_around
+from bench.report import Results, summarize, table
+
+LATEST = PROJECT / "bench" / "results" / "latest.json"
+REPEATS = 5
+LIMIT_S = {"full": 300, "quick": 30}
+"""How long one run of a case may take."""
+
+
+class RunFailedError(Exception):
+    """A run gave no numbers."""
+
+
+def main() -> int:
+    """Run what was asked for, print the table, write the JSON."""
+    options = _read_arguments()
+    try:
+        cases = chosen(options.names)
+    except KeyError as error:
+        print(f"there is no benchmark {error}; there are: {', '.join(CASES)}", file=sys.stderr)
+        return 2
+    beside = Path(os.environ.get("BENCH_DIR") or PROJECT.parent)
+    with tempfile.TemporaryDirectory(prefix="perdure-bench-", dir=beside) as folder:
+        results = _run_all(cases, Path(folder), repeat=options.repeat, quick=options.quick)
+    print(table(results))
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
+    return 1 if results.failed else 0
+
+
+def _read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CASES))
+    parser.add_argument("--repeat", type=int, default=REPEATS, help="runs of each case")
+    parser.add_argument("--quick", action="store_true", help="only see whether it works")
+    parser.add_argument("--json", type=Path, default=LATEST, help="where the JSON goes")
+    return parser.parse_args()
+
+
+def _run_all(cases: Sequence[Case], folder: Path, *, repeat: int, quick: bool) -> Results:
+    machine = look_around(folder)
+    size = "quick" if quick else "full"
+    reports: dict[str, list[Report]] = {case.name: [] for case in cases}
+    failed: dict[str, str] = {}
+    for number in range(1, repeat + 1):
+        for case in cases:
+            if case.name in failed or number > case.most_repeats:
+                continue
+            print(f"{case.name} {number}/{min(repeat, case.most_repeats)}", file=sys.stderr)
+            try:
+                reports[case.name].append(_run_once(case, folder, size))
+            except RunFailedError as error:
+                failed[case.name] = str(error)
+                print(f"{case.name} failed: {error}", file=sys.stderr)
+    rows = [
+        row
+        for case in cases
+        if case.name not in failed
+        for row in summarize(
+            case.name,
+            [report.measured for report in reports[case.name]],
+            judge=machine.has_disk and not quick,
+        )
+    ]
+    facts: dict[StoreFacts, None] = {
+        fact: None for some in reports.values() for report in some for fact in report.facts
+    }
+    return Results(
+        machine=machine,
+        store=list(facts),
+        quick=quick,
+        rows=rows,
+        failed=failed,
+        not_measured=list(NOT_YET),
+    )
+
+
+def _run_once(case: Case, folder: Path, size: str) -> Report:
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        command = [sys.executable, "-m", "bench.child", case.name, own, size]
+        try:
+            # Whatever a child prints goes to stderr: stdout is for the table.
+            done = subprocess.run(
+                command, cwd=PROJECT, stdout=sys.stderr, timeout=LIMIT_S[size], check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RunFailedError(f"not done within {LIMIT_S[size]} s") from error
+        if done.returncode != 0:
+            raise RunFailedError(f"exit code {done.returncode}; the error is on stderr")
+        return msgspec.json.decode((Path(own) / REPORT).read_bytes(), type=Report)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""How soon do instances go on after their worker is gone?
+
+Two answers: how fast a long history is replayed, and how long after a SIGKILL another worker
+commits. Work that was leased to the dead worker waits for the end of its lease; that part is
+reported beside the whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+
+from bench.harness import Case, Measured, Meter, Setup
+from perdure import (
+    Client,
+    Engine,
+    Signal,
+    Worker,
+    WorkerOptions,
+    activity,
+    activity_context,
+    orchestration,
+)
+from perdure.authoring.registry import AnyDefinition
+
+QUICK = WorkerOptions(lease_for=timedelta(milliseconds=600), poll_max=timedelta(milliseconds=100))
+WITHIN_S = 120.0
+
+go_on = Signal("go_on", int)
+
+
+@activity
+async def add_one(number: int) -> int:
+    return number + 1
+
+
+@orchestration
+async def chain_then_wait(length: int) -> int:
+    number = 0
+    for _ in range(length):
+        number = await add_one(number)
+    return number + await go_on.receive()
+
+
+@activity
+async def hang_at_first() -> int:
+    """Hang until the worker dies; return at once when another one tries again."""
+    attempt = activity_context().attempt
+    if attempt == 1:
+        await asyncio.Event().wait()
+    return attempt
+
+
+@orchestration
+async def call_hanging() -> int:
+    return await hang_at_first()
+
+
+@orchestration
+async def wait_for_signal() -> int:
+    return await go_on.receive()
+
+
+DEFINITIONS: list[AnyDefinition] = [hang_at_first, call_hanging, wait_for_signal]
+
+
+async def replay(setup: Setup) -> list[Measured]:
+    """Build a long history, close the engine, open another one and let the instance go on."""
+    length = setup.size(5_000, quick=200)
+    definitions: list[AnyDefinition] = [add_one, chain_then_wait]
+    async with setup.engine(definitions) as engine:
+        await build(engine, "warm-up", 10)
+        await build(engine, "long", length)
+    async with setup.engine(definitions) as engine:
+        warm_up = engine.handle("warm-up", chain_then_wait)
+        await warm_up.send(go_on, 1)
+        await warm_up.result()
+        handle = engine.handle("long", chain_then_wait)
+        with Meter(engine.store) as meter:
+            await handle.send(go_on, 1)
+            total = await handle.result()
+    assert total == length + 1, "the replay went wrong"
+    events = 2 * length + 2
+    return [
+        meter.measured(
+            "a cold instance with 10,000 events goes on",
+            events / meter.took_s,
+            "events/s",
+            units=events,
+            per="event",
+        ),
+        Measured(row="the same, signal to result", value=meter.took_s * 1000, unit="ms"),
+    ]
+
+
+async def build(engine: Engine, instance_id: str, length: int) -> None:
+    """Run an instance up to the point where it waits."""
+    await engine.start(instance_id, chain_then_wait, length)
+    await until(lambda: is_waiting(engine, instance_id, 2 * length + 2))
+
+
+async def killed(setup: Setup) -> list[Measured]:
+    """Let one worker take two instances, kill it, and time what another one does with them."""
+    options = QUICK if setup.quick else WorkerOptions()
+    async with Client(setup.url) as client, victim(setup) as kill:
+        await client.start("leased", call_hanging)
+        await client.start("waiting", wait_for_signal)
+        await until(lambda: has_running_job(client, "leased"))
+        await until(lambda: is_waiting(client, "waiting", 2))
+        async with setup.engine(DEFINITIONS, options) as engine:
+            [job] = await engine.store.read_jobs("leased")
+            killed_s = time.time()
+            kill()
+            waiting = engine.handle("waiting", wait_for_signal)
+            await waiting.send(go_on, 1)
+            assert await waiting.result() == 1, "the signal went astray"
+            unleased_s = time.time() - killed_s
+            attempts = await engine.handle("leased", call_hanging).result()
+            leased_s = time.time() - killed_s
+    assert attempts == 2, "the activity was not tried again"
+    lease_left_s = job.visible_at_ms / 1000 - killed_s
+    return [
+        Measured(
+            row="SIGKILL to the next commit, instance waiting at the dead worker",
+            value=unleased_s * 1000,
+            unit="ms",
+        ),
+        Measured(row="SIGKILL to the next commit, activity leased to it", value=leased_s, unit="s"),
+        Measured(row="of that, what was left of the lease", value=lease_left_s, unit="s"),
+        Measured(row="of that, all the rest", value=(leased_s - lease_left_s) * 1000, unit="ms"),
+    ]
+
+
+@asynccontextmanager
+async def victim(setup: Setup) -> AsyncIterator[Callable[[], None]]:
+    """Run a worker in another process, and return what kills it."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "from bench.recovery import serve; serve()",
+        setup.url,
+        "quick" if setup.quick else "full",
+    )
+    try:
+        yield lambda: os.kill(process.pid, signal.SIGKILL)
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def serve() -> None:
+    """Be the worker that is killed."""
+    _, url, size = sys.argv
+
+    async def main() -> None:
+        options = QUICK if size == "quick" else WorkerOptions()
+        async with Worker(url, DEFINITIONS, options=options) as worker:
+            await worker.run()
+
+    asyncio.run(main())
+
+
+async def until(holds: Callable[[], Coroutine[None, None, bool]]) -> None:
+    """Wait for something that only the store can tell."""
+    async with asyncio.timeout(WITHIN_S):
+        while not await holds():  # noqa: ASYNC110 - it happens in another process
+            await asyncio.sleep(0.02)
+
+
+async def is_waiting(client: Client, instance_id: str, events: int) -> bool:
+    live = await client.store.read_live(instance_id)
+    return live is not None and live.stamp.next_seq == events + 1
+
+
+async def has_running_job(client: Client, instance_id: str) -> bool:
+    return any(job.worker_id for job in await client.store.read_jobs(instance_id))
+
+
+CASES = (
+    Case(name="recovery", run=replay),
+    Case(name="recovery/killed", run=killed, most_repeats=2),
+)

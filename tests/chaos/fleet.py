@@ -1,0 +1,116 @@
+"""Worker processes on one store, and what happens to them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos.ledger import LEDGER, read_ledger
+
+ROOT = Path(__file__).parents[2]
+ENDS_WITHIN_S = 15.0
+EXPECTED = ("is abandoned", "the store cannot be written now")
+"""What workers may say when they are stopped in the middle of things."""
+
+
+@dataclass
+class Fleet:
+    """Some worker processes. Whoever dies is replaced at once."""
+
+    folder: Path
+    starts: int = 20
+    """How many instances each process starts itself."""
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    kills: int = 0
+    pauses: int = 0
+    paused: set[int] = field(default_factory=set)
+    """Processes that once stood still."""
+
+    @property
+    def url(self) -> str:
+        """The store they share."""
+        return f"sqlite:///{self.folder}/store.db"
+
+    @property
+    def ledger(self) -> Path:
+        """What their activities did."""
+        return self.folder / "ledger"
+
+    @property
+    def log(self) -> Path:
+        """What they had to say."""
+        return self.folder / "log"
+
+    def add(self) -> subprocess.Popen[bytes]:
+        """Start a worker process."""
+        with self.log.open("ab") as log:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "tests.chaos.worker_process", self.url, str(self.starts)],
+                cwd=ROOT,
+                env={**os.environ, LEDGER: str(self.ledger)},
+                stdout=log,
+                stderr=log,
+            )
+        self.workers.append(worker)
+        return worker
+
+    async def ready(self, worker: subprocess.Popen[bytes]) -> None:
+        """Wait until a process works."""
+        async with asyncio.timeout(ENDS_WITHIN_S):
+            while not any(
+                line.what == "ready" and line.pid == worker.pid for line in read_ledger(self.ledger)
+            ):
+                await asyncio.sleep(0.02)
+
+    def kill(self, worker: subprocess.Popen[bytes]) -> None:
+        """Kill a process in the middle of whatever it does, and start another one."""
+        assert worker.poll() is None, f"a worker ended by itself: {worker.returncode}"
+        worker.kill()
+        worker.wait()
+        self.workers.remove(worker)
+        self.kills += 1
+        self.add()
+
+    async def kill_some(self, kills: int, chance: random.Random, *, pause_s: float) -> None:
+        """Kill so many processes, each at a random moment."""
+        for _ in range(kills):
+            await asyncio.sleep(chance.uniform(0, 2 * pause_s))
+            self.kill(chance.choice(self.workers))
+
+    async def pause(self, worker: subprocess.Popen[bytes], for_s: float) -> None:
+        """Let a process stand still for a while, as a machine does that is put to sleep."""
+        self.paused.add(worker.pid)
+        self.pauses += 1
+        worker.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(for_s)
+        finally:
+            worker.send_signal(signal.SIGCONT)
+
+    async def stop(self, worker: subprocess.Popen[bytes]) -> int:
+        """Ask a process to end, and return its exit code."""
+        worker.terminate()
+        self.workers.remove(worker)
+        return await asyncio.to_thread(worker.wait, ENDS_WITHIN_S)
+
+    def close(self) -> None:
+        """Kill whoever is left."""
+        for worker in self.workers:
+            worker.kill()
+            worker.wait()
+        self.workers.clear()
+
+    def complaints(self) -> list[str]:
+        """Return what the workers logged that they should not have to."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return [line for line in lines if line.strip() and not _is_expected(line)]
+
+
+def _is_expected(line: str) -> bool:
+    return any(text in line for text in EXPECTED)
