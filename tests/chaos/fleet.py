@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import signal
 import subprocess
@@ -11,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.ledger import LEDGER, read_ledger
+from tests.chaos.ledger import read_ledger
 
 ROOT = Path(__file__).parents[2]
 ENDS_WITHIN_S = 15.0
@@ -50,10 +49,10 @@ class Fleet:
     def add(self) -> subprocess.Popen[bytes]:
         """Start a worker process."""
         with self.log.open("ab") as log:
+            arguments = [self.url, str(self.ledger), str(self.starts)]
             worker = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.worker_process", self.url, str(self.starts)],
+                [sys.executable, "-m", "tests.chaos.worker_process", *arguments],
                 cwd=ROOT,
-                env={**os.environ, LEDGER: str(self.ledger)},
                 stdout=log,
                 stderr=log,
             )

@@ -1,9 +1,4 @@
-"""The ledger: what activities and starters really did, in a file that outlives their processes.
-
-Every line is one write to a file opened with O_APPEND, so lines of many processes never mix and
-their order is the order in which things happened. Nothing is buffered in the process: what was
-written before a kill is there.
-"""
+"""The ledger: what activities and starters really did, kept outside the processes that may die."""
 
 from __future__ import annotations
 
@@ -17,9 +12,6 @@ import msgspec
 
 from perdure import activity_context
 
-LEDGER = "PERDURE_CHAOS_LEDGER"
-"""Environment variable with the path of the ledger."""
-
 What = Literal["begin", "end", "failed", "asked", "started", "ready"]
 
 
@@ -30,39 +22,59 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
     """The idempotency key of a run; of a start, the instance id."""
     pid: int
+    """The process that did it."""
     attempt: int = 0
     activity: str = ""
 
 
 class Ledger:
-    """The file, open for appending."""
+    """Where lines are written. A worker is given one among its resources."""
+
+    pid: int
+
+    def append(self, line: Line) -> None:
+        """Write a line; it stays whatever happens to the process."""
+        raise NotImplementedError
+
+    def note(self, what: What, key: str, attempt: int = 0, activity: str = "") -> None:
+        """Write that something happened."""
+        self.append(Line(what, key, self.pid, attempt, activity))
+
+
+class FileLedger(Ledger):
+    """A file for many processes.
+
+    Every line is one write to a file opened with O_APPEND, so lines never mix, their order is the
+    order in which things happened, and what was written before a kill is there.
+    """
 
     def __init__(self, path: str) -> None:
+        self.pid = os.getpid()
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def write(self, what: What, key: str, attempt: int = 0, activity: str = "") -> None:
-        """Append one line."""
-        line = Line(what, key, os.getpid(), attempt, activity)
+    def append(self, line: Line) -> None:
         data = msgspec.json.encode(line) + b"\n"
         written = os.write(self._file, data)
         assert written == len(data), "a line of the ledger was cut"
 
-    @contextmanager
-    def run(self) -> Iterator[int]:
-        """Note that the activity that runs here begins, and how it ends; give its attempt."""
-        context = activity_context()
-        facts = (context.idempotency_key, context.attempt, context.activity)
-        self.write("begin", *facts)
-        try:
-            yield context.attempt
-        except Exception:
-            self.write("failed", *facts)
-            raise
-        self.write("end", *facts)
+
+@contextmanager
+def noted() -> Iterator[int]:
+    """Note that the activity that runs here begins, and how it ends; give its attempt."""
+    context = activity_context()
+    ledger = context.resource(Ledger)
+    facts = (context.idempotency_key, context.attempt, context.activity)
+    ledger.note("begin", *facts)
+    try:
+        yield context.attempt
+    except Exception:
+        ledger.note("failed", *facts)
+        raise
+    ledger.note("end", *facts)
 
 
 def read_ledger(path: Path) -> list[Line]:
-    """Return all lines in the order they were written."""
+    """Return all lines of a file in the order they were written."""
     if not path.exists():
         return []
     return [msgspec.json.decode(line, type=Line) for line in path.read_bytes().splitlines()]

@@ -1,7 +1,7 @@
-"""A worker as a process of its own, to be killed: python -m tests.chaos.worker_process URL.
+"""A worker as a process, to be killed: python -m tests.chaos.worker_process URL LEDGER STARTS.
 
-It works until SIGTERM. With a number of starts it also starts instances itself, so that the first
-turn goes with the start, and notes in the ledger what it asked for and what was acknowledged.
+It works until SIGTERM. It also starts so many instances itself, so that the first turn goes with
+the start, and notes in the ledger what it asked for and what was acknowledged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import sys
 from datetime import timedelta
 
 from perdure import Engine, WorkerOptions
-from tests.chaos.workload import DEFINITIONS, chain, ledger
+from tests.chaos.ledger import FileLedger, Ledger
+from tests.chaos.workload import DEFINITIONS, chain
 
 LEASE = timedelta(seconds=1)
 
@@ -29,28 +30,29 @@ OPTIONS = WorkerOptions(
 )
 
 
-async def work(url: str, starts: int) -> None:
+async def work(url: str, ledger: Ledger, starts: int) -> None:
     """Serve everything until SIGTERM."""
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
-    async with Engine(url, DEFINITIONS, options=OPTIONS) as engine:
-        ledger().write("ready", str(os.getpid()))
-        starting = asyncio.create_task(start_some(engine, starts))
+    async with Engine(url, DEFINITIONS, options=OPTIONS, resources=[ledger]) as engine:
+        ledger.note("ready", "")
+        starting = asyncio.create_task(start_some(engine, ledger, starts))
         await told.wait()
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
 
 
-async def start_some(engine: Engine, starts: int) -> None:
+async def start_some(engine: Engine, ledger: Ledger, starts: int) -> None:
     """Start instances one after another."""
     for number in range(starts):
         instance_id = f"own-{os.getpid()}-{number}"
-        ledger().write("asked", instance_id)
+        ledger.note("asked", instance_id)
         await engine.start(instance_id, chain, number, 2)
-        ledger().write("started", instance_id)
+        ledger.note("started", instance_id)
         await asyncio.sleep(0.05)
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="%(process)d %(name)s %(message)s")
-    asyncio.run(work(sys.argv[1], int(sys.argv[2])))
+    url, path, starts = sys.argv[1:]
+    asyncio.run(work(url, FileLedger(path), int(starts)))

@@ -7,15 +7,13 @@ made it: so the history tells which attempt was recorded.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 
-from perdure import Retry, Signal, activity, activity_context, inline, orchestration, race
+from perdure import Retry, Signal, activity, inline, orchestration, race
 from perdure.errors import ActivityError, ChildError
-from tests.chaos.ledger import LEDGER, Ledger
+from tests.chaos.ledger import noted
 
 QUICKLY = Retry(max_attempts=3, first_delay=timedelta(milliseconds=20), jitter=0)
 
@@ -31,19 +29,13 @@ class Done:
     attempt: int
 
 
-@cache
-def ledger() -> Ledger:
-    """Return this process's ledger."""
-    return Ledger(os.environ[LEDGER])
-
-
 # ------------------------------------------------------------------- activities
 
 
 @activity
 async def step(n: int) -> Done:
     """Take a moment on the loop."""
-    with ledger().run() as attempt:
+    with noted() as attempt:
         await asyncio.sleep(n % 5 * 0.01)
         return Done(n + 1, attempt)
 
@@ -51,7 +43,7 @@ async def step(n: int) -> Done:
 @activity
 def threaded(n: int) -> Done:
     """Take a moment in a thread."""
-    with ledger().run() as attempt:
+    with noted() as attempt:
         time.sleep(n % 5 * 0.01)
         return Done(n + 1, attempt)
 
@@ -59,7 +51,7 @@ def threaded(n: int) -> Done:
 @activity(retry=QUICKLY)
 async def flaky(n: int) -> Done:
     """Succeed at the third attempt."""
-    with ledger().run() as attempt:
+    with noted() as attempt:
         if attempt < 3:
             raise RuntimeError("not yet")
         return Done(n + 1, attempt)
@@ -68,14 +60,14 @@ async def flaky(n: int) -> Done:
 @activity(retry=QUICKLY)
 def broken(n: int) -> Done:
     """Never succeed."""
-    with ledger().run():
+    with noted():
         raise RuntimeError("never")
 
 
 @activity
 async def hanging(n: int) -> Done:
     """Go on until it is told to stop."""
-    with ledger().run() as attempt:
+    with noted() as attempt:
         await asyncio.sleep(60)
         return Done(n, attempt)
 
@@ -179,12 +171,12 @@ async def inlined(n: int) -> int:
     """Run code of its own, on the loop and in a thread."""
 
     async def add(n: int) -> Done:
-        with ledger().run() as attempt:
+        with noted() as attempt:
             await asyncio.sleep(n % 5 * 0.01)
             return Done(n + 1, attempt)
 
     def add_in_thread(n: int) -> Done:
-        with ledger().run() as attempt:
+        with noted() as attempt:
             return Done(n + 1, attempt)
 
     first = await inline(add, n)
@@ -212,5 +204,3 @@ DEFINITIONS = [
     *(step, threaded, flaky, broken, hanging),
     *(one, chain, fan, nap, listen, failing, family, retried, hurried, inlined, guarded, waiting),
 ]
-
-__all__ = ["DEFINITIONS", "activity_context"]

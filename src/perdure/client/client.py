@@ -42,7 +42,7 @@ class Client:
     def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
         self._store = open_store(url, clock=clock)
         self._endings = Endings()
-        self._watch = Watch(self._store, self._endings)
+        self._watch = Watch(self._store, self._endings, self.is_here)
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -114,11 +114,14 @@ class Client:
     @property
     def store(self) -> Store:
         """The open store."""
+        self._refuse_closed()
+        return self._store
+
+    def _refuse_closed(self) -> None:
         if not self._is_open:
             raise UsageError(
                 f"this {type(self).__name__} is not open: use `async with`, or await open() first"
             )
-        return self._store
 
     async def deliver(self, deliveries: Sequence[Delivery]) -> list[DeliveryStatus]:
         """Put messages into inboxes."""
@@ -126,8 +129,8 @@ class Client:
 
     async def wait_ended(self, instance_id: str) -> Outcome:
         """Wait until an instance has ended."""
-        assert self.store is not None
-        return await self._watch.ended(instance_id, is_here=self.is_here(instance_id))
+        self._refuse_closed()
+        return await self._watch.ended(instance_id)
 
     def is_here(self, instance_id: str) -> bool:
         """Tell whether a worker of this process has the instance in memory."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import AnyDefinition, Registry
-from perdure.client.client import Client
+from perdure.client.client import PATIENCE_S, Client
 from perdure.clock import Clock, system_clock
-from perdure.errors import NondeterminismError
+from perdure.errors import NondeterminismError, StoreUnavailableError
 from perdure.model.events import UnreadableEventError
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
@@ -90,7 +91,7 @@ class Engine(Client):
         own = self._serving.serves(new.definition.name, new.definition.variant)
         if own is not None:
             try:
-                status = await self._serving.turns.start(new, own)
+                status = await self._first_turn(new, own)
             except (NondeterminismError, UnreadableEventError, TurnTooLongError):
                 # The start itself is good. As a claimed turn the same trouble holds the instance,
                 # where everybody can see it.
@@ -98,6 +99,19 @@ class Engine(Client):
             if status is TurnStatus.ACCEPTED:
                 return None
         return await self._start_for_claim(new, orchestration)
+
+    async def _first_turn(
+        self, new: NewInstance, orchestration: Orchestration[..., Any]
+    ) -> TurnStatus:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._serving.turns.start(new, orchestration)
+        except TimeoutError:
+            # What is on its way to the store cannot be called back.
+            raise StoreUnavailableError(
+                f"the store has not answered within {PATIENCE_S:g} s; {new.instance_id!r} may "
+                "still be started: start it again under the same id to find out"
+            ) from None
 
     async def _start_for_claim(
         self, new: NewInstance, orchestration: Orchestration[..., Any]

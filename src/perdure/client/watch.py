@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from perdure.errors import InstanceNotFoundError, StoreError
 from perdure.model.instances import InstanceRow
@@ -24,24 +25,29 @@ LOOK_MAX_S = 0.25
 class Watch:
     """Looks for the ends of instances that somebody waits for."""
 
-    def __init__(self, store: Store, endings: Endings) -> None:
-        self._store = store
-        self._endings = endings
-        self._task: asyncio.Task[None] | None = None
-
-    async def ended(self, instance_id: str, *, is_here: bool) -> Outcome:
-        """Wait until an instance has ended.
+    def __init__(self, store: Store, endings: Endings, is_here: Callable[[str], bool]) -> None:
+        """Prepare.
 
         Args:
-            instance_id: Which one.
-            is_here: Whether a worker of this process has it in memory and will tell.
+            store: Where to look.
+            endings: Who waits for what.
+            is_here: Tells whether a worker of this process has an instance in memory, and so will
+                tell of its end without being asked.
+        """
+        self._store = store
+        self._endings = endings
+        self._is_here = is_here
+        self._task: asyncio.Task[None] | None = None
+
+    async def ended(self, instance_id: str) -> Outcome:
+        """Wait until an instance has ended.
 
         Raises:
             InstanceNotFoundError: There is no such instance.
         """
         future = self._endings.expect(instance_id)
         try:
-            if not is_here:
+            if not self._is_here(instance_id):
                 [row] = await self._store.read_instances([instance_id])
                 if row is None:
                     raise InstanceNotFoundError(instance_id)
@@ -74,7 +80,9 @@ class Watch:
             await self._look_once()
 
     async def _look_once(self) -> None:
-        ids = self._endings.awaited()
+        ids = [one for one in self._endings.awaited() if not self._is_here(one)]
+        if not ids:
+            return
         try:
             rows = await self._store.read_instances(ids)
         except StoreError:

@@ -22,11 +22,10 @@ from perdure.testing.contract_turns import (
     TestFencing,
     TestFirstTurns,
     TestIdempotence,
-    TestJobsOfTurns,
-    TestTimers,
     TestWaking,
 )
 from perdure.testing.contract_values import TestBadValues, TestBodies, TestReading
+from perdure.testing.contract_work import TestJobsOfTurns, TestTimers
 
 __all__ = [
     "TestBadValues",

@@ -69,14 +69,16 @@ class HotInstances:
             del self._instances[hot.execution.instance_id]
         self.undead.extend(hot.execution.tear_down())
 
-    def surplus(self) -> list[HotInstance]:
-        """Return the least recently used idle instances beyond the limit."""
+    def surplus(self, newest: HotInstance) -> list[HotInstance]:
+        """Return the least recently used idle instances beyond the limit; never the newest one,
+        which is about to run a turn."""
         excess = len(self._instances) - self._limit
         found: list[HotInstance] = []
         if excess > 0:
             for hot in self._instances.values():
                 if len(found) == excess:
                     break
-                if not hot.is_committing and not hot.results and hot.claim is None:
+                is_idle = not hot.is_committing and not hot.results and hot.claim is None
+                if is_idle and hot is not newest:
                     found.append(hot)
         return found

@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 BEAT_EVERY_S = 10
 """How often a worker says that it lives."""
 
+LET_GO_WITHIN_S = 10
+"""How long a stopping worker waits for the store; leases that it cannot give back run out."""
+
 RESTART_AFTER_S = (0.1, 1.0, 5.0, 15.0)
 """Pauses before a loop that failed is started again; the last one for all later failures."""
 
@@ -135,14 +138,22 @@ class Serving:
         if self.claimer is None:
             return
         if self._is_serving:
-            given_back = await self.jobs.stop(self._options.stop_grace)
-            await self.turns.close()
-            if given_back:
-                await self._store.end_jobs(given_back)
-            self._leases.stop()
+            self._is_serving = False
             gc.set_threshold(*self._thresholds_before)
+            given_back = await self.jobs.stop(self._options.stop_grace)
+            try:
+                async with asyncio.timeout(LET_GO_WITHIN_S):
+                    await self._let_go(given_back)
+            except TimeoutError:
+                logger.error("the store did not answer while the worker stopped; leases run out")
+            await asyncio.to_thread(self._leases.stop)
+
+    async def _let_go(self, given_back: list[JobEnd]) -> None:
+        """Commit what was run, give back what was not, leave no lease."""
+        await self.turns.close()
+        if given_back:
+            await self._store.end_jobs(given_back)
         await self._store.retire(self.worker_id)
-        self._is_serving = False
 
     def serves(self, name: str, version: str) -> Orchestration[..., Any] | None:
         """Return our definition of an orchestration, if we have one and are at work."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -29,7 +30,7 @@ from perdure.core.turn import TurnTerms, run_turn
 from perdure.errors import NondeterminismError, RowError
 from perdure.model.events import StoredEvent, UnreadableEventError
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
-from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
+from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.messages import Message
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, Hold, Turn, TurnReceipt, TurnStatus
@@ -173,16 +174,22 @@ class TurnRunner:
 
     async def find_inline(self, key: JobKey) -> InlineRequest | None:
         """Return the callable behind an inline job, from the coroutine that asked for it."""
-        hot = self.hot.get(key.instance_id)
-        if hot is None or not _owns(hot, key):
-            live = await self._store.read_live(key.instance_id)
-            if live is None or live.definition_no not in self._definitions or live.lease:
-                return None
-            await self._warm(key.instance_id, live.stamp, live.definition_no)
-            hot = self.hot.get(key.instance_id)
-        if hot is None or not _owns(hot, key):
+        request = self._inline_request(key)
+        if request is not None:
+            return request
+        live = await self._store.read_live(key.instance_id)
+        if live is None or live.definition_no not in self._definitions or live.lease:
             return None
-        call = hot.execution.open.get(key.seq)
+        hot = self.hot.get(key.instance_id)
+        if hot is not None and hot.stamp != live.stamp and not hot.is_committing:
+            # The call was made elsewhere, after we had the instance in memory.
+            self._drop(hot)
+        await self._warm(key.instance_id, live.stamp, live.definition_no)
+        return self._inline_request(key)
+
+    def _inline_request(self, key: JobKey) -> InlineRequest | None:
+        hot = self.hot.get(key.instance_id)
+        call = hot.execution.open.get(key.seq) if hot is not None and _owns(hot, key) else None
         if isinstance(call, PendingCall) and isinstance(call.request, InlineRequest):
             return call.request
         return None
@@ -223,13 +230,26 @@ class TurnRunner:
 
     async def _load(self, claims: Sequence[ClaimedTurn]) -> None:
         keys = [_execution_key(claim.instance_id, claim.stamp) for claim in claims]
-        histories = await self._store.read_histories(keys)
+        try:
+            histories = await self._store.read_histories(keys)
+        except Exception:
+            # No longer renewed, so that somebody claims them again.
+            for claim in claims:
+                self._leases.pop(claim.instance_id, None)
+            raise
         for claim, history in zip(claims, histories, strict=True):
-            if len(history) + 1 == claim.stamp.next_seq:
-                self._take_cold(claim, history)
-            else:
+            hot = self.hot.get(claim.instance_id)
+            if len(history) + 1 != claim.stamp.next_seq:
                 # It moved on after the claim: a termination needs no lease, and ours may be gone.
                 self._leases.pop(claim.instance_id, None)
+            elif hot is None:
+                self._take_cold(claim, history)
+            elif hot.is_committing:
+                hot.claim = claim
+            else:
+                # It came into memory while we read, for an inline call.
+                self._drop(hot)
+                self._take_cold(claim, history)
 
     def _take_cold(self, claim: ClaimedTurn, history: Sequence[StoredEvent]) -> None:
         orchestration = self._definitions[claim.definition_no]
@@ -342,13 +362,21 @@ class TurnRunner:
     ) -> Turn:
         now_ms = self._clock()
         execution = hot.execution
+        promised: list[DefinitionKey] = []
+
+        def takes(queue: DefinitionKey) -> bool:
+            is_taken = self.jobs.takes(queue)
+            if is_taken:
+                promised.append(queue)
+            return is_taken
+
         terms = TurnTerms(
             stamp=hot.stamp,
             commit_id=start.commit_id if start is not None else fresh_id(),
             worker_id=self._worker_id,
             seen_no=hot.seen_no,
             lease_until_ms=now_ms + self._lease_ms,
-            takes=self.jobs.takes,
+            takes=takes,
             lease=lease,
             start=start,
             job_ends=job_ends,
@@ -356,8 +384,21 @@ class TurnRunner:
         definition = execution.orchestration.definition
         self._turns_of[definition] = self._turns_of.get(definition, 0) + 1
         execution.guard = self._guard_for(execution.orchestration)
-        with self.watchdog.watching(execution.instance_id, execution.name):
-            return run_turn(execution, messages, terms, now_ms=now_ms)
+        jobs: tuple[NewJob, ...] = ()
+        try:
+            with self.watchdog.watching(execution.instance_id, execution.name):
+                turn = run_turn(execution, messages, terms, now_ms=now_ms)
+            jobs = turn.jobs
+            return turn
+        finally:
+            self._unpromise(promised, jobs)
+
+    def _unpromise(self, promised: Sequence[DefinitionKey], jobs: Sequence[NewJob]) -> None:
+        """Give up the rooms of jobs that were asked for in a turn and did not come out of it."""
+        coming = [job.queue for job in jobs if job.leased]
+        if len(coming) < len(promised):
+            for queue in (Counter(promised) - Counter(coming)).elements():
+                self.jobs.unpromise(queue)
 
     # ----------------------------------------------------------------- the commits
 
@@ -467,7 +508,7 @@ class TurnRunner:
     def _keep(self, hot: HotInstance) -> None:
         """Keep an instance in memory, and let the coldest go."""
         self.hot.put(hot)
-        for cold in self.hot.surplus():
+        for cold in self.hot.surplus(hot):
             self._maybe_shadow(cold.execution)
             self._drop(cold)
 

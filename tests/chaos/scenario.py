@@ -1,0 +1,143 @@
+"""The scenario whose every crash point is tried: a bit of everything, and no real waiting.
+
+Time is the test's clock, so activities take none and timers may be long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+from perdure import Retry, Signal, activity, inline, orchestration
+from perdure.errors import ActivityError, ChildError
+from tests.chaos.ledger import noted
+from tests.chaos.workload import Done
+
+RETRY = Retry(max_attempts=3, first_delay=timedelta(seconds=1), jitter=0)
+DEADLINE = timedelta(seconds=4)
+
+note = Signal("note", str)
+never = Signal("never", str)
+
+
+@dataclass
+class Hanging:
+    """The tasks of activities that go on until they are told to stop."""
+
+    tasks: set[asyncio.Task[object]]
+
+
+@activity
+async def step(n: int) -> Done:
+    with noted() as attempt:
+        await asyncio.sleep(0)
+        return Done(n + 1, attempt)
+
+
+@activity
+def threaded(n: int) -> Done:
+    with noted() as attempt:
+        return Done(n + 1, attempt)
+
+
+@activity(retry=RETRY)
+async def flaky(n: int) -> Done:
+    with noted() as attempt:
+        if attempt < 2:
+            raise RuntimeError("not yet")
+        return Done(n + 1, attempt)
+
+
+@activity(retry=RETRY)
+async def broken(n: int) -> Done:
+    with noted():
+        raise RuntimeError("never")
+
+
+@activity
+async def hanging(n: int) -> Done:
+    with noted() as attempt:
+        task = asyncio.current_task()
+        assert task is not None
+        hung.add(task)
+        task.add_done_callback(hung.discard)
+        await asyncio.Event().wait()
+        return Done(n, attempt)
+
+
+hung: set[asyncio.Task[object]] = set()
+"""Runs of `hanging`, which nobody waits for to end by themselves."""
+
+
+@orchestration
+async def work(n: int) -> list[int]:
+    """Call activities: one, two at once, one inline."""
+
+    async def add(n: int) -> Done:
+        with noted() as attempt:
+            return Done(n + 1, attempt)
+
+    first = await step(n)
+    both = await asyncio.gather(step(first.value), threaded(first.value))
+    last = await inline(add, both[0].value)
+    return [first.value, *(each.value for each in both), last.value]
+
+
+@orchestration
+async def failing(n: int) -> int:
+    """Fail after some work."""
+    done = await step(n)
+    raise ValueError(f"no {done.value}")
+
+
+@orchestration
+async def parent(n: int) -> list[str]:
+    """Sleep, then wait for a child that returns and one that fails."""
+    await asyncio.sleep(5)
+    good, bad = await asyncio.gather(work(n), failing(n), return_exceptions=True)
+    assert isinstance(bad, ChildError)
+    return [str(good), bad.message]
+
+
+@orchestration
+async def listen(count: int) -> list[str]:
+    """Receive signals."""
+    heard = [await note.receive() for _ in range(count)]
+    done = await step(len(heard))
+    return [*heard, str(done.value)]
+
+
+@orchestration
+async def trying(n: int) -> list[str]:
+    """Call what needs retries, what never succeeds, and what never ends."""
+    done = await flaky(n)
+    said = [str(done.value)]
+    for call in (broken(n), hanging.with_options(deadline=DEADLINE)(n)):
+        try:
+            await call
+        except ActivityError as error:
+            said.append(f"{error.attempts} x {error.type_name}")
+    return said
+
+
+@orchestration
+async def waiting() -> str:
+    """Wait for what never comes."""
+    return await never.receive()
+
+
+@orchestration
+async def guarded(n: int) -> int:
+    """Wait for what never comes, also in a child and an activity; clean up when cancelled."""
+    try:
+        await asyncio.gather(never.receive(), waiting(), hanging(n))
+    finally:
+        await step(n)
+    return n
+
+
+DEFINITIONS = [
+    *(step, threaded, flaky, broken, hanging),
+    *(work, failing, parent, listen, trying, waiting, guarded),
+]
