@@ -123,8 +123,24 @@ async def test_another_program_s_lock_is_waited_for_and_named(
 
     assert await patient == ["buffered"]
     assert [m.body for m in await store.read_inbox("i")] == [b"patient"]
-    warned = sum("another program writes" in record.getMessage() for record in caplog.records)
+    warned = sum("older than 3.51.3" in record.getMessage() for record in caplog.records)
     assert warned == (sqlite_version(driver) < (3, 51, 3))
+
+
+async def test_an_old_sqlite_is_warned_of_once_when_several_write(
+    url: str, store: Store, driver: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite before 3.51.3 has the WAL-reset bug."""
+    other = open_store(url, clock=store.clock)
+    await other.open()
+
+    for number in range(3):
+        await begun(store, f"a{number}")
+        await begun(other, f"b{number}")
+
+    await other.close()
+    warned = [record for record in caplog.records if "older than 3.51.3" in record.getMessage()]
+    assert len(warned) == (2 if sqlite_version(driver) < (3, 51, 3) else 0)  # once per store
 
 
 async def test_the_change_count_tells_of_others_only(url: str, store: Store) -> None:

@@ -81,7 +81,8 @@ class Writer:
         self._lock = lock
         self._clock = clock
         self._connection: Connection | None = None
-        self._warned_of_strangers = sqlite_version(driver) >= SAFE_SQLITE
+        self._warned_of_old_sqlite = sqlite_version(driver) >= SAFE_SQLITE
+        self._others_at_start: int | None = None
         self._warned_of_wal = False
 
     def open(self) -> None:
@@ -192,7 +193,7 @@ class Writer:
     def _undo(self, connection: Connection, error: BaseException) -> None:
         self.definitions.forget_fresh()
         if isinstance(error, LockedError):
-            self._warn_of_strangers()
+            self._warn_of_old_sqlite()
         try:
             if connection.in_transaction():
                 connection.run("rollback")
@@ -210,23 +211,29 @@ class Writer:
             with suppress(StoreError):
                 connection.close()
 
-    def _warn_of_strangers(self) -> None:
-        """Say once that somebody writes who does not take our lock.
+    def _warn_of_old_sqlite(self) -> None:
+        """Say once that several write to the file with an SQLite that has the WAL-reset bug.
 
-        Among ourselves all commits and checkpoints are made under the lock, so the WAL-reset bug of
-        SQLite before 3.51.3, which needs two of them at once, cannot happen. With strangers it can.
+        Our own processes make all commits and checkpoints under the lock, and the bug needs two at
+        once; a program that does not know the lock can bring it about.
         """
-        if not self._warned_of_strangers:
-            self._warned_of_strangers = True
+        if not self._warned_of_old_sqlite:
+            self._warned_of_old_sqlite = True
             logger.warning(
-                "another program writes to this file, and the SQLite in use can damage it then "
-                "(fixed in 3.51.3); keep the other program away, or run "
+                "several processes write to this file, with an SQLite older than 3.51.3, which can "
+                "damage it if one of them does not take perdure's lock; run "
                 "`pip install perdure[apsw]` and add ?driver=apsw to the URL of the store",
                 extra={"path": self._path, "sqlite": sqlite_version(self._driver)},
             )
 
     def _look_around(self) -> None:
-        """Look now and then at the length of the WAL."""
+        """Notice other writers, and look now and then at the length of the WAL."""
+        if not self._warned_of_old_sqlite:
+            others = self._lock.changes_of_others()
+            if self._others_at_start is None:
+                self._others_at_start = others
+            elif others != self._others_at_start:
+                self._warn_of_old_sqlite()
         if self._counters.transactions % _LOOK_AT_WAL_EVERY == 0 and self._path != MEMORY:
             self._look_at_wal()
 
