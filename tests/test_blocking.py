@@ -249,7 +249,9 @@ async def greet() -> None: ...
 def interrupt(main: int) -> None:
     while True:
         frame = sys._current_frames()[main]
-        if (frame.f_code.co_name, frame.f_back.f_code.co_name) == ("wait", "result"):
+        while frame is not None and frame.f_code.co_name != "_wait":
+            frame = frame.f_back
+        if frame is not None:
             return os.kill(os.getpid(), signal.SIGINT)
 
 with BlockingClient(sys.argv[1]) as client:

@@ -1,22 +1,29 @@
-"""A store that lets its process die at a chosen call, and an engine that is driven by hand.
+"""Processes that die, or stand still, at a chosen call of the store.
 
-A `World` is what survives: the file, the clock, the ledger, what was acknowledged. A `Life` is one
-process in it: an engine with a store in front that counts calls. At the chosen call the process
-dies, before the call or after it took effect; nothing of that life is written from then on, and the
-next life finds what is in the file.
+A `World` is what outlives its processes: the file, the clock, the ledger, how far the script got. A
+`Life` is one process in it: an engine that is driven by hand, on a store that counts the calls that
+write. At the chosen call a fault comes:
+
+- *before*: the process dies and the call never reaches the store;
+- *after*: the call takes effect and the process dies before it hears of it (F4);
+- *pause*: the process stands still, with the call on its way, until somebody lets it go on (F2, F5).
+
+Nothing waits for real: an idle engine moves the clock to its next wake-up.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 from unittest.mock import patch
 
-from perdure import Client, Engine, WorkerOptions
-from perdure.authoring.registry import AnyDefinition
+from perdure import Engine, WorkerOptions
 from perdure.clock import ManualClock, to_ms
+from perdure.errors import InstanceEndedError, StoreUnavailableError
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from tests.chaos import scenario
@@ -26,170 +33,284 @@ WRITES = frozenset(
     {"commit", "start", "deliver", "claim_turns", "claim_jobs", "end_jobs", "renew"}
     | {"release_turns", "hold", "unblock", "unpark", "beat", "retire", "intern"}
 )
-READS = frozenset({"read_histories", "read_instances", "read_live", "next_wake_ms"})
+READS = frozenset({"read_histories", "read_instances", "read_live"})
 
-OPTIONS = WorkerOptions(watch_calls="never", shadow_rate=0)
+OPTIONS = WorkerOptions(watch_calls="never", shadow_rate=1)
+HOME_ADVANTAGE_MS = 200
+MAX_WAKE_UPS = 200
+"""Many more than the script needs; a run that goes on longer makes no progress."""
+
+
+class FaultKind(Enum):
+    """What happens to a process."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    PAUSE = "pause"
+    UNREADABLE = "unreadable"
+    """A call that reads fails once; the process lives on."""
 
 
 class Fault(NamedTuple):
-    """Where a process dies."""
+    """What happens at which call, counted from 1."""
 
+    kind: FaultKind
     call: int
-    """Its so manieth writing call of the store, from 1."""
-    is_after: bool
-    """Whether the call takes effect."""
+
+
+@dataclass
+class Call:
+    """A call of the store."""
+
+    name: str
+    has_effect: bool = False
+    """Whether it did something, as far as its answer tells: not a claim that found nothing."""
 
 
 class FaultyStore:
-    """Stands before a store, counts what is written, and dies at the chosen call."""
+    """Stands before a store, counts calls, and brings the fault."""
 
     def __init__(self, store: Store, fault: Fault | None) -> None:
-        self.calls: list[str] = []
-        self.under_way = 0
+        self.writes: list[Call] = []
+        self.reads: list[Call] = []
         self.is_dead = False
-        self.died = asyncio.Event()
+        self.struck = asyncio.Event()
+        """Set when the fault has come."""
+        self.resumed = asyncio.Event()
         self._store = store
         self._fault = fault
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._store, name)
-        return self._wrapped(name, value) if name in WRITES | READS else value
+        if name in WRITES:
+            return self._watched(self.writes, name, value)
+        if name in READS:
+            return self._watched(self.reads, name, value)
+        return value
 
-    def _wrapped(self, name: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
-        async def counted(*args: Any, **kwargs: Any) -> Any:
-            if self.is_dead:
-                raise asyncio.CancelledError
-            if name in WRITES:
-                self.calls.append(name)
-            is_last = self._fault is not None and len(self.calls) == self._fault.call
-            self.under_way += 1
-            try:
-                if is_last and name in WRITES:
-                    assert self._fault is not None
-                    self.is_dead = True
-                    if self._fault.is_after:
-                        await call(*args, **kwargs)
-                    self.died.set()
-                    raise asyncio.CancelledError
-                result = await call(*args, **kwargs)
-            finally:
-                self.under_way -= 1
-            if self.is_dead:
-                raise asyncio.CancelledError
+    def _watched(
+        self, calls: list[Call], name: str, call: Callable[..., Awaitable[Any]]
+    ) -> Callable[..., Awaitable[Any]]:
+        async def watched(*args: Any, **kwargs: Any) -> Any:
+            this = Call(name)
+            calls.append(this)
+            await self._stand_still()
+            self._live_or_die()
+            if self._is_due(calls):
+                await self._strike(lambda: call(*args, **kwargs))
+            result = await call(*args, **kwargs)
+            this.has_effect = bool(result) or result is None
+            await self._stand_still()
+            self._live_or_die()
             return result
 
-        return counted
+        return watched
+
+    def _is_due(self, calls: list[Call]) -> bool:
+        if self._fault is None or self.struck.is_set():
+            return False
+        is_read = self._fault.kind is FaultKind.UNREADABLE
+        return calls is (self.reads if is_read else self.writes) and len(calls) == self._fault.call
+
+    async def _strike(self, call: Callable[[], Awaitable[Any]]) -> None:
+        assert self._fault is not None
+        match self._fault.kind:
+            case FaultKind.PAUSE:
+                self.struck.set()
+                await self._stand_still()
+            case FaultKind.UNREADABLE:
+                self.struck.set()
+                raise StoreUnavailableError("the store cannot be read now")
+            case kind:
+                self.is_dead = True
+                if kind is FaultKind.AFTER:
+                    await call()
+                self.struck.set()
+                self._live_or_die()
+
+    async def _stand_still(self) -> None:
+        if self._fault is not None and self._fault.kind is FaultKind.PAUSE:
+            while self.struck.is_set() and not self.resumed.is_set():
+                await self.resumed.wait()
+
+    def _live_or_die(self) -> None:
+        if self.is_dead:
+            # Whoever called belongs to a process that is no more.
+            raise asyncio.CancelledError
 
 
 class LifeLedger(Ledger):
-    """Writes for one life, as long as it lasts."""
+    """Writes for one process, as long as it lives."""
 
-    def __init__(self, world: World, pid: int) -> None:
+    def __init__(self, lines: list[Line], pid: int, store: FaultyStore) -> None:
         self.pid = pid
-        self.store: FaultyStore | None = None
-        self._world = world
+        self._lines = lines
+        self._store = store
 
     def append(self, line: Line) -> None:
-        if self.store is None or not self.store.is_dead:
-            self._world.ledger.append(line)
-
-
-class World:
-    """What survives its processes."""
-
-    def __init__(self, path: Path) -> None:
-        self.clock = ManualClock()
-        self.ledger: list[Line] = []
-        self.acknowledged = 0
-        """How many steps of the script were acknowledged."""
-        self.lives = 0
-        self.calls: list[str] = []
-        """The writing calls of the last life."""
-        self._path = path
-
-    def open_store(self) -> Store:
-        return open_store(f"sqlite:///{self._path}", clock=self.clock)
-
-    async def live(self, script: Sequence[Step], fault: Fault | None) -> bool:
-        """Let a process go through what is left of the script; tell whether it survived."""
-        self.lives += 1
-        store = self.open_store()
-        await store.open()
-        faulty = FaultyStore(store, fault)
-        ledger = LifeLedger(self, self.lives)
-        ledger.store = faulty
-        engine = HandDriven(cast(Store, faulty), scenario.DEFINITIONS, [ledger])
-        life = asyncio.create_task(self._follow(script, engine))
-        death = asyncio.create_task(faulty.died.wait())
-        await asyncio.wait({life, death}, return_when=asyncio.FIRST_COMPLETED)
-        self.calls = faulty.calls
-        is_alive = not faulty.died.is_set()
-        faulty.is_dead = True
-        await engine.bury()
-        await store.close()
-        if is_alive:
-            await life
-        return is_alive
-
-    async def _follow(self, script: Sequence[Step], engine: HandDriven) -> None:
-        await engine.open()
-        for step in script[self.acknowledged :]:
-            await engine.until_idle()
-            await step(engine)
-            self.acknowledged += 1
-
-
-Step = Callable[["HandDriven"], Awaitable[None]]
-"""Something a client does. Done again in the next life if it was not acknowledged."""
+        if not self._store.is_dead:
+            self._lines.append(line)
 
 
 class HandDriven(Engine):
-    """An engine whose loops do not run: the test claims, renews and moves the clock."""
+    """An engine whose loops do not run: the test claims, renews leases and moves the clock."""
 
-    def __init__(
-        self, store: Store, definitions: Sequence[AnyDefinition], resources: Sequence[object]
-    ) -> None:
+    def __init__(self, store: Store, resources: Sequence[object], hung: scenario.Hung) -> None:
         with patch("perdure.client.client.open_store", lambda url, *, clock: store):
             super().__init__(
-                "", definitions, options=OPTIONS, resources=resources, clock=store.clock
+                "",
+                scenario.DEFINITIONS,
+                options=OPTIONS,
+                resources=[*resources, hung],
+                clock=store.clock,
             )
-        self._faulty = cast(FaultyStore, store)
+        self._hung = hung
 
-    async def open(self) -> HandDriven:
-        """Get ready to work, without starting the loops."""
+    async def open(self) -> Self:
+        """Get ready to work, without the loops. The store is open already."""
         self._is_open = True
         await self._serving.open()
         self._serving._is_serving = True
         return self
 
     async def until_idle(self) -> None:
-        """Do everything that can be done at this moment."""
+        """Do all that can be done at this moment."""
         assert self._serving.claimer is not None
         is_busy = True
         while is_busy:
-            is_busy = await self._serving.claimer.run_once()
-            is_busy = await self._settle() or is_busy
+            try:
+                is_busy = await self._serving.claimer.run_once()
+            except StoreUnavailableError:
+                is_busy = True  # The supervisor would start the loop again.
+            is_busy = await self._come_to_rest() or is_busy
 
     async def until_ended(self) -> None:
-        """Work, and move the clock from one wake-up to the next, until nothing is left."""
-        for _ in range(1_000):
+        """Work, and move the clock from one wake-up to the next, until nothing is left to do."""
+        for _ in range(MAX_WAKE_UPS):
             await self.until_idle()
-            if not await self._pass_time():
+            if not await self.pass_time():
                 return
-        raise AssertionError("it goes on for ever")
+        raise AssertionError("there is no end to it")
 
     async def pass_time(self) -> bool:
-        """Move the clock to the next wake-up; tell whether there is one."""
+        """Move the clock to the next wake-up, renewing leases; tell whether there is one."""
         await self._serving._leases.renew()
-        keys = list(self._serving.registry.keys())
-        numbers = await self.store.intern(keys)
+        numbers = await self.store.intern(list(self._serving.registry.keys()))
         wake_ms = await self.store.next_wake_ms(numbers, numbers)
         if wake_ms is None:
             return False
         clock = self.store.clock
         assert isinstance(clock, ManualClock)
-        # Due and not given to us means that it is left to its home for a moment.
+        # What is due and was not given to us is left to its home for a moment.
         wait_ms = wake_ms - clock.now_ms if wake_ms > clock.now_ms else HOME_ADVANTAGE_MS
-        # As often as a worker renews its leases.
         clock.now_ms += min(wait_ms, to_ms(OPTIONS.lease_for) // 3)
         return True
+
+    async def bury(self) -> None:
+        """End everything that this process still has in memory."""
+        for hot in list(self._serving.turns.hot):
+            self._serving.turns.hot.drop(hot)
+        while tasks := self._tasks():
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        self._serving.turns.watchdog.close()
+        await self._serving.jobs._launcher.close()
+
+    async def _come_to_rest(self) -> bool:
+        """Wait for everything that moves by itself; tell whether there was something."""
+        has_waited = False
+        while tasks := self._tasks() - self._hung.tasks:
+            has_waited = True
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0)
+        return has_waited
+
+    def _tasks(self) -> set[asyncio.Task[Any]]:
+        runs = self._serving.jobs._started
+        return {
+            *self._serving.turns._background._tasks,
+            *(run.task for run in runs if run.task is not None),
+        }
+
+
+Step = Callable[[HandDriven], Awaitable[None]]
+"""Something a client does; done again in the next life if it was not acknowledged."""
+
+
+class Life:
+    """One process."""
+
+    def __init__(self, world: World, pid: int, fault: Fault | None) -> None:
+        self.pid = pid
+        self._world = world
+        self._inner = world.new_store()
+        self.store = FaultyStore(self._inner, fault)
+        ledger = LifeLedger(world.ledger, pid, self.store)
+        self.engine = HandDriven(cast(Store, self.store), [ledger], scenario.Hung())
+
+    async def run(self) -> bool:
+        """Follow the script to its end; False means that the fault came first."""
+        await self._inner.open()
+        self._task = asyncio.create_task(self._follow())
+        struck = asyncio.create_task(self._until_stopped())
+        await asyncio.wait({self._task, struck}, return_when=asyncio.FIRST_COMPLETED)
+        struck.cancel()
+        return self._task.done() and not self.store.is_dead
+
+    async def resume(self) -> None:
+        """Let a process go on that stood still, and wait until it is through."""
+        self.store.resumed.set()
+        await self._task
+
+    async def end(self) -> None:
+        """Drop everything in memory, and let go of the file."""
+        is_through = self._task.done() and not self.store.is_dead
+        self.store.is_dead = True
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        await self.engine.bury()
+        await self._inner.close()
+        if is_through:
+            self._task.result()
+
+    async def _until_stopped(self) -> None:
+        await self.store.struck.wait()
+        if self.store._fault is not None and self.store._fault.kind is FaultKind.UNREADABLE:
+            await asyncio.Event().wait()  # It lives on.
+
+    async def _follow(self) -> None:
+        await self.engine.open()
+        for number, step in enumerate(self._world.script):
+            if number < self._world.done:
+                continue
+            await self.engine.until_idle()
+            try:
+                await step(self.engine)
+            except InstanceEndedError:
+                # Said by a process that stood still: others did this and more in the meantime.
+                assert self.store.resumed.is_set()
+            self._world.done = max(self._world.done, number + 1)
+        await self.engine.until_ended()
+
+
+class World:
+    """What outlives its processes."""
+
+    def __init__(self, path: Path, script: Sequence[Step]) -> None:
+        self.script = script
+        self.done = 0
+        """How many steps of the script were acknowledged."""
+        self.ledger: list[Line] = []
+        self.clock = ManualClock()
+        self.lives = 0
+        self._path = path
+
+    def new_store(self) -> Store:
+        """Return a store on the file, as a new process has it."""
+        return open_store(f"sqlite:///{self._path}", clock=self.clock)
+
+    def new_life(self, fault: Fault | None = None) -> Life:
+        """Return a new process."""
+        self.lives += 1
+        return Life(self, self.lives, fault)

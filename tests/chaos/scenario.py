@@ -6,10 +6,11 @@ Time is the test's clock, so activities take none and timers may be long.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
-from perdure import Retry, Signal, activity, inline, orchestration
+from perdure import Retry, Signal, activity, activity_context, inline, orchestration
 from perdure.errors import ActivityError, ChildError
 from tests.chaos.ledger import noted
 from tests.chaos.workload import Done
@@ -22,10 +23,10 @@ never = Signal("never", str)
 
 
 @dataclass
-class Hanging:
-    """The tasks of activities that go on until they are told to stop."""
+class Hung:
+    """Runs of `hanging` in one process: nobody waits for them to end by themselves."""
 
-    tasks: set[asyncio.Task[object]]
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 
 
 @activity
@@ -60,14 +61,9 @@ async def hanging(n: int) -> Done:
     with noted() as attempt:
         task = asyncio.current_task()
         assert task is not None
-        hung.add(task)
-        task.add_done_callback(hung.discard)
+        activity_context().resource(Hung).tasks.add(task)
         await asyncio.Event().wait()
         return Done(n, attempt)
-
-
-hung: set[asyncio.Task[object]] = set()
-"""Runs of `hanging`, which nobody waits for to end by themselves."""
 
 
 @orchestration

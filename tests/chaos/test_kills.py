@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,19 +23,12 @@ from tests.chaos.ledger import read_ledger
 from tests.chaos.worker_process import LEASE
 
 KILLS = int(os.environ.get("PERDURE_CHAOS_KILLS", "40"))
-SEED = int(os.environ.get("PERDURE_CHAOS_SEED", time.time_ns() % 1_000_000))
 WORKERS = 3
 IN_FLIGHT = 25
 PAUSES = 4
 STOPS = 8
 
 pytestmark = pytest.mark.timeout(60 + 2 * KILLS)
-
-
-@pytest.fixture
-def chance() -> random.Random:
-    print(f"PERDURE_CHAOS_SEED={SEED}")  # noqa: T201 - shown when the test fails
-    return random.Random(SEED)
 
 
 @pytest.fixture

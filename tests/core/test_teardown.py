@@ -25,7 +25,6 @@ from tests.core.harness import Script, executions
 from tests.core.programs import child, number, say
 from tests.core.scenarios import SCENARIOS, Scenario
 
-
 FOR_EVER = 10_000
 """How often a loop goes round that is meant never to end: a defect must not hang the tests."""
 
@@ -61,9 +60,9 @@ def noise(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     logging.getLogger().removeHandler(handler)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _quick_collector() -> Iterator[None]:
-    """Let the collector look only at what the test makes."""
+    """Let the collector look only at what the tests make."""
     gc.collect()
     gc.freeze()
     yield

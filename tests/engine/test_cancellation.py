@@ -26,6 +26,18 @@ async def waiting() -> str:
     return await go.receive()
 
 
+@activity
+async def step(x: int) -> int:
+    return x + 1
+
+
+@orchestration
+async def endless() -> int:
+    x = 0
+    while True:
+        x = await step(x)
+
+
 # --------------------------------------------------------------------- cancel
 
 
@@ -220,6 +232,20 @@ async def test_a_cancel_of_another_process_is_heard(stage: Stage) -> None:
         await handle.result()
 
 
+@pytest.mark.parametrize("by", ["engine", "client"])
+async def test_a_cancel_reaches_a_chain_that_never_pauses(stage: Stage, by: str) -> None:
+    """Local results take the short way; messages must come through all the same."""
+    engine = await stage.engine([step, endless])
+    handle = await engine.start("e", endless)
+    await until(lambda: _has_moved(handle))
+    canceller = engine if by == "engine" else await stage.client()
+
+    await canceller.handle("e").cancel("enough")
+
+    with pytest.raises(InstanceCancelledError, match="enough"):
+        await handle.result()
+
+
 async def test_code_can_cancel_its_own_tasks_without_being_cancelled(stage: Stage) -> None:
     @orchestration
     async def tidy() -> list[str]:
@@ -363,22 +389,14 @@ async def test_an_instance_that_never_ran_can_be_terminated(stage: Stage) -> Non
     assert (await handle.info()).status is Status.TERMINATED
 
 
-async def test_terminate_beats_a_stream_of_turns(stage: Stage) -> None:
-    @activity
-    async def step(x: int) -> int:
-        return x + 1
-
-    @orchestration
-    async def endless() -> int:
-        x = 0
-        while True:
-            x = await step(x)
-
+@pytest.mark.parametrize("by", ["engine", "client"])
+async def test_terminate_ends_a_chain_that_never_pauses(stage: Stage, by: str) -> None:
     engine = await stage.engine([step, endless])
     handle = await engine.start("e", endless)
     await until(lambda: _has_moved(handle))
 
-    await handle.terminate("enough")
+    terminator = engine if by == "engine" else await stage.client()
+    await terminator.handle("e").terminate("enough")
 
     with pytest.raises(InstanceTerminatedError, match="enough"):
         await handle.result()

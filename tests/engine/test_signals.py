@@ -151,7 +151,7 @@ async def test_a_value_that_the_receiver_cannot_read_fails_it_visibly(stage: Sta
     handle = await engine.start(collecting, 1)
     await handle.send(Signal("number", str), "text")
 
-    with pytest.raises(InstanceFailedError, match="PayloadError.*number"):
+    with pytest.raises(InstanceFailedError, match=r"PayloadError.*number"):
         await handle.result()
 
 

@@ -150,7 +150,7 @@ async def test_another_input_is_refused_live_or_finished(stage: Stage) -> None:
     await (await engine.start("d", doubled, 4)).result()
 
     for instance_id, definition in (("w", waiting), ("d", doubled)):
-        with pytest.raises(AlreadyExistsError, match="with another input.*use another id"):
+        with pytest.raises(AlreadyExistsError, match=r"with another input.*use another id"):
             await engine.start(instance_id, definition, 99)
 
 

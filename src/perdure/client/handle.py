@@ -30,6 +30,7 @@ from perdure.model.events import (
     SignalReceived,
     Started,
     StoredEvent,
+    Terminated,
     read_event,
     write_event,
 )
@@ -46,8 +47,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
-MAX_TERMINATE_TRIES = 50
-"""How often a termination is tried against a worker that keeps committing."""
+ASK_AFTER_TRIES = 4
+"""After so many lost races against a worker that keeps committing, that one is asked to do it."""
+
+MAX_TERMINATE_TRIES = 500
+TERMINATE_PAUSE_S = 0.01
+"""How often a termination is tried in all, and the pause between tries once a worker was asked."""
 
 
 class Handle(Generic[R_co]):
@@ -136,13 +141,15 @@ class Handle(Generic[R_co]):
 
         An instance that has ended stays as it is.
         """
-        for _ in range(MAX_TERMINATE_TRIES):
+        for tries in range(MAX_TERMINATE_TRIES):
             row = await self._row()
             live = await self._client.store.read_live(self.instance_id)
-            if row.status.is_terminal or live is None:
+            if row.status.is_terminal or live is None or await self._stop(live, reason):
                 return
-            if await self._stop(live, reason):
-                return
+            if tries == ASK_AFTER_TRIES:
+                await self._ask_to_terminate(reason)
+            elif tries > ASK_AFTER_TRIES:
+                await asyncio.sleep(TERMINATE_PAUSE_S)
         raise StoreUnavailableError(
             f"{self.instance_id} could not be terminated: it kept moving during "
             f"{MAX_TERMINATE_TRIES} tries; try again"
@@ -188,6 +195,12 @@ class Handle(Generic[R_co]):
             raise InstanceEndedError(self.instance_id, row.status)
         if status is DeliveryStatus.ABSENT:
             raise InstanceNotFoundError(self.instance_id)
+
+    async def _ask_to_terminate(self, reason: str) -> None:
+        """Let the worker that keeps committing end it: its next claimed turn takes the message."""
+        kind, body = write_event(Terminated(reason=reason))
+        delivery = Delivery(instance_id=self.instance_id, kind=kind, body=body, if_absent="refuse")
+        await self._client.deliver([delivery])
 
     async def _stop(self, live: LiveRow, reason: str) -> bool:
         store = self._client.store

@@ -10,12 +10,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from typing import Any, TypeVar
 
 from perdure.errors import UsageError
 
 T = TypeVar("T")
+
+HEAR_WITHIN_S = 0.2
+"""How long a wait goes on before Ctrl-C is looked for: one that is pressed at the very moment when
+the thread falls asleep does not wake it."""
 
 
 class LoopThread:
@@ -106,6 +110,8 @@ class LoopThread:
 
     def _wait(self, future: Future[T]) -> T:
         try:
+            while not future.done():
+                wait([future], timeout=HEAR_WITHIN_S)
             return future.result()
         except CancelledError:
             raise UsageError(f"this {self._owner} was closed while the call waited") from None

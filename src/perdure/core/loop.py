@@ -116,8 +116,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._ready: deque[asyncio.Handle] = deque()
         self._tasks: list[NumberedTask[Any]] = []
         self._open_at_last_sweep = MIN_SWEPT // 2
-        # Weak, so that a generator left in the middle is noticed when the code lets go of it.
-        self._generators: WeakValueDictionary[int, AsyncGenerator[Any, Any]] = WeakValueDictionary()
+        # Weak, so that a generator left in the middle is noticed when the code lets go of it. Made
+        # when the first one comes: few orchestrations have any.
+        self._generators: WeakValueDictionary[int, AsyncGenerator[Any, Any]] | None = None
         self._settling: list[asyncio.Future[None]] = []
         self._is_running = False
         self._is_closed = False
@@ -315,6 +316,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
     # -------------------------------------------------------- async generators
 
     def _generator_begun(self, generator: AsyncGenerator[Any, Any]) -> None:
+        if self._generators is None:
+            self._generators = WeakValueDictionary()
         self._generators[self._owner.next_number()] = generator
 
     def _generator_dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
@@ -341,7 +344,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._tasks = [task for task in self._tasks if not task.done()]
         for task in self._tasks:
             _silence(task)
-        return self._tasks, list(self._generators.values())
+        generators = [] if self._generators is None else list(self._generators.values())
+        return self._tasks, generators
 
     def forget(self) -> None:
         """Let go of everything, when all tasks have ended."""

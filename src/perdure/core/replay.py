@@ -16,11 +16,11 @@ import heapq
 import logging
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 from uuid import UUID
 
 import msgspec
@@ -144,17 +144,29 @@ class Execution:
         finally:
             self.is_replaying = False
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Make the execution's loop the running one, guarded, for the stretches of one turn.
+    def entered(self) -> Self:
+        """Return the execution, to be entered for the stretches of one turn: its loop is the
+        running one there, and guarded. Not a generator: this runs for every turn.
 
         Raises:
-            NondeterminismError: The code did something that cannot be replayed, at any moment of
-                the turn, even if it swallowed the error it got there.
+            NondeterminismError: On leaving, if the code did something that cannot be replayed, at
+                any moment of the turn, even if it swallowed the error it got there.
         """
-        with self._loop, self.guard:
-            yield
-        if self.guard.violation is not None:
+        return self
+
+    def __enter__(self) -> None:
+        self._loop.__enter__()
+        self.guard.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.guard.__exit__(kind, error, tb)
+        self._loop.__exit__(kind, error, tb)
+        if error is None and self.guard.violation is not None:
             raise self.guard.violation
 
     def advance(self, event: MessageEvent, record: list[Body]) -> list[Ask]:
@@ -217,8 +229,10 @@ class Execution:
         self.is_replaying = True
         self._begin_tearing()
         tasks, generators = self._loop.dismantle()
-        with self._loop, self.guard:
-            undead = tear_down(tasks, generators, self._begin_tearing)
+        undead: list[object] = []
+        if tasks or generators:
+            with self._loop, self.guard:
+                undead = tear_down(tasks, generators, self._begin_tearing)
         self._loop.forget()
         return undead
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from perdure.core.replay import Execution
 from perdure.model.instances import Stamp
-from perdure.model.jobs import ClaimedJob, JobEnd
+from perdure.model.jobs import JobEnd
 from perdure.model.turns import ClaimedTurn
 
 MAX_UNDEAD = 1_000
@@ -22,15 +22,18 @@ MAX_UNDEAD = 1_000
 class HotInstance:
     """A live coroutine, the stamp it fits, and what waits for its next turn."""
 
-    __slots__ = ("claim", "execution", "is_committing", "results", "seen_no", "stamp")
+    __slots__ = ("claim", "execution", "has_mail", "is_committing", "results", "seen_no", "stamp")
 
     def __init__(self, execution: Execution, stamp: Stamp, seen_no: int) -> None:
         self.execution = execution
         self.stamp = stamp
         self.seen_no = seen_no
         self.is_committing = False
-        self.results: list[tuple[ClaimedJob, JobEnd]] = []
-        """Ends of local jobs, for the short way."""
+        self.has_mail = False
+        """Whether messages wait in the store. Results go there too then, behind them, until a claim
+        has brought them all."""
+        self.results: list[JobEnd] = []
+        """Ends of local jobs that came while a turn was being committed."""
         self.claim: ClaimedTurn | None = None
         """A claim that came while a turn was being committed."""
 
@@ -69,16 +72,14 @@ class HotInstances:
             del self._instances[hot.execution.instance_id]
         self.undead.extend(hot.execution.tear_down())
 
-    def surplus(self, newest: HotInstance) -> list[HotInstance]:
-        """Return the least recently used idle instances beyond the limit; never the newest one,
-        which is about to run a turn."""
+    def surplus(self) -> list[HotInstance]:
+        """Return the least recently used idle instances beyond the limit."""
         excess = len(self._instances) - self._limit
         found: list[HotInstance] = []
         if excess > 0:
             for hot in self._instances.values():
                 if len(found) == excess:
                     break
-                is_idle = not hot.is_committing and not hot.results and hot.claim is None
-                if is_idle and hot is not newest:
+                if not hot.is_committing and not hot.results and hot.claim is None:
                     found.append(hot)
         return found

@@ -29,24 +29,22 @@ from perdure.core.replay import Execution, ExecutionId
 from perdure.core.turn import TurnTerms, run_turn
 from perdure.errors import NondeterminismError, RowError
 from perdure.model.events import StoredEvent, UnreadableEventError
-from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
+from perdure.model.instances import DefinitionKey, NewInstance, Stamp
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.messages import Message
 from perdure.model.options import WorkerOptions
-from perdure.model.turns import ClaimedTurn, Hold, Turn, TurnReceipt, TurnStatus
+from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
 from perdure.store.base import ExecutionKey, Store, TurnLease
 from perdure.worker.background import Background
 from perdure.worker.commits import CommitQueue
 from perdure.worker.endings import Endings
+from perdure.worker.holds import Holds
 from perdure.worker.hot import HotInstance, HotInstances
 from perdure.worker.shadow import ShadowReplays
 from perdure.worker.unserved import UnservedCalls
 from perdure.worker.watchdog import TurnTooLongError, Watchdog
 
 logger = logging.getLogger(__name__)
-
-NOBODY = "*"
-"""In place of a code digest: no code may try this instance until an operator says so."""
 
 
 def fresh_id() -> int:
@@ -107,6 +105,7 @@ class TurnRunner:
         self._commits = CommitQueue(store, self._background, self._answered)
         self.shadow = ShadowReplays(store, options.shadow_rate, self._background, self._replay)
         self._unserved = UnservedCalls(store, registry, self._background)
+        self._holds = Holds(store, self._background)
         self._starts: dict[int, asyncio.Future[TurnStatus]] = {}
         self._leases: dict[str, TurnLease] = {}
 
@@ -142,7 +141,7 @@ class TurnRunner:
         for claim in claims:
             self._leases[claim.instance_id] = TurnLease(claim.instance_id, claim.lease)
             if claim.attempts > self._options.max_attempts:
-                self._hold_later(claim, Status.PARKED, NOBODY, self._attempts_text(claim))
+                self._park(claim, _attempts_text(claim))
                 continue
             hot = self.hot.get(claim.instance_id)
             if hot is None:
@@ -160,9 +159,9 @@ class TurnRunner:
         if end.kind is None or hot is None or not _owns(hot, end.key):
             self._background.spawn(self._end_in_store([end]))
             return
-        hot.results.append((job, end))
+        hot.results.append(end)
         if not hot.is_committing:
-            self._run_short(hot)
+            self._take_results(hot)
 
     def ended_from_outside(self, instance_id: str) -> None:
         """A client of this process ended an instance: stop its jobs, forget its coroutine."""
@@ -223,6 +222,7 @@ class TurnRunner:
             # A turn of ours was committed after this claim and ended its lease. What was claimed
             # is still in the inbox.
             self._leases.pop(claim.instance_id, None)
+            hot.has_mail = True
             self._look(0)
         else:
             self._drop(hot)
@@ -265,9 +265,9 @@ class TurnRunner:
             self._block(claim, orchestration, error)
         except (UnreadableEventError, TurnTooLongError) as error:
             execution.tear_down()
-            self._hold_later(claim, Status.PARKED, NOBODY, str(error))
+            self._park(claim, str(error))
         else:
-            self._keep(hot)
+            self.hot.put(hot)
             self._attempt(hot, claim)
 
     async def _warm(self, instance_id: str, stamp: Stamp, definition_no: int) -> None:
@@ -285,7 +285,7 @@ class TurnRunner:
             execution.tear_down()
         else:
             # Messages that nobody has taken yet count as unseen: the number is that of none.
-            self._keep(HotInstance(execution, stamp, seen_no=0))
+            self.hot.put(HotInstance(execution, stamp, seen_no=0))
 
     def _replay(self, execution: Execution, history: Sequence[StoredEvent]) -> None:
         with self.watchdog.watching(execution.instance_id, execution.name):
@@ -317,6 +317,7 @@ class TurnRunner:
         """Run a claimed turn; hold the instance if it cannot be run."""
         orchestration = hot.execution.orchestration
         hot.seen_no = claim.last_no
+        hot.has_mail = False
         try:
             turn = self._run(hot, claim.messages, lease=claim.lease)
         except NondeterminismError as error:
@@ -324,22 +325,30 @@ class TurnRunner:
             self._block(claim, orchestration, error)
         except (UnreadableEventError, TurnTooLongError) as error:
             self._drop(hot)
-            self._hold_later(claim, Status.PARKED, NOBODY, str(error))
+            self._park(claim, str(error))
         except Exception as error:
             # A defect of ours, or of a hook of user code. The lease runs out and the turn is tried
             # again; after max_attempts the instance is parked.
             logger.exception("a turn failed", extra={"instance_id": claim.instance_id})
             self._drop(hot)
-            self._hold_later(claim, Status.PARKED, NOBODY, f"{type(error).__name__}: {error}")
+            self._park(claim, f"{type(error).__name__}: {error}")
         else:
             self._commits.submit(hot, turn)
 
-    def _run_short(self, hot: HotInstance) -> None:
-        """Run a turn over the local results that wait."""
-        results, hot.results = hot.results, []
+    def _take_results(self, hot: HotInstance) -> None:
+        """Go on with local results: the short way, or behind the messages that wait."""
+        ends = tuple(hot.results)
+        hot.results.clear()
+        if hot.has_mail:
+            # One short turn after another would keep every claim from its commit for ever.
+            self._background.spawn(self._end_in_store(ends))
+        else:
+            self._run_short(hot, ends)
+
+    def _run_short(self, hot: HotInstance, ends: tuple[JobEnd, ...]) -> None:
+        """Run a turn over local results."""
         now_ms = self._clock()
-        messages = [Message(0, now_ms, end.kind or "", end.body) for _, end in results]
-        ends = tuple(end for _, end in results)
+        messages = [Message(0, now_ms, end.kind or "", end.body) for end in ends]
         try:
             turn = self._run(hot, messages, lease=0, job_ends=ends)
         except (Exception, TurnTooLongError) as error:
@@ -433,8 +442,9 @@ class TurnRunner:
             incarnation, number, next_seq = turn.stamp
             hot.stamp = Stamp(incarnation, number, next_seq + len(turn.events))
             hot.seen_no = turn.seen_no if receipt.has_unseen else receipt.last_no
+            hot.has_mail = receipt.has_unseen
             if turn.start is not None:
-                self._keep(hot)
+                self.hot.put(hot)
             self._begin_jobs(execution, turn)
             for child in turn.children:
                 self._unserved.notice(child.instance.definition)
@@ -444,6 +454,7 @@ class TurnRunner:
             self._look(0)
         if turn.outcome is None:
             self._next_turn(hot)
+            self._evict()
 
     def _begin_jobs(self, execution: Execution, turn: Turn) -> None:
         for job in turn.jobs:
@@ -471,7 +482,7 @@ class TurnRunner:
             if cold:
                 self._background.spawn(self._load(cold))
         if hot.results and not hot.is_committing:
-            self._run_short(hot)
+            self._take_results(hot)
 
     def _refused(self, hot: HotInstance, turn: Turn) -> None:
         """Another worker, an operator or a repeated start was faster: drop what we thought."""
@@ -492,9 +503,7 @@ class TurnRunner:
             return
         if turn.job_ends:
             await self._end_in_store(turn.job_ends)
-        why = f"the store refused its turn: {error}"
-        hold = Hold(turn.instance_id, turn.stamp, turn.lease, Status.PARKED, NOBODY, why)
-        await self._store.hold([hold])
+        await self._holds.park_unstorable(turn, error)
 
     # ------------------------------------------------------------- ends and evictions
 
@@ -503,12 +512,11 @@ class TurnRunner:
         results, hot.results = hot.results, []
         self.hot.drop(hot)
         if results:
-            self._background.spawn(self._end_in_store([end for _, end in results]))
+            self._background.spawn(self._end_in_store(results))
 
-    def _keep(self, hot: HotInstance) -> None:
-        """Keep an instance in memory, and let the coldest go."""
-        self.hot.put(hot)
-        for cold in self.hot.surplus(hot):
+    def _evict(self) -> None:
+        """Let the coldest instances go that there is no room for."""
+        for cold in self.hot.surplus():
             self._maybe_shadow(cold.execution)
             self._drop(cold)
 
@@ -520,29 +528,24 @@ class TurnRunner:
     def _block(
         self, claim: ClaimedTurn, orchestration: Orchestration[..., Any], error: NondeterminismError
     ) -> None:
-        code = self._registry.code_of(orchestration.name, orchestration.version)
-        logger.error("an instance is blocked:\n%s", error, extra={"instance_id": claim.instance_id})
-        self._hold_later(claim, Status.BLOCKED, code, str(error))
-
-    def _hold_later(self, claim: ClaimedTurn, status: Status, blocked_by: str, why: str) -> None:
-        if status is Status.PARKED:
-            logger.error("an instance is parked: %s", why, extra={"instance_id": claim.instance_id})
-        hold = Hold(claim.instance_id, claim.stamp, claim.lease, status, blocked_by, why)
         self._leases.pop(claim.instance_id, None)
-        self._background.spawn(self._hold(hold))
+        code = self._registry.code_of(orchestration.name, orchestration.version)
+        self._holds.block(claim, code, error)
 
-    async def _hold(self, hold: Hold) -> None:
-        await self._store.hold([hold])
-
-    def _attempts_text(self, claim: ClaimedTurn) -> str:
-        return (
-            f"its turn was claimed {claim.attempts - 1} times without a commit: "
-            "the code may kill its process"
-        )
+    def _park(self, claim: ClaimedTurn, why: str) -> None:
+        self._leases.pop(claim.instance_id, None)
+        self._holds.park(claim, why)
 
     def _maybe_shadow(self, execution: Execution) -> None:
         orchestration, execution_id = execution.orchestration, execution.id
         self.shadow.maybe(execution, lambda: self._new_execution(orchestration, *execution_id))
+
+
+def _attempts_text(claim: ClaimedTurn) -> str:
+    return (
+        f"its turn was claimed {claim.attempts - 1} times without a commit: "
+        "the code may kill its process"
+    )
 
 
 def _owns(hot: HotInstance, key: JobKey) -> bool:

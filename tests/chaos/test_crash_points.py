@@ -1,0 +1,219 @@
+"""Every point at which a process can die or stand still between two calls of the store, one by one.
+
+The same scenario runs once undisturbed, which tells how many calls it makes and how it must end,
+and then once per call and kind of fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from perdure import Status
+from perdure.model.events import Failure
+from perdure.model.instances import InstanceRow
+from perdure.store.contents import Inspectable
+from tests.chaos import scenario
+from tests.chaos.accounting import problems_in
+from tests.chaos.crashing import OPTIONS, Call, Fault, FaultKind, HandDriven, Life, World
+
+DOUBLES = 30
+"""How many pairs of faults are tried."""
+
+
+async def start_most(engine: HandDriven) -> None:
+    await engine.start("work", scenario.work, 1)
+    await engine.start("parent", scenario.parent, 10)
+    await engine.start("trying", scenario.trying, 20)
+
+
+async def start_guarded(engine: HandDriven) -> None:
+    await engine.start("guarded", scenario.guarded, 30)
+
+
+async def send_early(engine: HandDriven) -> None:
+    """Before its instance is started."""
+    await engine.handle("listen").send(scenario.note, "early", message_id="1")
+
+
+async def start_listen(engine: HandDriven) -> None:
+    await engine.start("listen", scenario.listen, 2)
+
+
+async def send_late(engine: HandDriven) -> None:
+    await engine.handle("listen").send(scenario.note, "late", message_id="2")
+
+
+async def cancel(engine: HandDriven) -> None:
+    await engine.handle("guarded").cancel("enough")
+
+
+SCRIPT = [start_most, start_guarded, send_early, start_listen, send_late, cancel]
+
+
+class Ended(NamedTuple):
+    """How an instance ended."""
+
+    name: str
+    status: str
+    output: str
+    reason: str
+
+
+async def look_at(world: World, *, paused: Sequence[Life] = ()) -> list[Ended]:
+    """Check what is left in the end, and return how all instances ended."""
+    store = world.new_store()
+    await store.open()
+    try:
+        found = await problems_in(store, world.ledger, paused={life.pid for life in paused})
+        assert found == []
+        assert isinstance(store, Inspectable)
+        contents = await store.read_contents()
+    finally:
+        await store.close()
+    # Without their ids: those of children hold a random part.
+    return sorted(_ended(row) for row in contents.instances.values())
+
+
+def _ended(row: InstanceRow) -> Ended:
+    output = row.output or b""
+    if row.status is Status.FAILED:
+        output = msgspec.json.decode(output, type=Failure).message.encode()
+    return Ended(row.name, row.status, output.decode(), row.reason or "")
+
+
+async def follow(*lives: Life) -> None:
+    """Let one process after another try until one comes through."""
+    for life in lives:
+        try:
+            is_through = await life.run()
+        finally:
+            await life.end()
+        if is_through:
+            return
+    raise AssertionError("no process came through")
+
+
+class Undisturbed(NamedTuple):
+    """What a run without faults tells about the others."""
+
+    writes: list[Call]
+    reads: list[Call]
+    outcomes: list[Ended]
+
+    def points(self) -> list[int]:
+        """Return the numbers of the calls at which a fault makes a difference."""
+        return [number for number, call in enumerate(self.writes, start=1) if call.has_effect]
+
+
+@pytest.fixture
+async def undisturbed(tmp_path: Path) -> Undisturbed:
+    world = World(tmp_path / "undisturbed.db", SCRIPT)
+    life = world.new_life()
+    await follow(life)
+    return Undisturbed(life.store.writes, life.store.reads, await look_at(world))
+
+
+async def failures_of(
+    run: Callable[[Path, int], Awaitable[list[Ended]]],
+    points: Sequence[int],
+    folder: Path,
+    undisturbed: Undisturbed,
+) -> list[str]:
+    """Try all points, and return those after which something was wrong."""
+    wrong = []
+    for point in points:
+        name = undisturbed.writes[point - 1].name
+        try:
+            outcomes = await run(folder / f"{point}.db", point)
+            if outcomes != undisturbed.outcomes:
+                wrong.append(f"call {point} ({name}): {outcomes}")
+        except AssertionError as error:
+            wrong.append(f"call {point} ({name}): {error}")
+    return wrong
+
+
+@pytest.mark.parametrize("kind", [FaultKind.BEFORE, FaultKind.AFTER], ids=lambda kind: kind.value)
+async def test_a_process_may_die_at_any_call(
+    kind: FaultKind, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    async def run(path: Path, point: int) -> list[Ended]:
+        world = World(path, SCRIPT)
+        await follow(world.new_life(Fault(kind, point)), world.new_life())
+        return await look_at(world)
+
+    assert await failures_of(run, undisturbed.points(), tmp_path, undisturbed) == []
+
+
+async def test_a_process_that_stood_still_changes_nothing_when_it_goes_on(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    """Others have done everything meanwhile; then the call that was on its way arrives."""
+
+    async def run(path: Path, point: int) -> list[Ended]:
+        world = World(path, SCRIPT)
+        sleeper = world.new_life(Fault(FaultKind.PAUSE, point))
+        await sleeper.run()
+        await follow(world.new_life())
+        await sleeper.resume()
+        await sleeper.end()
+        return await look_at(world, paused=[sleeper])
+
+    assert await failures_of(run, undisturbed.points(), tmp_path, undisturbed) == []
+
+
+async def test_a_process_that_stood_still_may_go_on_in_the_midst_of_others(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    """It wakes up when its leases are gone and another process has just begun to take over."""
+
+    async def run(path: Path, point: int) -> list[Ended]:
+        world = World(path, SCRIPT)
+        sleeper = world.new_life(Fault(FaultKind.PAUSE, point))
+        await sleeper.run()
+        world.clock.advance(2 * OPTIONS.lease_for)
+        other = world.new_life()
+        running = asyncio.create_task(other.run())
+        while len(other.store.writes) < point and not running.done():
+            await asyncio.sleep(0.001)
+        await sleeper.resume()
+        await running
+        await sleeper.end()
+        await other.end()
+        return await look_at(world, paused=[sleeper, other])
+
+    assert await failures_of(run, undisturbed.points(), tmp_path, undisturbed) == []
+
+
+async def test_a_process_may_die_twice(
+    undisturbed: Undisturbed, tmp_path: Path, chance: random.Random
+) -> None:
+    kinds = [FaultKind.BEFORE, FaultKind.AFTER]
+
+    async def run(path: Path, point: int) -> list[Ended]:
+        world = World(path, SCRIPT)
+        first = Fault(chance.choice(kinds), point)
+        second = Fault(chance.choice(kinds), chance.randint(1, len(undisturbed.writes)))
+        await follow(world.new_life(first), world.new_life(second), world.new_life())
+        return await look_at(world)
+
+    points = chance.sample(undisturbed.points(), DOUBLES)
+    assert await failures_of(run, points, tmp_path, undisturbed) == []
+
+
+async def test_a_read_that_fails_once_stops_nothing(
+    undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    async def run(path: Path, point: int) -> list[Ended]:
+        world = World(path, SCRIPT)
+        await follow(world.new_life(Fault(FaultKind.UNREADABLE, point)))
+        return await look_at(world)
+
+    points = range(1, len(undisturbed.reads) + 1)
+    assert await failures_of(run, points, tmp_path, undisturbed) == []
