@@ -23,6 +23,7 @@ from unittest.mock import patch
 
 from perdure import Engine, WorkerOptions
 from perdure.clock import ManualClock, to_ms
+from perdure.core.replay import Execution
 from perdure.errors import InstanceEndedError, StoreUnavailableError
 from perdure.store.base import Store
 from perdure.store.opening import open_store
@@ -165,6 +166,18 @@ class HandDriven(Engine):
                 clock=store.clock,
             )
         self._hung = hung
+        self._executions: list[Execution] = []
+        turns = self._serving.turns
+        make = turns._new_execution
+
+        def remember(*args: Any) -> Execution:
+            execution = make(*args)
+            self._executions.append(execution)
+            return execution
+
+        # A first turn that was never answered is known to nobody else, and the collector must not
+        # end it.
+        patch.object(turns, "_new_execution", remember).start()
 
     async def open(self) -> Self:
         """Get ready to work, without the loops. The store is open already."""
@@ -210,6 +223,9 @@ class HandDriven(Engine):
         """End everything that this process still has in memory."""
         for hot in list(self._serving.turns.hot):
             self._serving.turns.hot.drop(hot)
+        for execution in self._executions:
+            execution.tear_down()
+        await asyncio.sleep(0)
         while tasks := self._tasks():
             for task in tasks:
                 task.cancel()
@@ -222,7 +238,8 @@ class HandDriven(Engine):
         has_waited = False
         while tasks := self._tasks() - self._hung.tasks:
             has_waited = True
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            # Not for ever: some of them may only just find out that they hang.
+            await asyncio.wait(tasks, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.sleep(0)
         return has_waited
 

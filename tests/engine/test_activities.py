@@ -300,7 +300,7 @@ async def test_plain_functions_run_in_threads_beside_each_other(stage: Stage) ->
 
     @orchestration
     async def asking() -> list[str]:
-        return await asyncio.gather(meet("a"), meet("b"))
+        return list(await asyncio.gather(meet("a"), meet("b")))
 
     engine = await stage.engine([meet, asking])
 

@@ -20,6 +20,7 @@ from perdure import (
     orchestration,
     race,
 )
+from perdure.authoring.registry import AnyDefinition
 from perdure.clock import ManualClock
 from perdure.errors import PerdureError, UsageError
 from perdure.model.events import Completed, write_event
@@ -27,7 +28,7 @@ from perdure.model.turns import Turn, TurnClaim, TurnStatus
 from perdure.store.contents import Contents
 from perdure.store.sqlite.store import SqliteStore
 from perdure.worker.turns import fresh_id
-from tests.engine.stage import Gate, Stage, kinds, options, until, waits_for
+from tests.engine.stage import Gate, Stage, idle, kinds, options, until, waits_for
 
 go = Signal("go", str)
 number = Signal("number", int)
@@ -102,7 +103,7 @@ async def test_every_kind_of_wait_survives_a_change_of_engine(stage: Stage) -> N
             local = group.create_task(inline(lambda: "inlined", name="local"))
         return [inner.result(), timed.result(), signal.result(), local.result()]
 
-    definitions = [double, child, parent]
+    definitions: list[AnyDefinition] = [double, child, parent]
     for _ in range(3):
         engine = await stage.engine(definitions)
         await engine.start("p", parent)
@@ -341,6 +342,7 @@ async def test_the_late_result_of_an_activity_is_refused(stage: Stage) -> None:
 
     distracted = options(poll_min=timedelta(seconds=10), poll_max=timedelta(seconds=10))
     first = await stage.engine([slow, acting], clock=clock, options=distracted)
+    await idle(first)
     handle = await first.start("a", acting)
     await gates[0].reached()
     clock.advance(timedelta(seconds=31))

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from perdure import Signal, Status, activity, orchestration
+from perdure.authoring.registry import AnyDefinition
 from perdure.errors import (
     AlreadyExistsError,
     InstanceNotFoundError,
@@ -38,7 +39,7 @@ async def waiting_2(x: int = 0) -> str:
     return await go.receive()
 
 
-ALL = [double, doubled, waiting, waiting_2]
+ALL: list[AnyDefinition] = [double, doubled, waiting, waiting_2]
 
 
 async def test_a_start_under_a_given_id_has_that_id(stage: Stage) -> None:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from perdure import Client, Handle
 from perdure.cli.demo_order import STEPS, fulfil
+from perdure.client.info import HistoryEvent
 
 ORDER = "order-1"
 KILL_AFTER = 2
@@ -43,8 +44,8 @@ class Screen(Protocol):
         """Say something that stays."""
         ...
 
-    def progress(self, done: int, now: str) -> None:
-        """Show how far the order is, and what it does."""
+    def progress(self, done: int) -> None:
+        """Show how many activities are done."""
         ...
 
 
@@ -64,6 +65,7 @@ class Demo:
         self._seconds = seconds
         self._screen = screen
         self._worker: subprocess.Popen[bytes] | None = None
+        self._shown = 0
 
     async def run(self) -> Report:
         """Start the order, kill the worker, start it again, wait for the end."""
@@ -73,7 +75,7 @@ class Demo:
                 handle = await client.start(ORDER, fulfil, ORDER, self._seconds, str(self._ledger))
                 self._start_worker("worker")
                 await self._until(handle, lambda done, begun: done >= KILL_AFTER and begun > done)
-                before = await self._completed(handle)
+                before = await self._show_news(handle)
                 self._kill_worker()
                 self._start_worker("another worker")
                 await self._until(handle, lambda done, _: done == len(STEPS))
@@ -105,20 +107,24 @@ class Demo:
     async def _until(self, handle: Handle[list[str]], reached: Callable[[int, int], bool]) -> None:
         """Show the order's progress until it is where it should be."""
         give_up_s = time.monotonic() + GIVE_UP_S
-        shown = -1
         while time.monotonic() < give_up_s:
-            done, begun = await self._completed(handle), self._begun()
-            if done != shown:
-                shown = done
-                self._screen.progress(done, await handle.explain())
-            if reached(done, begun):
+            done = await self._show_news(handle)
+            if reached(done, self._begun()):
                 return
             await asyncio.sleep(0.02)
         raise TimeoutError(f"the demo got stuck: {await handle.explain()}")
 
-    async def _completed(self, handle: Handle[list[str]]) -> int:
+    async def _show_news(self, handle: Handle[list[str]]) -> int:
+        """Show what was recorded since the last time; return how many activities are done."""
         history = await handle.history()
-        return sum(event.kind == "activity_completed" for event in history)
+        done = sum(event.kind == "activity_completed" for event in history)
+        for event in history[self._shown :]:
+            text = _news(event, history)
+            if text:
+                self._screen.line(f"{ORDER}  {text}")
+        self._shown = len(history)
+        self._screen.progress(done)
+        return done
 
     def _begun(self) -> int:
         return len({name for word, name in self._notes() if word == "begin"})
@@ -135,8 +141,8 @@ class Demo:
         repeated = sum(runs[name] > 1 for name in names[:completed_before])
         interrupted = sum(runs[name] > 1 for name in names[completed_before:])
         self._screen.line(
-            f"{ORDER} completed: it went on with {repeated} completed activities repeated "
-            f"({interrupted} that was under way ran again)"
+            f"{ORDER}  went on with {repeated} completed activities repeated, "
+            f"{interrupted} begun again"
         )
         return Report(
             completed_before=completed_before,
@@ -146,10 +152,26 @@ class Demo:
         )
 
 
+def _news(event: HistoryEvent, history: list[HistoryEvent]) -> str:
+    """Return a recorded fact in a few words; nothing for those that only repeat another."""
+    match event.kind:
+        case "started":
+            return "started"
+        case "activity_scheduled":
+            return f"{event.data['name']} begins"
+        case "activity_completed":
+            return f"{history[event.data['schedule'] - 1].data['name']} done"
+        case "timer_scheduled":
+            return "rests a little"
+        case "completed":
+            return "completed"
+    return ""
+
+
 def _screen() -> AbstractContextManager[Screen]:
     # Late: rich is needed on a terminal only.
     from perdure.cli.demo_screen import PlainScreen, RichScreen
 
     if sys.stdout.isatty():
         return RichScreen(len(STEPS))
-    return PlainScreen(len(STEPS))
+    return PlainScreen()

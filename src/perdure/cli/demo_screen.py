@@ -14,9 +14,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 class PlainScreen:
     """Lines with a time."""
 
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
-
     def __enter__(self) -> Self:
         return self
 
@@ -32,9 +29,8 @@ class PlainScreen:
         """Say something that stays."""
         click.echo(f"{_now()}  {text}")
 
-    def progress(self, done: int, now: str) -> None:
-        """Show how far the order is, and what it does."""
-        self.line(f"{done} of {self._steps} activities done: {now}")
+    def progress(self, done: int) -> None:
+        """Say nothing: the lines say it."""
 
 
 class RichScreen:
@@ -66,10 +62,9 @@ class RichScreen:
         """Say something that stays."""
         self._progress.console.print(f"[dim]{_now()}[/]  {text}", highlight=False)
 
-    def progress(self, done: int, now: str) -> None:
-        """Show how far the order is, and what it does."""
+    def progress(self, done: int) -> None:
+        """Move the bar."""
         self._progress.update(self._task, completed=done)
-        self.line(now)
 
 
 def _now() -> str:

@@ -176,7 +176,7 @@ class WorkerOptions:
     """Which part of instances is replayed when it ends or leaves memory, to find code that cannot
     be replayed before a crash does. 1 in tests and development."""
 
-    collect_after: int = 10_000
+    collect_after: int = 50_000
     """How many new objects Python's cyclic garbage collector waits for while the worker runs.
     0: leave Python's own setting."""
 
