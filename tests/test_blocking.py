@@ -267,7 +267,7 @@ print("closed", threading.active_count())
 
 def test_ctrl_c_breaks_off_the_wait_and_nothing_else(url: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", INTERRUPTED, url],
+        [sys.executable, "-W", "error", "-c", INTERRUPTED, url],
         capture_output=True,
         text=True,
         timeout=60,

@@ -1,6 +1,6 @@
 """Processes that die, or stand still, at a chosen call of the store.
 
-A `World` is what outlives its processes: the file, the clock, the ledger, how far the script got. A
+A `World` is what outlives its processes: database, clock, ledger, how far the script got. A
 `Life` is one process in it: an engine that is driven by hand, on a store that counts the calls that
 write. At the chosen call a fault comes:
 
@@ -17,7 +17,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 from unittest.mock import patch
 
@@ -184,6 +183,7 @@ class HandDriven(Engine):
         self._is_open = True
         await self._serving.open()
         self._serving._is_serving = True
+        self._numbers = await self.store.intern(list(self._serving.registry.keys()))
         return self
 
     async def until_idle(self) -> None:
@@ -208,8 +208,7 @@ class HandDriven(Engine):
     async def pass_time(self) -> bool:
         """Move the clock to the next wake-up, renewing leases; tell whether there is one."""
         await self._serving._leases.renew()
-        numbers = await self.store.intern(list(self._serving.registry.keys()))
-        wake_ms = await self.store.next_wake_ms(numbers, numbers)
+        wake_ms = await self.store.next_wake_ms(self._numbers, self._numbers)
         if wake_ms is None:
             return False
         clock = self.store.clock
@@ -225,8 +224,8 @@ class HandDriven(Engine):
             self._serving.turns.hot.drop(hot)
         for execution in self._executions:
             execution.tear_down()
-        await asyncio.sleep(0)
         while tasks := self._tasks():
+            await asyncio.sleep(0)  # A task that has not begun would leave its coroutine behind.
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -261,14 +260,12 @@ class Life:
     def __init__(self, world: World, pid: int, fault: Fault | None) -> None:
         self.pid = pid
         self._world = world
-        self._inner = world.new_store()
-        self.store = FaultyStore(self._inner, fault)
+        self.store = FaultyStore(world.store, fault)
         ledger = LifeLedger(world.ledger, pid, self.store)
         self.engine = HandDriven(cast(Store, self.store), [ledger], scenario.Hung())
 
     async def run(self) -> bool:
         """Follow the script to its end; False means that the fault came first."""
-        await self._inner.open()
         self._task = asyncio.create_task(self._follow())
         struck = asyncio.create_task(self._until_stopped())
         await asyncio.wait({self._task, struck}, return_when=asyncio.FIRST_COMPLETED)
@@ -281,13 +278,12 @@ class Life:
         await self._task
 
     async def end(self) -> None:
-        """Drop everything in memory, and let go of the file."""
+        """Drop everything that is in memory."""
         is_through = self._task.done() and not self.store.is_dead
         self.store.is_dead = True
         self._task.cancel()
         await asyncio.wait({self._task})
         await self.engine.bury()
-        await self._inner.close()
         if is_through:
             self._task.result()
 
@@ -314,18 +310,22 @@ class Life:
 class World:
     """What outlives its processes."""
 
-    def __init__(self, path: Path, script: Sequence[Step]) -> None:
+    def __init__(self, script: Sequence[Step]) -> None:
         self.script = script
         self.done = 0
         """How many steps of the script were acknowledged."""
         self.ledger: list[Line] = []
         self.clock = ManualClock()
         self.lives = 0
-        self._path = path
+        self.store = open_store("sqlite://:memory:", clock=self.clock)
+        """The database: in memory, for speed, and shared by all processes."""
 
-    def new_store(self) -> Store:
-        """Return a store on the file, as a new process has it."""
-        return open_store(f"sqlite:///{self._path}", clock=self.clock)
+    async def __aenter__(self) -> Self:
+        await self.store.open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.store.close()
 
     def new_life(self, fault: Fault | None = None) -> Life:
         """Return a new process."""

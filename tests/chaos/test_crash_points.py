@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +22,8 @@ from tests.chaos import scenario
 from tests.chaos.accounting import problems_in
 from tests.chaos.crashing import OPTIONS, Call, Fault, FaultKind, HandDriven, Life, World
 
+WITHIN_S = 10.0
+"""How long one run may take before it counts as stuck."""
 DOUBLES = 30
 """How many pairs of faults are tried."""
 
@@ -68,15 +69,10 @@ class Ended(NamedTuple):
 
 async def look_at(world: World, *, paused: Sequence[Life] = ()) -> list[Ended]:
     """Check what is left in the end, and return how all instances ended."""
-    store = world.new_store()
-    await store.open()
-    try:
-        found = await problems_in(store, world.ledger, paused={life.pid for life in paused})
-        assert found == []
-        assert isinstance(store, Inspectable)
-        contents = await store.read_contents()
-    finally:
-        await store.close()
+    found = await problems_in(world.store, world.ledger, paused={life.pid for life in paused})
+    assert found == []
+    assert isinstance(world.store, Inspectable)
+    contents = await world.store.read_contents()
     # Without their ids: those of children hold a random part.
     return sorted(_ended(row) for row in contents.instances.values())
 
@@ -113,17 +109,16 @@ class Undisturbed(NamedTuple):
 
 
 @pytest.fixture
-async def undisturbed(tmp_path: Path) -> Undisturbed:
-    world = World(tmp_path / "undisturbed.db", SCRIPT)
-    life = world.new_life()
-    await follow(life)
-    return Undisturbed(life.store.writes, life.store.reads, await look_at(world))
+async def undisturbed() -> Undisturbed:
+    async with World(SCRIPT) as world:
+        life = world.new_life()
+        await follow(life)
+        return Undisturbed(life.store.writes, life.store.reads, await look_at(world))
 
 
 async def failures_of(
-    run: Callable[[Path, int], Awaitable[list[Ended]]],
+    run: Callable[[World, int], Awaitable[list[Ended]]],
     points: Sequence[int],
-    folder: Path,
     undisturbed: Undisturbed,
 ) -> list[str]:
     """Try all points, and return those after which something was wrong."""
@@ -131,33 +126,30 @@ async def failures_of(
     for point in points:
         name = undisturbed.writes[point - 1].name
         try:
-            outcomes = await run(folder / f"{point}.db", point)
+            async with asyncio.timeout(WITHIN_S), World(SCRIPT) as world:
+                outcomes = await run(world, point)
             if outcomes != undisturbed.outcomes:
                 wrong.append(f"call {point} ({name}): {outcomes}")
-        except AssertionError as error:
-            wrong.append(f"call {point} ({name}): {error}")
+        except (AssertionError, TimeoutError) as error:
+            wrong.append(f"call {point} ({name}): {error!r}")
     return wrong
 
 
 @pytest.mark.parametrize("kind", [FaultKind.BEFORE, FaultKind.AFTER], ids=lambda kind: kind.value)
-async def test_a_process_may_die_at_any_call(
-    kind: FaultKind, undisturbed: Undisturbed, tmp_path: Path
-) -> None:
-    async def run(path: Path, point: int) -> list[Ended]:
-        world = World(path, SCRIPT)
+async def test_a_process_may_die_at_any_call(kind: FaultKind, undisturbed: Undisturbed) -> None:
+    async def run(world: World, point: int) -> list[Ended]:
         await follow(world.new_life(Fault(kind, point)), world.new_life())
         return await look_at(world)
 
-    assert await failures_of(run, undisturbed.points(), tmp_path, undisturbed) == []
+    assert await failures_of(run, undisturbed.points(), undisturbed) == []
 
 
 async def test_a_process_that_stood_still_changes_nothing_when_it_goes_on(
-    undisturbed: Undisturbed, tmp_path: Path
+    undisturbed: Undisturbed,
 ) -> None:
     """Others have done everything meanwhile; then the call that was on its way arrives."""
 
-    async def run(path: Path, point: int) -> list[Ended]:
-        world = World(path, SCRIPT)
+    async def run(world: World, point: int) -> list[Ended]:
         sleeper = world.new_life(Fault(FaultKind.PAUSE, point))
         await sleeper.run()
         await follow(world.new_life())
@@ -165,16 +157,15 @@ async def test_a_process_that_stood_still_changes_nothing_when_it_goes_on(
         await sleeper.end()
         return await look_at(world, paused=[sleeper])
 
-    assert await failures_of(run, undisturbed.points(), tmp_path, undisturbed) == []
+    assert await failures_of(run, undisturbed.points(), undisturbed) == []
 
 
 async def test_a_process_that_stood_still_may_go_on_in_the_midst_of_others(
-    undisturbed: Undisturbed, tmp_path: Path
+    undisturbed: Undisturbed,
 ) -> None:
     """It wakes up when its leases are gone and another process has just begun to take over."""
 
-    async def run(path: Path, point: int) -> list[Ended]:
-        world = World(path, SCRIPT)
+    async def run(world: World, point: int) -> list[Ended]:
         sleeper = world.new_life(Fault(FaultKind.PAUSE, point))
         await sleeper.run()
         world.clock.advance(2 * OPTIONS.lease_for)
@@ -188,32 +179,26 @@ async def test_a_process_that_stood_still_may_go_on_in_the_midst_of_others(
         await other.end()
         return await look_at(world, paused=[sleeper, other])
 
-    assert await failures_of(run, undisturbed.points(), tmp_path, undisturbed) == []
+    assert await failures_of(run, undisturbed.points(), undisturbed) == []
 
 
-async def test_a_process_may_die_twice(
-    undisturbed: Undisturbed, tmp_path: Path, chance: random.Random
-) -> None:
+async def test_a_process_may_die_twice(undisturbed: Undisturbed, chance: random.Random) -> None:
     kinds = [FaultKind.BEFORE, FaultKind.AFTER]
 
-    async def run(path: Path, point: int) -> list[Ended]:
-        world = World(path, SCRIPT)
+    async def run(world: World, point: int) -> list[Ended]:
         first = Fault(chance.choice(kinds), point)
         second = Fault(chance.choice(kinds), chance.randint(1, len(undisturbed.writes)))
         await follow(world.new_life(first), world.new_life(second), world.new_life())
         return await look_at(world)
 
     points = chance.sample(undisturbed.points(), DOUBLES)
-    assert await failures_of(run, points, tmp_path, undisturbed) == []
+    assert await failures_of(run, points, undisturbed) == []
 
 
-async def test_a_read_that_fails_once_stops_nothing(
-    undisturbed: Undisturbed, tmp_path: Path
-) -> None:
-    async def run(path: Path, point: int) -> list[Ended]:
-        world = World(path, SCRIPT)
+async def test_a_read_that_fails_once_stops_nothing(undisturbed: Undisturbed) -> None:
+    async def run(world: World, point: int) -> list[Ended]:
         await follow(world.new_life(Fault(FaultKind.UNREADABLE, point)))
         return await look_at(world)
 
     points = range(1, len(undisturbed.reads) + 1)
-    assert await failures_of(run, points, tmp_path, undisturbed) == []
+    assert await failures_of(run, points, undisturbed) == []

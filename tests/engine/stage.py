@@ -25,6 +25,8 @@ from perdure.testing.invariants import check
 WITHIN_S = 20.0
 """How long anything may take before a test gives up; nothing waits so long unless it is broken."""
 
+LOOK_EVERY_S = 0.002
+
 HARMLESS = r"with an SQLite older than 3\.51\.3"
 """What the machine's SQLite may cause to be logged in every test that opens two stores."""
 
@@ -160,8 +162,10 @@ async def until(holds: Callable[[], Awaitable[object] | object]) -> None:
 
     try:
         async with asyncio.timeout(WITHIN_S):
-            while not await look():
-                await asyncio.sleep(0.002)
+            while True:
+                if await look():
+                    return
+                await asyncio.sleep(LOOK_EVERY_S)
     except TimeoutError:
         raise AssertionError("what the test waits for did not come about") from None
 

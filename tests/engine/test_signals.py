@@ -139,9 +139,9 @@ async def test_a_value_of_another_type_is_refused_at_the_sender(stage: Stage) ->
     handle = await engine.start("v", one)
 
     with pytest.raises(PayloadError, match="signal 'votes'"):
-        await handle.send(votes, "yes")  # type: ignore[arg-type]  # the mistake under test
+        await handle.send(votes, "yes")  # type: ignore[misc]  # the mistake under test
     with pytest.raises(PayloadError, match="signal 'go'"):
-        await handle.send(go, 3)  # type: ignore[arg-type]  # the mistake under test
+        await handle.send(go, 3)  # type: ignore[misc]  # the mistake under test
 
     assert kinds(await handle.history()) == ["started", "signal_awaited"]
 
@@ -199,7 +199,7 @@ async def test_waits_are_served_in_the_order_they_began(stage: Stage) -> None:
         async def wait(name: str) -> str:
             return f"{name}={await number.receive()}"
 
-        return await asyncio.gather(wait("a"), wait("b"), wait("c"))
+        return list(await asyncio.gather(wait("a"), wait("b"), wait("c")))
 
     engine = await stage.engine([three])
     handle = await engine.start(three)

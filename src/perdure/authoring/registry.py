@@ -99,6 +99,7 @@ def code_digest(fn: Any) -> str:
 
     It covers the source of every loaded module of the same package (or folder, for a script), since
     a helper may be what changed. Where there is no file, as in a notebook, it covers the function.
+    The Python version is part of it: asyncio itself differs a little between them.
     """
     module = sys.modules.get(fn.__module__)
     digest = blake2b(digest_size=4)
@@ -107,7 +108,7 @@ def code_digest(fn: Any) -> str:
         digest.update(file.read_bytes())
     if not files:
         digest.update(_source_of(fn).encode())
-    return digest.hexdigest()
+    return f"{digest.hexdigest()}-py{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def _files_beside(module: ModuleType) -> Iterator[Path]:

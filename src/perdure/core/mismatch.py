@@ -185,6 +185,13 @@ def _advice(code: Code) -> list[str]:
             f'The code of "{code.name}" is the same as when the instance started, so a value that',
             "differs between runs decided here: time, random, the environment, the order of a set.",
         ]
+    elif code.then.partition("-")[0] == code.now.partition("-")[0]:
+        why = [
+            f'The code of "{code.name}" is the same as when the instance started, but Python is '
+            f"another ({code.then} -> {code.now}),",
+            "and asyncio starts some tasks in another order there. A worker with the Python of the "
+            "start finishes it.",
+        ]
     elif code.then:
         why = [
             f'The code of "{code.name}" changed after this instance started '
