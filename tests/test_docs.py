@@ -65,3 +65,20 @@ def test_the_architecture_page_fits_its_limit() -> None:
 def test_decision_records_fit_one_page() -> None:
     for record in (ROOT / "docs/decisions").glob("*.md"):
         assert len(record.read_text().splitlines()) <= 60, record.name
+
+
+def test_the_example_finishes_and_an_id_gives_the_recorded_result(tmp_path: Path) -> None:
+    example = (ROOT / "examples/greet_all.py").read_text()
+
+    for arguments in ([], ["greet-1"], ["greet-1"]):
+        file = tmp_path / "greet_all.py"
+        file.write_text(example)
+        done = subprocess.run(
+            [sys.executable, str(file), *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+        assert done.stdout == "['Hello, Ada!', 'Hello, Grace!']\n", done.stderr

@@ -69,14 +69,15 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            value = getattr(import_module(f"perdure.{home}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'perdure' has no attribute {name!r}")
+if not TYPE_CHECKING:  # or checkers would take every misspelled name for something
 
+    def __getattr__(name: str) -> Any:
+        for home, names in _HOMES.items():
+            if name in names:
+                value = getattr(import_module(f"perdure.{home}"), name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module 'perdure' has no attribute {name!r}")
 
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    def __dir__() -> list[str]:
+        return [*globals(), *__all__]

@@ -14,7 +14,8 @@ Nothing waits for real: an idle engine moves the clock to its next wake-up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, Self, cast
@@ -52,10 +53,11 @@ class FaultKind(Enum):
 
 
 class Fault(NamedTuple):
-    """What happens at which call, counted from 1."""
+    """What happens at which call, counted from 1; with a name, among the calls of that name."""
 
     kind: FaultKind
     call: int
+    name: str = ""
 
 
 @dataclass
@@ -96,7 +98,7 @@ class FaultyStore:
             calls.append(this)
             await self._stand_still()
             self._live_or_die()
-            if self._is_due(calls):
+            if self._is_due(calls, name):
                 await self._strike(lambda: call(*args, **kwargs))
             result = await call(*args, **kwargs)
             this.has_effect = bool(result) or result is None
@@ -106,11 +108,15 @@ class FaultyStore:
 
         return watched
 
-    def _is_due(self, calls: list[Call]) -> bool:
+    def _is_due(self, calls: list[Call], name: str) -> bool:
         if self._fault is None or self.struck.is_set():
             return False
-        is_read = self._fault.kind is FaultKind.UNREADABLE
-        return calls is (self.reads if is_read else self.writes) and len(calls) == self._fault.call
+        kind, number, wanted = self._fault
+        if calls is not (self.reads if kind is FaultKind.UNREADABLE else self.writes):
+            return False
+        if wanted not in ("", name):
+            return False
+        return number == sum(wanted in ("", call.name) for call in calls)
 
     async def _strike(self, call: Callable[[], Awaitable[Any]]) -> None:
         assert self._fault is not None
@@ -155,18 +161,21 @@ class LifeLedger(Ledger):
 class HandDriven(Engine):
     """An engine whose loops do not run: the test claims, renews leases and moves the clock."""
 
-    def __init__(self, store: Store, resources: Sequence[object], hung: scenario.Hung) -> None:
+    def __init__(
+        self, store: Store, options: WorkerOptions, ledger: Ledger, hung: scenario.Hung
+    ) -> None:
         with patch("perdure.client.client.open_store", lambda url, *, clock: store):
             super().__init__(
                 "",
                 scenario.DEFINITIONS,
-                options=OPTIONS,
-                resources=[*resources, hung],
+                options=options,
+                resources=[ledger, hung],
                 clock=store.clock,
             )
+        self.serving = self._serving
         self._hung = hung
         self._executions: list[Execution] = []
-        turns = self._serving.turns
+        turns = self.serving.turns
         make = turns._new_execution
 
         def remember(*args: Any) -> Execution:
@@ -179,23 +188,29 @@ class HandDriven(Engine):
         patch.object(turns, "_new_execution", remember).start()
 
     async def open(self) -> Self:
-        """Get ready to work, without the loops. The store is open already."""
+        """Get ready to work, without the loops. The database is open already."""
         self._is_open = True
-        await self._serving.open()
-        self._serving._is_serving = True
-        self._numbers = await self.store.intern(list(self._serving.registry.keys()))
+        await self.serving.open()
+        self.serving._is_serving = True
+        self._numbers = await self.store.intern(list(self.serving.registry.keys()))
         return self
 
     async def until_idle(self) -> None:
         """Do all that can be done at this moment."""
-        assert self._serving.claimer is not None
+        assert self.serving.claimer is not None
         is_busy = True
         while is_busy:
             try:
-                is_busy = await self._serving.claimer.run_once()
+                is_busy = await self.serving.claimer.run_once()
             except StoreUnavailableError:
                 is_busy = True  # The supervisor would start the loop again.
             is_busy = await self._come_to_rest() or is_busy
+
+    async def until_dead(self) -> None:
+        """Work until the fault comes."""
+        with suppress(asyncio.CancelledError):
+            await self.until_idle()
+        assert self.store.is_dead, "the fault did not come"  # type: ignore[attr-defined] # ours
 
     async def until_ended(self) -> None:
         """Work, and move the clock from one wake-up to the next, until nothing is left to do."""
@@ -207,7 +222,7 @@ class HandDriven(Engine):
 
     async def pass_time(self) -> bool:
         """Move the clock to the next wake-up, renewing leases; tell whether there is one."""
-        await self._serving._leases.renew()
+        await self.serving._leases.renew()
         wake_ms = await self.store.next_wake_ms(self._numbers, self._numbers)
         if wake_ms is None:
             return False
@@ -220,8 +235,8 @@ class HandDriven(Engine):
 
     async def bury(self) -> None:
         """End everything that this process still has in memory."""
-        for hot in list(self._serving.turns.hot):
-            self._serving.turns.hot.drop(hot)
+        for hot in list(self.serving.turns.hot):
+            self.serving.turns.hot.drop(hot)
         for execution in self._executions:
             execution.tear_down()
         while tasks := self._tasks():
@@ -229,8 +244,8 @@ class HandDriven(Engine):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        self._serving.turns.watchdog.close()
-        await self._serving.jobs._launcher.close()
+        self.serving.turns.watchdog.close()
+        await self.serving.jobs._launcher.close()
 
     async def _come_to_rest(self) -> bool:
         """Wait for everything that moves by itself; tell whether there was something."""
@@ -243,9 +258,9 @@ class HandDriven(Engine):
         return has_waited
 
     def _tasks(self) -> set[asyncio.Task[Any]]:
-        runs = self._serving.jobs._started
+        runs = self.serving.jobs._started
         return {
-            *self._serving.turns._background._tasks,
+            *self.serving.turns._background._tasks,
             *(run.task for run in runs if run.task is not None),
         }
 
@@ -262,7 +277,7 @@ class Life:
         self._world = world
         self.store = FaultyStore(world.store, fault)
         ledger = LifeLedger(world.ledger, pid, self.store)
-        self.engine = HandDriven(cast(Store, self.store), [ledger], scenario.Hung())
+        self.engine = HandDriven(cast(Store, self.store), world.options, ledger, scenario.Hung())
 
     async def run(self) -> bool:
         """Follow the script to its end; False means that the fault came first."""
@@ -310,8 +325,9 @@ class Life:
 class World:
     """What outlives its processes."""
 
-    def __init__(self, script: Sequence[Step]) -> None:
+    def __init__(self, script: Sequence[Step] = (), options: WorkerOptions = OPTIONS) -> None:
         self.script = script
+        self.options = options
         self.done = 0
         """How many steps of the script were acknowledged."""
         self.ledger: list[Line] = []
@@ -326,6 +342,16 @@ class World:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.store.close()
+
+    @asynccontextmanager
+    async def process(self, fault: Fault | None = None) -> AsyncIterator[HandDriven]:
+        """Give the engine of a process that is killed at the end of the block."""
+        life = self.new_life(fault)
+        try:
+            yield await life.engine.open()
+        finally:
+            life.store.is_dead = True
+            await life.engine.bury()
 
     def new_life(self, fault: Fault | None = None) -> Life:
         """Return a new process."""

@@ -118,6 +118,29 @@ async def trying(n: int) -> list[str]:
 
 
 @orchestration
+async def told_to_add(n: int) -> list[int]:
+    """Wait for a signal, then run code of its own, then wait for another one."""
+
+    async def add(n: int) -> Done:
+        with noted() as attempt:
+            return Done(n + 1, attempt)
+
+    await note.receive()
+    done = await inline(add, n)
+    await note.receive()
+    return [done.value]
+
+
+@orchestration
+async def hasty(n: int) -> int:
+    """Call something and end without waiting for it."""
+    call = asyncio.create_task(threaded(n))
+    await asyncio.sleep(0)
+    assert not call.done()
+    return n
+
+
+@orchestration
 async def waiting() -> str:
     """Wait for what never comes."""
     return await never.receive()
@@ -135,5 +158,5 @@ async def guarded(n: int) -> int:
 
 DEFINITIONS = [
     *(step, threaded, flaky, broken, hanging),
-    *(work, failing, parent, listen, trying, waiting, guarded),
+    *(work, failing, parent, listen, trying, told_to_add, hasty, waiting, guarded),
 ]

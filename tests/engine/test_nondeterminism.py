@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Client, Handle, Signal, Status, activity, context, orchestration
+from perdure import Handle, Signal, Status, activity, context, orchestration
 from perdure.errors import PerdureError
 from tests.engine.stage import Stage, kinds, load, options, until, waits_for
 
@@ -39,8 +39,13 @@ CHANGED = SHOP.replace("first = await send_email(to)", "first = await send_sms(t
 REPAIRED = SHOP + "\n# another file, the same calls\n"
 
 
-async def is_status(handle: Handle[Any], status: Status) -> bool:
-    return (await handle.info()).status is status
+async def has_status(handle: Handle[Any], status: Status) -> None:
+    """Wait until an instance is blocked or parked."""
+
+    async def look() -> bool:
+        return (await handle.info()).status is status
+
+    await until(look)
 
 
 # --------------------------------------------------------------- changed code
@@ -58,7 +63,7 @@ async def test_changed_code_blocks_and_fitting_code_goes_on(stage: Stage, tmp_pa
     engine = await stage.engine([load(tmp_path / "new", "shop", CHANGED)])
     handle = engine.handle("order-42")
     await handle.send(go, "on")
-    await until(lambda: is_status(handle, Status.BLOCKED))
+    await has_status(handle, Status.BLOCKED)
 
     text = (await handle.info()).reason or ""
     assert text.startswith("order-42 no longer matches its history at event 2\n")
@@ -97,16 +102,12 @@ async def test_a_blocked_instance_is_not_tried_again_by_the_same_code(
     for _ in range(3):
         engine = await stage.engine([new])
         await engine.handle("o").send(go, "on")
-        await until(lambda: is_status(stage_handle(engine), Status.BLOCKED))
+        await has_status(engine.handle("o"), Status.BLOCKED)
         other = await engine.start(new.fulfil, "bob")
         await waits_for(other, "signal 'go'")
         await engine.close()
 
     assert len(stage.logged("an instance is blocked")) == 1
-
-
-def stage_handle(client: Client) -> Handle[Any]:
-    return client.handle("o")
 
 
 async def test_a_worker_with_fitting_code_beside_it_takes_a_blocked_instance(
@@ -121,7 +122,7 @@ async def test_a_worker_with_fitting_code_beside_it_takes_a_blocked_instance(
     await engine.close()
     wrong = await stage.engine([load(tmp_path / "new", "shop", CHANGED)])
     await wrong.handle("o").send(go, "on")
-    await until(lambda: is_status(stage_handle(wrong), Status.BLOCKED))
+    await has_status(wrong.handle("o"), Status.BLOCKED)
 
     right = await stage.engine([load(tmp_path / "repaired", "shop", REPAIRED)])
 
@@ -137,7 +138,7 @@ async def test_a_blocked_instance_can_be_terminated(stage: Stage, tmp_path: Path
     await engine.close()
     wrong = await stage.engine([load(tmp_path / "new", "shop", CHANGED)])
     await wrong.handle("o").send(go, "on")
-    await until(lambda: is_status(stage_handle(wrong), Status.BLOCKED))
+    await has_status(wrong.handle("o"), Status.BLOCKED)
 
     await wrong.handle("o").terminate("give up")
 
@@ -200,7 +201,7 @@ async def test_what_cannot_be_replayed_blocks_with_advice(
     engine = await stage.engine([definition])
     handle = await engine.start("g", definition)
 
-    await until(lambda: is_status(handle, Status.BLOCKED))
+    await has_status(handle, Status.BLOCKED)
 
     text = (await handle.info()).reason or ""
     assert advice in text
@@ -222,7 +223,7 @@ async def test_a_guard_violation_that_the_code_swallows_blocks_all_the_same(stag
     engine = await stage.engine([sneaky])
     handle = await engine.start("g", sneaky)
 
-    await until(lambda: is_status(handle, Status.BLOCKED))
+    await has_status(handle, Status.BLOCKED)
 
 
 async def test_a_guard_violation_after_an_activity_keeps_its_result(stage: Stage) -> None:
@@ -241,7 +242,7 @@ async def test_a_guard_violation_after_an_activity_keeps_its_result(stage: Stage
 
     engine = await stage.engine([step, late])
     handle = await engine.start("g", late)
-    await until(lambda: is_status(handle, Status.BLOCKED))
+    await has_status(handle, Status.BLOCKED)
 
     assert kinds(await handle.history()) == ["started", "activity_scheduled"]
     [message] = await engine.store.read_inbox("g")
@@ -285,7 +286,7 @@ async def test_a_turn_that_computes_too_long_is_parked_and_holds_up_nobody(stage
     limits = options(turn_warning=timedelta(milliseconds=10), turn_limit=timedelta(milliseconds=20))
     engine = await stage.engine([endless, quick], options=limits)
     handle = await engine.start("e", endless)
-    await until(lambda: is_status(handle, Status.PARKED))
+    await has_status(handle, Status.PARKED)
 
     text = await handle.explain()
     assert "is parked: a turn of endless (e) computed longer than 0.02 s, at" in text
@@ -320,7 +321,7 @@ async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
     engine = await stage.engine([waiting])
     handle = engine.handle("w")
     await handle.send(go, "on")
-    await until(lambda: is_status(handle, Status.PARKED))
+    await has_status(handle, Status.PARKED)
     assert "stored event of kind 'started' is damaged" in await handle.explain()
     await engine.close()
 
@@ -353,7 +354,7 @@ async def test_a_parked_instance_with_a_damaged_history_can_be_terminated(
     engine = await stage.engine([waiting])
     handle = engine.handle("w")
     await handle.send(go, "on")
-    await until(lambda: is_status(handle, Status.PARKED))
+    await has_status(handle, Status.PARKED)
 
     await handle.terminate("beyond repair")
 
@@ -377,7 +378,7 @@ async def test_a_damaged_message_parks_the_instance(stage: Stage, tmp_path: Path
 
     engine = await stage.engine([waiting])
     handle = engine.handle("w", waiting)
-    await until(lambda: is_status(handle, Status.PARKED))
+    await has_status(handle, Status.PARKED)
 
     assert "event kind 'from_the_future' is not known to this version" in await handle.explain()
     assert len(await engine.store.read_inbox("w")) == 2

@@ -206,7 +206,7 @@ async def test_a_full_disk_is_told_and_writing_goes_on_when_there_is_room(
     _fill(ballast)
 
     turn = first_turn(new_instance("j"), events=(STARTED, Body("x", b"x" * 300_000)))
-    commit = asyncio.create_task(cramped.commit([turn]))
+    commit = asyncio.ensure_future(cramped.commit([turn]))
     with pytest.raises(StoreUnavailableError, match=r"the disk is full|I/O error"):
         await cramped.deliver([message(text="y" * 300_000)], patience_s=0.1)
     assert not commit.done()

@@ -57,7 +57,12 @@ def _takes_context(fn: Callable[..., Any], context_type: str) -> bool:
             f"{context_type}, or give it another name"
         )
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    return text.rsplit(".", 1)[-1] == context_type
+    if text.rsplit(".", 1)[-1] != context_type:
+        raise DefinitionError(
+            f"the first parameter of {fn.__qualname__} is named ctx and annotated {text!r}: only "
+            f"the context may have that name, annotated {context_type}"
+        )
+    return True
 
 
 def _refuse_methods(what: str, fn: Callable[..., Any]) -> None:

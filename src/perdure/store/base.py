@@ -18,7 +18,7 @@ Times are milliseconds by the store's `clock`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import NamedTuple, Protocol
 
 from perdure.clock import Clock
@@ -102,8 +102,10 @@ class Store(Protocol):
 
     # ------------------------------------------------------------- the commit
 
-    async def commit(self, turns: Sequence[Turn]) -> list[TurnReceipt]:
+    def commit(self, turns: Sequence[Turn]) -> Awaitable[list[TurnReceipt]]:
         """Write everything these turns changed, as one transaction, possibly with others.
+
+        Handed in when called, not when awaited: the store may write while the caller computes on.
 
         For each turn: fence it (its stamp is the stored one, and the lease is its own, or, when it
         has none, no other worker's unexpired one), then all at once end its jobs, consume its

@@ -161,6 +161,20 @@ class Batcher:
         """Begin to work."""
         self._thread.start()
 
+    def hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
+        """Have operations written; the future gets their results in order, or the error.
+
+        They are in the queue when this returns, whether or not anybody awaits the future yet.
+        """
+        if self._closing.is_set():
+            raise StoreError("the store is closed")
+        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        if operations:
+            self._queue.put(Call(operations, future))
+        else:
+            future.set_result([])
+        return future
+
     async def submit(self, operations: Sequence[Any], patience_s: float | None = None) -> list[Any]:
         """Have operations written and return their results in order.
 
@@ -168,16 +182,14 @@ class Batcher:
             RowError: The database refused the value of an operation; the others were written.
             StoreUnavailableError: It took longer than `patience_s`; nothing was written.
         """
-        if not operations:
-            return []
+        if patience_s is None or not operations:
+            return await self.hand_in(operations)
         if self._closing.is_set():
             raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Any]] = loop.create_future()
         call = Call(operations, future)
         self._queue.put(call)
-        if patience_s is None:
-            return await future
         timer = loop.call_later(patience_s, self._lose_patience, call, patience_s)
         try:
             return await future

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from perdure.errors import RowError
@@ -14,6 +14,11 @@ from perdure.worker.hot import HotInstance
 
 Answer: TypeAlias = Callable[[HotInstance, Turn, TurnReceipt | RowError], None]
 """Hears what became of a turn: the store's receipt, or the error of a value it cannot store."""
+
+
+FLUSH_AT = 250
+"""Turns of one pass that are sent without waiting for its end: the store writes them while the loop
+computes on."""
 
 
 class CommitQueue:
@@ -31,16 +36,21 @@ class CommitQueue:
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self.flush)
         self._waiting.append((hot, turn))
+        if len(self._waiting) >= FLUSH_AT:
+            self.flush()
 
     def flush(self) -> None:
         """Send what waits now."""
         if self._waiting:
             batch, self._waiting = self._waiting, []
-            self._background.spawn(self._commit(batch))
+            receipts = self._store.commit([turn for _, turn in batch])
+            self._background.spawn(self._hear(batch, receipts))
 
-    async def _commit(self, batch: list[tuple[HotInstance, Turn]]) -> None:
+    async def _hear(
+        self, batch: list[tuple[HotInstance, Turn]], answer: Awaitable[list[TurnReceipt]]
+    ) -> None:
         try:
-            receipts = await self._store.commit([turn for _, turn in batch])
+            receipts = await answer
         except RowError as error:
             if len(batch) == 1:
                 self._answer(*batch[0], error)
@@ -48,7 +58,7 @@ class CommitQueue:
             # One of them holds a value that the database refuses. Commit ids make it safe to send
             # those that were accepted again.
             for one in batch:
-                await self._commit([one])
+                await self._hear([one], self._store.commit([one[1]]))
             return
         for (hot, turn), receipt in zip(batch, receipts, strict=True):
             self._answer(hot, turn, receipt)

@@ -7,7 +7,8 @@ and the store's answer the coroutine is ahead of the store; nothing more is appl
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+import logging
+from collections import OrderedDict
 from collections.abc import Iterator
 
 from perdure.core.replay import Execution
@@ -15,8 +16,10 @@ from perdure.model.instances import Stamp
 from perdure.model.jobs import JobEnd
 from perdure.model.turns import ClaimedTurn
 
-MAX_UNDEAD = 1_000
-"""How many coroutines that will not end are kept; older ones are given to the collector."""
+ALARM_AT_UNDEAD = 100
+"""At every multiple of this number of coroutines that will not end an error is logged."""
+
+logger = logging.getLogger(__name__)
 
 
 class HotInstance:
@@ -44,8 +47,9 @@ class HotInstances:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._instances: OrderedDict[str, HotInstance] = OrderedDict()
-        self.undead: deque[object] = deque(maxlen=MAX_UNDEAD)
-        """Coroutines that would not end when torn down; their number is a sign of bad code."""
+        self.undead: list[object] = []
+        """Coroutines that would not end when torn down. They are kept for ever: the collector would
+        resume them outside any turn, where their calls are not durable."""
 
     def __len__(self) -> int:
         return len(self._instances)
@@ -70,7 +74,13 @@ class HotInstances:
         """Forget an instance and end its coroutine without a trace."""
         if self._instances.get(hot.execution.instance_id) is hot:
             del self._instances[hot.execution.instance_id]
-        self.undead.extend(hot.execution.tear_down())
+        for coroutine in hot.execution.tear_down():
+            self.undead.append(coroutine)
+            if len(self.undead) % ALARM_AT_UNDEAD == 1:
+                logger.error(
+                    "an orchestration catches everything and would not end; it is kept in memory",
+                    extra={"definition": hot.execution.name, "kept": len(self.undead)},
+                )
 
     def surplus(self) -> list[HotInstance]:
         """Return the least recently used idle instances beyond the limit."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -138,9 +138,10 @@ class SqliteStore:
 
     # -------------------------------------------------------------- the commit
 
-    async def commit(self, turns: Sequence[Turn]) -> list[TurnReceipt]:
+    def commit(self, turns: Sequence[Turn]) -> Awaitable[list[TurnReceipt]]:
         """Write everything these turns changed, as one transaction, possibly with others."""
-        return await self._submit(turns, None)
+        assert self._batcher is not None, "the store is not open"
+        return self._batcher.hand_in(turns)
 
     async def start(
         self, instances: Sequence[NewInstance], *, patience_s: float | None = None
