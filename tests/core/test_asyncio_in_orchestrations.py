@@ -380,7 +380,7 @@ def test_race_works_on_any_loop() -> None:
 
 
 def test_more_open_calls_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perdure.core.replay.MAX_OPEN_CALLS", 20)
+    monkeypatch.setattr("perdure.core.asking.MAX_OPEN_CALLS", 20)
 
     @orchestration
     async def asks_for_much() -> None:

@@ -13,45 +13,26 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
-import logging
-import random
 from collections import deque
 from collections.abc import Sequence
-from datetime import datetime
 from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Self
-from uuid import UUID
 
 import msgspec
 
-from perdure.authoring.context import Context
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.scope import (
-    ActivityRequest,
-    AnyRequest,
-    ChildRequest,
-    InlineRequest,
-    Pending,
-    SignalRequest,
-)
-from perdure.clock import to_datetime
+from perdure.core.asking import Asking
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId as ExecutionId
-from perdure.core.identity import child_id, made_random, made_uuid
-from perdure.core.loop import DurableLoop
 from perdure.core.mismatch import Code, matches, mismatch
 from perdure.core.pending import (
     Ask,
     PendingCall,
     PendingTimer,
-    cancellation,
     ending,
-    job_event,
-    user_place,
 )
-from perdure.core.teardown import TornDownError, tear_down
-from perdure.errors import LimitExceededError
+from perdure.core.teardown import tear_down
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
@@ -65,7 +46,6 @@ from perdure.model.events import (
     Event,
     InlineScheduled,
     MessageEvent,
-    Parent,
     SignalAwaited,
     SignalReceived,
     SignalTaken,
@@ -78,13 +58,8 @@ from perdure.model.events import (
     write_event,
 )
 
-MAX_OPEN_CALLS = 100_000
-"""How many calls, timers and waits one execution may have open."""
 
-logger = logging.getLogger(__name__)
-
-
-class Execution:
+class Execution(Asking):
     """A live coroutine, its loop, and how far its history goes."""
 
     def __init__(
@@ -94,37 +69,18 @@ class Execution:
         code: str,
         guard: Guard,
     ) -> None:
+        super().__init__(id, orchestration.name, orchestration.version)
         self.orchestration = orchestration
-        self.id = id
-        self.instance_id = id.instance_id
-        self.execution = id.execution
-        self.name = orchestration.name
-        self.version = orchestration.version
-        self.parent: Parent | None = None
-        self.context = Context(self)
-        self.is_replaying = False
         self.guard = guard
-        self.now_ms = 0
         self.last_seq = 0
-        self.open: dict[int, Ask] = {}
-        """Everything without an answer, by the number of the event that asked for it."""
         self.terminal: AskedEvent | Terminated | None = None
         """The last event, once there is one."""
         self.cancel_reason: str | None = None
         self._code_now = code
         self._code_then = ""
-        self._loop = DurableLoop(self, self)  # type: ignore[abstract]  # refused ones: a table
         self._root: asyncio.Task[Any] | None = None
-        self._numbers = 0
-        self._children = 0
-        self._uuids = 0
-        self._asks: list[Ask] = []
-        self._timers: dict[int, PendingTimer] = {}
-        self._due: list[tuple[int, int, str]] = []
-        self._waits: dict[str, deque[PendingCall]] = {}
-        self._kept: dict[str, deque[tuple[int, SignalReceived]]] = {}
+        self._due: list[tuple[int, int]] = []
         self._digest = blake2b(digest_size=16)
-        self._torn = 0
 
     # -------------------------------------------------------------- both paths
 
@@ -207,15 +163,11 @@ class Execution:
         """Return when the next open timer becomes due."""
         due = self._due
         while due:
-            due_ms, seq, _ = due[0]
+            due_ms, seq = due[0]
             if seq in self.open:
                 return due_ms
             heapq.heappop(due)
         return None
-
-    def next_due_key(self) -> str:
-        """Return the key of the timer that `next_due_ms` speaks of."""
-        return self._due[0][2]
 
     def tear_down(self) -> list[object]:
         """End the coroutine without a trace: nothing it does from now on is asked for.
@@ -350,11 +302,11 @@ class Execution:
             if isinstance(event, SignalAwaited):
                 self._waits.setdefault(event.name, deque()).append(ask)
             elif isinstance(event, ActivityScheduled) and event.deadline_ms is not None:
-                heapq.heappush(self._due, (event.deadline_ms, seq, f"deadline:{seq}"))
+                heapq.heappush(self._due, (event.deadline_ms, seq))
         elif isinstance(ask, PendingTimer):
             assert isinstance(event, TimerScheduled)
             self.open[seq] = ask
-            heapq.heappush(self._due, (event.due_ms, seq, f"timer:{seq}"))
+            heapq.heappush(self._due, (event.due_ms, seq))
 
     def _append(self, event: Event) -> Body:
         self.last_seq += 1
@@ -376,134 +328,3 @@ class Execution:
     def _open_event(self, schedule: int) -> AskedEvent | None:
         ask = self.open.get(schedule)
         return None if ask is None else ask.event
-
-    # ------------------------------------------- what calls ask for (authoring.Scope)
-
-    def ask(self, request: AnyRequest) -> Pending:
-        """Make a request; it gets its number when the stretch ends."""
-        future = self._loop.create_future()
-        if self._is_in_vain():
-            return PendingCall(SignalAwaited(name=request.label), request, future)
-        self._refuse_too_many()
-        event: AskedEvent
-        match request:
-            case ActivityRequest() | InlineRequest():
-                event = job_event(request, self.now_ms)
-            case ChildRequest():
-                event = self._child_event(request)
-            case SignalRequest():
-                event = self._signal_event(request, future)
-        pending = PendingCall(event, request, future)
-        self._asks.append(pending)
-        return pending
-
-    def give_up(self, pending: Pending) -> None:
-        """Undo a request, or put its cancellation on record."""
-        assert isinstance(pending, PendingCall)
-        if self._torn or pending.undone or isinstance(pending.event, SignalTaken):
-            return
-        pending.undone = pending.seq is None
-        if pending.seq is None or self.open.pop(pending.seq, None) is None:
-            return
-        if isinstance(pending.event, SignalAwaited):
-            self._waits[pending.event.name].remove(pending)
-        cancelled = cancellation(pending.event, pending.seq)
-        self._asks.append(Ask(cancelled, pending.place, cancels=pending))
-
-    def _signal_event(self, request: SignalRequest, future: asyncio.Future[Any]) -> AskedEvent:
-        kept = self._kept.get(request.label)
-        if not kept:
-            return SignalAwaited(name=request.label)
-        seq, signal = kept.popleft()
-        future.set_result(signal)
-        return SignalTaken(name=request.label, signal=seq)
-
-    def _child_event(self, request: ChildRequest) -> ChildScheduled:
-        self._children += 1
-        return ChildScheduled(
-            name=request.label,
-            version=request.version,
-            instance_id=request.instance_id or child_id(self.id, self._children),
-            input=msgspec.Raw(request.input),
-            on_parent_close=request.on_parent_close,
-        )
-
-    def settled(self) -> asyncio.Future[None]:
-        """Return a future that is done when nothing else can run on without a message."""
-        return self._loop.settled()
-
-    def next_number(self) -> int:
-        """Return the next creation number."""
-        self._numbers += 1
-        return self._numbers
-
-    def now(self) -> datetime:
-        """Return the latest recorded time."""
-        return to_datetime(self.now_ms)
-
-    def make_uuid(self) -> UUID:
-        """Return the next id of this execution's own series."""
-        self._uuids += 1
-        return made_uuid(self.id, self._uuids)
-
-    def make_random(self) -> random.Random:
-        """Return this execution's random numbers."""
-        return made_random(self.id)
-
-    # ------------------------------------------- what the loop tells (loop.LoopOwner)
-
-    def timer_set(self, timer: asyncio.TimerHandle, due_ms: int) -> None:
-        """Ask for a timer."""
-        if self._is_in_vain():
-            return
-        self._refuse_too_many()
-        pending = PendingTimer(timer, due_ms, user_place())
-        self._timers[id(timer)] = pending
-        self._asks.append(pending)
-
-    def timer_cancelled(self, timer: asyncio.TimerHandle) -> None:
-        """Undo a timer, or put its cancellation on record; nothing if it fired."""
-        pending = self._timers.pop(id(timer), None)
-        if pending is None or self._torn:
-            return
-        if pending.seq is None:
-            pending.undone = True
-        elif self.open.pop(pending.seq, None) is not None:
-            cancelled = cancellation(pending.event, pending.seq)
-            self._asks.append(Ask(cancelled, pending.place, cancels=pending))
-
-    def lost_exception(self, context: dict[str, Any]) -> None:
-        """Log what failed where nobody awaits it."""
-        if not self._torn and not self.is_replaying:
-            logger.error(
-                "an orchestration left an exception unawaited",
-                exc_info=context.get("exception"),
-                extra={"instance_id": self.instance_id, "definition": self.name},
-            )
-
-    # ----------------------------------------------------------------- teardown
-
-    def _begin_tearing(self) -> None:
-        self._torn = 1
-
-    def _is_in_vain(self) -> bool:
-        """Tell whether the execution is torn down: nothing will ever be answered.
-
-        Raises:
-            TornDownError: At the first call after each throw. The later ones wait for ever, so that
-                a loop which catches everything stops.
-        """
-        if self._torn == 1:
-            self._torn = 2
-            raise TornDownError
-        return self._torn > 0
-
-    def _refuse_too_many(self) -> None:
-        found = len(self.open) + len(self._asks) + 1
-        if found > MAX_OPEN_CALLS:
-            raise LimitExceededError(
-                "open calls of one instance",
-                allowed=MAX_OPEN_CALLS,
-                found=found,
-                advice="spread the work over children",
-            )
