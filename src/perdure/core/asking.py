@@ -1,8 +1,8 @@
 """What the code of an execution asks for: its side towards calls, tasks and timers.
 
 Calls find it as the scope of the running loop; the loop tells it of timers. Whatever is asked for
-becomes an ask, which gets a number when the stretch ends. In an execution that was torn down nothing
-is asked for any more.
+becomes an ask, which gets a number when the stretch ends. An execution that was torn down asks for
+nothing any more.
 """
 
 from __future__ import annotations
