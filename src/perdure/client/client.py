@@ -106,8 +106,15 @@ class Client:
     def handle(self, instance_id: str, /) -> Handle[Json]: ...
     def handle(self, instance_id: str, orchestration: Any = None, /) -> Any:
         """Return a handle to an instance that exists. Asks nothing."""
-        codec = JSON if orchestration is None else orchestration.definition.codec.returns
-        return Handle(self, check_id("instance id", instance_id), codec)
+        checked = check_id("instance id", instance_id)
+        if orchestration is None:
+            return Handle(self, checked, JSON)
+        if not isinstance(orchestration, Orchestration):
+            raise UsageError(
+                f"{orchestration!r} is not an orchestration: handle takes an instance id and the "
+                "function made with @orchestration that it runs"
+            )
+        return Handle(self, checked, orchestration.definition.codec.returns)
 
     # ------------------------------------------------- for handles and subclasses
 

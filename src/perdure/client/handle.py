@@ -167,7 +167,8 @@ class Handle(Generic[R_co]):
                 row=row,
                 live=live,
                 definition=None if number is None else await store.definition(number),
-                summary=Summary(await self._history(row)),
+                # What is held may have a history that cannot be read, which is why it is held.
+                summary=Summary(await self._history(row) if row.status is Status.RUNNING else []),
                 inbox=await store.read_inbox(self.instance_id),
                 jobs=await store.read_jobs(self.instance_id),
                 workers=await store.read_workers(seen_since_ms=now_ms - LIVE_WORKER_MS),

@@ -43,6 +43,7 @@ class HistoryEvent:
     kind: str
     at: datetime
     data: dict[str, Json]
+    """What is recorded; of a row that cannot be read, its text as `damaged`."""
 
 
 def info_of(row: InstanceRow) -> InstanceInfo:
@@ -69,5 +70,13 @@ def event_of(stored: StoredEvent) -> HistoryEvent:
         seq=stored.seq,
         kind=stored.kind,
         at=to_datetime(stored.at_ms),
-        data=json.loads(stored.body),
+        data=_data_of(stored),
     )
+
+
+def _data_of(stored: StoredEvent) -> dict[str, Json]:
+    try:
+        data: dict[str, Json] = json.loads(stored.body)
+    except ValueError:
+        return {"damaged": stored.body.decode("utf-8", "replace")}
+    return data

@@ -304,11 +304,13 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Report what failed where nobody awaits it."""
-        self._owner.lost_exception(context)
+        if not self._is_closed:  # what runs after the end never happened
+            self._owner.lost_exception(context)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         """Report what failed where nobody awaits it."""
-        self._owner.lost_exception(context)
+        if not self._is_closed:  # what runs after the end never happened
+            self._owner.lost_exception(context)
 
     async def shutdown_asyncgens(self) -> None:
         """Do nothing: generators end with the execution."""
@@ -352,6 +354,11 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._ready.clear()
         self._settling.clear()
         self._tasks.clear()
+
+    def release(self) -> None:
+        """Let go of the execution. Nothing may run on this loop any more."""
+        del self._owner
+        del self.perdure_scope
 
 
 def _silence(task: asyncio.Task[Any]) -> None:

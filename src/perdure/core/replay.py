@@ -186,6 +186,11 @@ class Execution(Asking):
             with self._loop, self.guard:
                 undead = tear_down(tasks, generators, self._begin_tearing)
         self._loop.forget()
+        if not undead:
+            # Nothing can run here any more, so the circle of execution, loop and context is opened:
+            # it is freed now and not by the collector, which has enough to do.
+            self._loop.release()
+            del self.context
         return undead
 
     # ------------------------------------------------------------ the stretches

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import sys
 import threading
 import time
 import traceback
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.25
+
+_PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
 
 
 class TurnTooLongError(BaseException):
@@ -65,15 +69,24 @@ class Watchdog:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        # Under the lock, so that the thread cannot strike after the turn is over; a strike that was
-        # not raised yet is taken back. User code may have swallowed one: it counts all the same.
+        try:
+            has_struck = self._end_turn()
+        except TurnTooLongError:
+            # The strike came while we were leaving.
+            self._end_turn()
+            has_struck = True
+        if has_struck:
+            raise TurnTooLongError(self._text(*self._watched)) from None
+
+    def _end_turn(self) -> bool:
+        """Stop watching; tell whether the turn was struck, even if user code swallowed that."""
+        # Under the lock, so that the thread cannot strike after the turn is over.
         with self._lock:
             self._turn = None
             has_struck, self._has_struck = self._has_struck, False
-            if has_struck:
-                _raise_in(threading.get_ident(), None)
         if has_struck:
-            raise TurnTooLongError(self._text(*self._watched)) from None
+            _absorb_strike()
+        return has_struck
 
     def close(self) -> None:
         """Stop watching."""
@@ -97,7 +110,8 @@ class Watchdog:
                         self._stuck_at,
                         extra={"instance_id": instance_id},
                     )
-                if took_s > self._limit_s:
+                # Only inside user code: what runs around it must not be cut off halfway.
+                if took_s > self._limit_s and _is_in_user_code(thread_id):
                     self._has_struck = True
                     self._stuck_at = _where(thread_id)
                     _raise_in(thread_id, TurnTooLongError)
@@ -115,11 +129,33 @@ def _where(thread_id: int) -> str:
     if frame is None:
         return "an unknown place"
     stack = traceback.extract_stack(frame)
-    ours = [entry for entry in stack if "/perdure/" not in entry.filename]
-    entry = (ours or stack)[-1]
+    theirs = [entry for entry in stack if not _is_ours(entry.filename)]
+    entry = (theirs or stack)[-1]
     return f"{entry.filename.rsplit('/', 1)[-1]}:{entry.lineno} in {entry.name}"
 
 
-def _raise_in(thread_id: int, error: type[BaseException] | None) -> None:
-    what = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), what)
+def _is_in_user_code(thread_id: int) -> bool:
+    frame = sys._current_frames().get(thread_id)
+    return frame is not None and not _is_ours(frame.f_code.co_filename)
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith(_PACKAGE)
+
+
+def _raise_in(thread_id: int, error: type[BaseException]) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), ctypes.py_object(error))
+
+
+def _absorb_strike() -> None:
+    """Have a strike raised here that may not have been raised yet.
+
+    It cannot be taken back: Python 3.11 then keeps a flag set that no exception clears, and spins
+    for ever in the next function that a profiler (the guard's, say) looks at.
+    """
+    try:
+        _raise_in(threading.get_ident(), TurnTooLongError)
+        while True:
+            pass  # Asynchronous exceptions are raised at a jump backwards.
+    except TurnTooLongError:
+        return

@@ -1,0 +1,79 @@
+"""`import perdure` is quick and loads no driver, no command line, no optional package."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+MAX_IMPORT_MS = 100
+RUNS = 5
+
+UNWANTED = {
+    "apsw",
+    "asyncpg",
+    "attr",
+    "attrs",
+    "click",
+    "jinja2",
+    "pydantic",
+    "rich",
+    "sqlite3",
+    "starlette",
+    "uvicorn",
+}
+
+EVERYTHING = "import perdure; [getattr(perdure, name) for name in perdure.__all__]"
+
+
+def milliseconds_of(program: str) -> float:
+    """Return how long the import statement took, by Python's own measure."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    took = [
+        int(line.split("|")[1])
+        for line in done.stderr.splitlines()
+        if line.startswith("import time:") and line.split("|")[-1].startswith(" perdure")
+    ]
+    # Lines without indentation are what the program itself imports, each with all it needs.
+    return sum(took) / 1000
+
+
+def modules_after(program: str) -> set[str]:
+    listing = f"{program}; import sys, json; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", listing], capture_output=True, text=True, check=True
+    )
+    found: list[str] = json.loads(done.stdout)
+    return {name.partition(".")[0] for name in found}
+
+
+def test_importing_perdure_takes_less_than_a_tenth_of_a_second() -> None:
+    quickest = min(milliseconds_of("import perdure") for _ in range(RUNS))
+
+    assert quickest < MAX_IMPORT_MS
+
+
+def test_every_public_name_together_takes_less_than_twice_that() -> None:
+    quickest = min(milliseconds_of(EVERYTHING) for _ in range(RUNS))
+
+    assert quickest < 2 * MAX_IMPORT_MS
+
+
+def test_importing_perdure_loads_nothing_it_does_not_need_yet() -> None:
+    before = modules_after("pass")
+
+    assert modules_after("import perdure") & UNWANTED - before == set()
+    assert modules_after(EVERYTHING) & UNWANTED - before == set()
+
+
+def test_making_an_engine_loads_no_driver_and_opening_it_only_its_own() -> None:
+    make = "from perdure import Engine; e = Engine('sqlite://:memory:?driver=sqlite3', [])"
+    run = "import asyncio; asyncio.run(e.open()) and asyncio.run(e.close())"
+
+    assert modules_after(make) & UNWANTED == set()
+    assert modules_after(f"{make}; {run}") & UNWANTED == {"sqlite3"}

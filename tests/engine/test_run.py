@@ -1,0 +1,159 @@
+"""`perdure.run` as people meet it: in a script of their own, killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdure import activity, orchestration, run
+from perdure.errors import AlreadyExistsError, InstanceFailedError
+from tests.engine.stage import WITHIN_S
+
+SCRIPT = """
+import asyncio
+from perdure import activity, orchestration, run
+
+@activity
+async def say_hello(name: str) -> str:
+    return f"Hello, {name}!"
+
+@orchestration
+async def greet_all(names: list[str]) -> list[str]:
+    return await asyncio.gather(*(say_hello(name) for name in names))
+
+if __name__ == "__main__":
+    print(run(greet_all, ["Ada", "Grace"]))
+"""
+
+SLOW_SCRIPT = """
+import sys
+from pathlib import Path
+from perdure import Signal, activity, orchestration, run
+
+HERE = Path(__file__).parent
+
+@activity
+def step(number: int) -> int:
+    with open(HERE / "steps", "a") as steps:
+        steps.write(f"{number}\\n")
+    if number == 3 and not (HERE / "killed").exists():
+        (HERE / "killed").touch()
+        print("ready", flush=True)
+        sys.stdin.read()  # until it is killed
+    return number
+
+@orchestration
+async def steps(count: int) -> int:
+    return sum([await step(number) for number in range(count)])
+
+if __name__ == "__main__":
+    print(run("steps-1", steps, 6))
+"""
+
+
+@activity
+async def double(x: int) -> int:
+    return 2 * x
+
+
+@orchestration
+async def doubled(x: int) -> int:
+    return await double(x)
+
+
+@orchestration
+async def failing() -> None:
+    raise LookupError("gone")
+
+
+@pytest.fixture(autouse=True)
+def _own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDURE_STORE", f"sqlite:///{tmp_path}/run.db")
+
+
+def start(script: Path, **env: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **env},
+        cwd=script.parent,
+    )
+
+
+def test_the_first_program_of_the_readme_prints_its_greetings(tmp_path: Path) -> None:
+    script = tmp_path / "greet.py"
+    script.write_text(SCRIPT)
+
+    out, err = start(script).communicate(timeout=WITHIN_S)
+
+    assert (out, err) == ("['Hello, Ada!', 'Hello, Grace!']\n", "")
+
+
+def test_without_a_setting_the_store_is_a_file_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PERDURE_STORE")
+    script = tmp_path / "greet.py"
+    script.write_text(SCRIPT)
+
+    start(script).communicate(timeout=WITHIN_S)
+
+    assert (tmp_path / "perdure.db").exists()
+
+
+def test_a_killed_run_goes_on_where_it_was_and_runs_no_step_twice(tmp_path: Path) -> None:
+    script = tmp_path / "steps.py"
+    script.write_text(SLOW_SCRIPT)
+    # The lease of the dead process has to run out; nothing but that is waited for.
+    script.write_text(SLOW_SCRIPT)
+    process = start(script)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+    out, err = start(script).communicate(timeout=60)
+
+    assert (out, err) == ("15\n", "")
+    steps = (tmp_path / "steps").read_text().split()
+    assert steps == ["0", "1", "2", "3", "3", "4", "5"]
+
+    again, _ = start(script).communicate(timeout=WITHIN_S)
+    assert again == "15\n"
+    assert (tmp_path / "steps").read_text().split() == steps
+
+
+def test_run_returns_the_result() -> None:
+    assert run(doubled, 21) == 42
+
+
+def test_run_with_an_id_twice_returns_the_recorded_result() -> None:
+    assert run("d-1", doubled, 21) == 42
+    assert run("d-1", doubled, 21) == 42
+
+    with pytest.raises(AlreadyExistsError, match="with another input"):
+        run("d-1", doubled, 1)
+
+
+def test_run_takes_keywords() -> None:
+    assert run(doubled, x=4) == 8
+
+
+def test_run_raises_what_the_result_would() -> None:
+    with pytest.raises(InstanceFailedError, match="LookupError: gone"):
+        run(failing)
+
+
+async def test_run_works_where_a_loop_runs_already() -> None:
+    """As in a notebook. It holds that loop up, which is what a blocking call does."""
+    assert run(doubled, 21) == 42
+    assert await asyncio.to_thread(run, doubled, 4) == 8
