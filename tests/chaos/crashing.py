@@ -27,6 +27,7 @@ from perdure.core.replay import Execution
 from perdure.errors import InstanceEndedError, StoreUnavailableError
 from perdure.store.base import Store
 from perdure.store.opening import open_store
+from perdure.testing.invariants import check
 from tests.chaos import scenario
 from tests.chaos.ledger import Ledger, Line
 
@@ -164,6 +165,7 @@ class HandDriven(Engine):
     def __init__(
         self, store: Store, options: WorkerOptions, ledger: Ledger, hung: scenario.Hung
     ) -> None:
+        self.hung = hung
         with patch("perdure.client.client.open_store", lambda url, *, clock: store):
             super().__init__(
                 "",
@@ -173,7 +175,6 @@ class HandDriven(Engine):
                 clock=store.clock,
             )
         self.serving = self._serving
-        self._hung = hung
         self._executions: list[Execution] = []
         turns = self.serving.turns
         make = turns._new_execution
@@ -210,12 +211,13 @@ class HandDriven(Engine):
         """Work until the fault comes."""
         with suppress(asyncio.CancelledError):
             await self.until_idle()
-        assert self.store.is_dead, "the fault did not come"  # type: ignore[attr-defined] # ours
+        assert cast(FaultyStore, self.store).is_dead, "the fault did not come"
 
     async def until_ended(self) -> None:
         """Work, and move the clock from one wake-up to the next, until nothing is left to do."""
         for _ in range(MAX_WAKE_UPS):
             await self.until_idle()
+            assert await check(self.store) == []
             if not await self.pass_time():
                 return
         raise AssertionError("there is no end to it")
@@ -250,7 +252,7 @@ class HandDriven(Engine):
     async def _come_to_rest(self) -> bool:
         """Wait for everything that moves by itself; tell whether there was something."""
         has_waited = False
-        while tasks := self._tasks() - self._hung.tasks:
+        while tasks := self._tasks() - self.hung.tasks:
             has_waited = True
             # Not for ever: some of them may only just find out that they hang.
             await asyncio.wait(tasks, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
@@ -296,6 +298,7 @@ class Life:
         """Drop everything that is in memory."""
         is_through = self._task.done() and not self.store.is_dead
         self.store.is_dead = True
+        assert await check(self._world.store) == []
         self._task.cancel()
         await asyncio.wait({self._task})
         await self.engine.bury()

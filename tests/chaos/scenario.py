@@ -24,9 +24,10 @@ never = Signal("never", str)
 
 @dataclass
 class Hung:
-    """Runs of `hanging` in one process: nobody waits for them to end by themselves."""
+    """Runs of `hanging` in one process: they go on until they are told to stop, or to end."""
 
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @activity
@@ -61,9 +62,11 @@ async def hanging(n: int) -> Done:
     with noted() as attempt:
         task = asyncio.current_task()
         assert task is not None
-        activity_context().resource(Hung).tasks.add(task)
-        await asyncio.Event().wait()
-        return Done(n, attempt)
+        hung = activity_context().resource(Hung)
+        hung.tasks.add(task)
+        await hung.may_end.wait()
+        hung.tasks.discard(task)
+        return Done(n + 1, attempt)
 
 
 @orchestration
@@ -74,7 +77,8 @@ async def work(n: int) -> list[int]:
         with noted() as attempt:
             return Done(n + 1, attempt)
 
-    first = await step(n)
+    async with asyncio.timeout(60):
+        first = await step(n)
     both = await asyncio.gather(step(first.value), threaded(first.value))
     last = await inline(add, both[0].value)
     return [first.value, *(each.value for each in both), last.value]
@@ -132,6 +136,15 @@ async def told_to_add(n: int) -> list[int]:
 
 
 @orchestration
+async def long(n: int) -> list[int]:
+    """Wait for something that takes long, and meanwhile for a signal."""
+    call = asyncio.create_task(hanging(n))
+    await note.receive()
+    last = await step(n)
+    return [(await call).value, last.value]
+
+
+@orchestration
 async def hasty(n: int) -> int:
     """Call something and end without waiting for it."""
     call = asyncio.create_task(threaded(n))
@@ -158,5 +171,5 @@ async def guarded(n: int) -> int:
 
 DEFINITIONS = [
     *(step, threaded, flaky, broken, hanging),
-    *(work, failing, parent, listen, trying, told_to_add, hasty, waiting, guarded),
+    *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded),
 ]

@@ -172,7 +172,7 @@ async def test_a_process_that_stood_still_may_go_on_in_the_midst_of_others(
         other = world.new_life()
         running = asyncio.create_task(other.run())
         while len(other.store.writes) < point and not running.done():
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # noqa: ASYNC110 - whatever the store is about to do
         await sleeper.resume()
         await running
         await sleeper.end()

@@ -16,6 +16,7 @@ from perdure.model.turns import TurnClaim
 from perdure.store.contents import Inspectable
 from perdure.worker.lanes import Kind
 from tests.chaos import scenario
+from tests.chaos.accounting import recorded_attempts
 from tests.chaos.crashing import OPTIONS, Fault, FaultKind, HandDriven, World
 
 
@@ -109,9 +110,8 @@ async def test_an_instance_that_was_terminated_after_its_claim_is_let_go_without
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world.process() as engine, world.process() as other:
+        other.serving._is_serving = False  # So that the first turn is claimed.
         await other.start("i", scenario.waiting)
-        await other.handle("i").send(scenario.never, "too late")
-        world.clock.advance(timedelta(seconds=1))
         [claim] = await world.store.claim_turns(claim_of(engine))
         await other.handle("i").terminate("at once")
 
@@ -134,6 +134,49 @@ def claim_of(engine: HandDriven) -> TurnClaim:
     assert claimer is not None
     lease_ms = to_ms(OPTIONS.lease_for)
     return TurnClaim(engine.serving.worker_id, claimer._definitions, 10, lease_ms, 1)
+
+
+async def test_a_result_from_a_lost_lease_is_refused(world: World) -> None:
+    """Two workers run the same call; only the one with the lease may end it."""
+    async with world.process() as slow, world.process() as quick:
+        await slow.start("i", scenario.long, 1)
+        await slow.until_idle()
+        world.clock.advance(2 * OPTIONS.lease_for)
+        await quick.until_idle()
+
+        slow.hung.may_end.set()
+        await slow.until_idle()
+        before = await recorded_in(world)
+        quick.hung.may_end.set()
+        await quick.handle("i").send(scenario.note, "go")
+        await quick.until_ended()
+
+        assert before == []
+        assert 2 in await recorded_in(world)
+        assert await quick.handle("i", scenario.long).result() == [2, 2]
+
+
+async def test_a_result_whose_turn_is_refused_is_not_lost(world: World) -> None:
+    """The job's lease is good but the instance has moved on elsewhere: nothing runs again."""
+    async with world.process() as home, world.process() as other:
+        await home.start("i", scenario.long, 1)
+        await home.until_idle()
+        await other.handle("i").send(scenario.note, "go")
+        world.clock.advance(timedelta(seconds=1))
+        await other.until_idle()
+
+        home.hung.may_end.set()
+        await home.until_idle()
+        await other.until_ended()
+
+        assert await other.handle("i", scenario.long).result() == [2, 2]
+    assert [line.attempt for line in world.ledger if line.what == "begin"] == [1, 1]
+
+
+async def recorded_in(world: World) -> list[int]:
+    """Return the attempts whose results are recorded."""
+    assert isinstance(world.store, Inspectable)
+    return list(recorded_attempts(await world.store.read_contents()).values())
 
 
 async def test_calls_that_are_given_up_in_their_own_turn_take_no_room(world: World) -> None:

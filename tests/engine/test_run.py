@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure import activity, orchestration, run
+from perdure import Client, activity, orchestration, run
 from perdure.errors import AlreadyExistsError, InstanceFailedError
 from tests.engine.stage import WITHIN_S
 
@@ -73,8 +73,10 @@ async def failing() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PERDURE_STORE", f"sqlite:///{tmp_path}/run.db")
+def store_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    url = f"sqlite:///{tmp_path}/run.db"
+    monkeypatch.setenv("PERDURE_STORE", url)
+    return url
 
 
 def start(script: Path, **env: str) -> subprocess.Popen[str]:
@@ -113,8 +115,6 @@ def test_without_a_setting_the_store_is_a_file_in_the_working_folder(
 def test_a_killed_run_goes_on_where_it_was_and_runs_no_step_twice(tmp_path: Path) -> None:
     script = tmp_path / "steps.py"
     script.write_text(SLOW_SCRIPT)
-    # The lease of the dead process has to run out; nothing but that is waited for.
-    script.write_text(SLOW_SCRIPT)
     process = start(script)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -130,6 +130,24 @@ def test_a_killed_run_goes_on_where_it_was_and_runs_no_step_twice(tmp_path: Path
     again, _ = start(script).communicate(timeout=WITHIN_S)
     assert again == "15\n"
     assert (tmp_path / "steps").read_text().split() == steps
+
+
+async def test_ctrl_c_gives_back_what_is_under_way(tmp_path: Path, store_url: str) -> None:
+    script = tmp_path / "steps.py"
+    script.write_text(SLOW_SCRIPT)
+    process = start(script)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=WITHIN_S)
+
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    async with Client(store_url) as client:
+        [job] = await client.store.read_jobs("steps-1")
+        assert (job.worker_id, job.token) == (None, 0)
+    out, _ = start(script).communicate(timeout=WITHIN_S)
+    assert out == "15\n"
 
 
 def test_run_returns_the_result() -> None:

@@ -54,7 +54,11 @@ class Engine(Client):
         """Connect to the store and begin to work."""
         if not self._is_open:
             await super().open()
-            await self._serving.open()
+            try:
+                await self._serving.open()
+            except BaseException:
+                await super().close()
+                raise
             self._serving.start()
         return self
 
@@ -80,9 +84,10 @@ class Engine(Client):
         return statuses
 
     def noticed_end(self, instance_id: str, outcome: Outcome) -> None:
-        """This client ended an instance itself: its running jobs here are stopped."""
+        """This client ended an instance itself: stop its jobs here, look for what its end told."""
         super().noticed_end(instance_id, outcome)
         self._serving.turns.ended_from_outside(instance_id)
+        self._serving.notice()
 
     async def _start(
         self, new: NewInstance, orchestration: Orchestration[..., Any]

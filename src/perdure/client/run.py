@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
 from perdure.authoring.activity import Activity
@@ -13,9 +14,14 @@ from perdure.authoring.registry import AnyDefinition
 from perdure.client.client import default_url
 from perdure.client.engine import Engine
 from perdure.errors import UsageError
+from perdure.model.options import WorkerOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+OPTIONS = WorkerOptions(lease_for=timedelta(seconds=5), stop_grace=timedelta(seconds=1))
+"""Somebody sits before it: a run that is started again after a kill must not wait for long until
+what the dead process held is free."""
 
 
 @overload
@@ -28,8 +34,9 @@ def run(*args: Any, **kwargs: Any) -> Any:
     """Run an orchestration and return its result.
 
     Opens `$PERDURE_STORE` (default `sqlite:///perdure.db`) and serves the definitions of the
-    orchestration's module. With an id, a run that was killed goes on where it was, and one that has
-    ended returns the recorded result.
+    orchestration's module. With an id, a run that was killed goes on where it was (after a few
+    seconds, when what the dead process held is free), and one that has ended returns the recorded
+    result.
 
     It works on a thread with its own loop, so also where a loop already runs.
     """
@@ -38,27 +45,45 @@ def run(*args: Any, **kwargs: Any) -> Any:
         raise UsageError("run takes an orchestration, or an instance id and an orchestration")
     outcome: list[Any] = []
     failure: list[BaseException] = []
+    tasks: list[asyncio.Task[Any]] = []
+    is_over = threading.Event()
+
+    async def main() -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.append(task)
+        definitions = _definitions_beside(orchestration)
+        async with Engine(default_url(), definitions, options=OPTIONS) as engine:
+            handle = await engine.start(*args, **kwargs)
+            return await handle.result()
 
     def body() -> None:
         try:
-            outcome.append(asyncio.run(_run(orchestration, args, kwargs)))
+            outcome.append(asyncio.run(main()))
         except BaseException as error:
             failure.append(error)
+        finally:
+            is_over.set()
 
-    thread = threading.Thread(target=body, name="perdure-run", daemon=True)
-    thread.start()
-    # In pieces, so that Ctrl-C is heard; the store keeps everything, a later run goes on.
-    while thread.is_alive():
-        thread.join(timeout=0.1)
+    threading.Thread(target=body, name="perdure-run", daemon=True).start()
+    _wait_for(is_over, tasks)
     if failure:
         raise failure[0]
     return outcome[0]
 
 
-async def _run(orchestration: Orchestration[..., Any], args: Any, kwargs: Any) -> Any:
-    async with Engine(default_url(), _definitions_beside(orchestration)) as engine:
-        handle = await engine.start(*args, **kwargs)
-        return await handle.result()
+def _wait_for(is_over: threading.Event, tasks: list[asyncio.Task[Any]]) -> None:
+    """Wait for the thread; on Ctrl-C let it give back what is under way first."""
+    # An event, since `Thread.join` takes a thread for ended once Ctrl-C broke it off (before 3.13).
+    try:
+        # In pieces, so that Ctrl-C is heard.
+        while not is_over.wait(timeout=0.1):
+            pass
+    except BaseException:
+        for task in tasks:
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        is_over.wait()
+        raise
 
 
 def _definitions_beside(orchestration: Orchestration[..., Any]) -> list[AnyDefinition]:

@@ -72,8 +72,7 @@ class Claimer:
             if self._is_due() or self._store.change_count() != self._seen_changes:
                 await self.run_once()
             self._rung.clear()
-            # Not for a change alone: our own commits change the count too, and a busy worker would
-            # ask without a pause.
+            # Not for a change alone: while others write all the time, we would ask without a pause.
             if not self._is_due():
                 await self._wait()
 

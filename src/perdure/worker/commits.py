@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from perdure.errors import RowError
-from perdure.model.turns import Turn, TurnReceipt
+from perdure.errors import RowError, StoreError
+from perdure.model.turns import Turn, TurnReceipt, TurnStatus
 from perdure.store.base import Store
 from perdure.worker.background import Background
 from perdure.worker.hot import HotInstance
+
+logger = logging.getLogger(__name__)
 
 Answer: TypeAlias = Callable[[HotInstance, Turn, TurnReceipt | RowError], None]
 """Hears what became of a turn: the store's receipt, or the error of a value it cannot store."""
@@ -43,8 +46,12 @@ class CommitQueue:
         """Send what waits now."""
         if self._waiting:
             batch, self._waiting = self._waiting, []
-            receipts = self._store.commit([turn for _, turn in batch])
-            self._background.spawn(self._hear(batch, receipts))
+            try:
+                receipts = self._store.commit([turn for _, turn in batch])
+            except StoreError as error:
+                self._unanswered(batch, error)
+            else:
+                self._background.spawn(self._hear(batch, receipts))
 
     async def _hear(
         self, batch: list[tuple[HotInstance, Turn]], answer: Awaitable[list[TurnReceipt]]
@@ -59,6 +66,15 @@ class CommitQueue:
             # those that were accepted again.
             for one in batch:
                 await self._hear([one], self._store.commit([one[1]]))
-            return
-        for (hot, turn), receipt in zip(batch, receipts, strict=True):
-            self._answer(hot, turn, receipt)
+        except StoreError as error:
+            self._unanswered(batch, error)
+        else:
+            for (hot, turn), receipt in zip(batch, receipts, strict=True):
+                self._answer(hot, turn, receipt)
+
+    def _unanswered(self, batch: list[tuple[HotInstance, Turn]], error: StoreError) -> None:
+        """The store is damaged or closed and will never answer: the coroutines are dropped, and
+        whoever has the store next goes on from what it holds."""
+        logger.error("turns could not be committed: %s", error, extra={"turns": len(batch)})
+        for hot, turn in batch:
+            self._answer(hot, turn, TurnReceipt(TurnStatus.REFUSED))

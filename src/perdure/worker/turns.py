@@ -14,23 +14,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from perdure.authoring.definition import Definition
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import Registry
 from perdure.authoring.scope import InlineRequest
-from perdure.clock import Clock, to_ms
-from perdure.core.guard import Guard
+from perdure.clock import Clock
 from perdure.core.pending import PendingCall
 from perdure.core.replay import Execution, ExecutionId
-from perdure.core.turn import TurnTerms, run_turn
 from perdure.errors import NondeterminismError, RowError
 from perdure.model.events import StoredEvent, UnreadableEventError
-from perdure.model.instances import DefinitionKey, NewInstance, Stamp
-from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
+from perdure.model.instances import NewInstance, Stamp
+from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
 from perdure.model.messages import Message
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
@@ -38,11 +34,12 @@ from perdure.store.base import ExecutionKey, Store, TurnLease
 from perdure.worker.background import Background
 from perdure.worker.commits import CommitQueue
 from perdure.worker.endings import Endings
+from perdure.worker.executions import Executions, Jobs
 from perdure.worker.holds import Holds
 from perdure.worker.hot import HotInstance, HotInstances
 from perdure.worker.shadow import ShadowReplays
 from perdure.worker.unserved import UnservedCalls
-from perdure.worker.watchdog import TurnTooLongError, Watchdog
+from perdure.worker.watchdog import TurnTooLongError
 
 logger = logging.getLogger(__name__)
 
@@ -50,26 +47,6 @@ logger = logging.getLogger(__name__)
 def fresh_id() -> int:
     """Return a random number for a commit, a lease or an incarnation; never used again."""
     return random.getrandbits(63) | 1
-
-
-class Jobs(Protocol):
-    """What turns need from whoever runs the jobs."""
-
-    def takes(self, queue: DefinitionKey) -> bool:
-        """Promise room for a job, if there is some and the queue is served here."""
-        ...
-
-    def unpromise(self, queue: DefinitionKey) -> None:
-        """The job will not come."""
-        ...
-
-    def run(self, job: ClaimedJob, *, promised: bool = False) -> None:
-        """Run a job that is leased to us."""
-        ...
-
-    def cancel(self, keys: Sequence[JobKey]) -> None:
-        """Stop jobs that nobody waits for."""
-        ...
 
 
 class TurnRunner:
@@ -88,7 +65,6 @@ class TurnRunner:
         self.jobs: Jobs
         """Set by the worker once both exist: each needs the other."""
         self.hot = HotInstances(options.hot_instances)
-        self.watchdog = Watchdog(options.turn_warning, options.turn_limit)
         self.refused = 0
         self._store = store
         self._clock: Clock = store.clock
@@ -97,13 +73,14 @@ class TurnRunner:
         self._worker_id = worker_id
         self._endings = endings
         self._look = look
-        self._lease_ms = to_ms(options.lease_for)
         self._definitions: dict[int, Orchestration[..., Any]] = {}
-        self._guards = {watch: Guard(watch_calls=watch) for watch in (False, True)}
-        self._turns_of: dict[Definition, int] = {}
+        self._executions = Executions(registry, options, clock=store.clock, worker_id=worker_id)
+        self.watchdog = self._executions.watchdog
         self._background = Background()
         self._commits = CommitQueue(store, self._background, self._answered)
-        self.shadow = ShadowReplays(store, options.shadow_rate, self._background, self._replay)
+        self.shadow = ShadowReplays(
+            store, options.shadow_rate, self._background, self._executions.replay
+        )
         self._unserved = UnservedCalls(store, registry, self._background)
         self._holds = Holds(store, self._background)
         self._starts: dict[int, asyncio.Future[TurnStatus]] = {}
@@ -259,7 +236,7 @@ class TurnRunner:
         )
         hot = HotInstance(execution, stamp, claim.last_no)
         try:
-            self._replay(execution, history)
+            self._executions.replay(execution, history)
         except NondeterminismError as error:
             execution.tear_down()
             self._block(claim, orchestration, error)
@@ -279,17 +256,13 @@ class TurnRunner:
             self._definitions[definition_no], instance_id, stamp.incarnation, stamp.execution
         )
         try:
-            self._replay(execution, history)
+            self._executions.replay(execution, history)
         except (NondeterminismError, UnreadableEventError, TurnTooLongError):
             # Its next claimed turn meets the same error, and then holds the instance.
             execution.tear_down()
         else:
             # Messages that nobody has taken yet count as unseen: the number is that of none.
             self.hot.put(HotInstance(execution, stamp, seen_no=0))
-
-    def _replay(self, execution: Execution, history: Sequence[StoredEvent]) -> None:
-        with self.watchdog.watching(execution.instance_id, execution.name):
-            execution.replay(history)
 
     def _new_execution(
         self,
@@ -298,18 +271,7 @@ class TurnRunner:
         incarnation: int,
         number: int,
     ) -> Execution:
-        code = self._registry.code_of(orchestration.name, orchestration.version)
-        execution_id = ExecutionId(instance_id, incarnation, number)
-        return Execution(orchestration, execution_id, code, self._guard_for(orchestration))
-
-    def _guard_for(self, orchestration: Orchestration[..., Any]) -> Guard:
-        match self._options.watch_calls:
-            case "always":
-                return self._guards[True]
-            case "never":
-                return self._guards[False]
-        turns = self._turns_of.get(orchestration.definition, 0)
-        return self._guards[turns < self._options.watched_turns]
+        return self._executions.new(orchestration, ExecutionId(instance_id, incarnation, number))
 
     # ------------------------------------------------------------------ the turns
 
@@ -369,45 +331,15 @@ class TurnRunner:
         start: NewInstance | None = None,
         job_ends: tuple[JobEnd, ...] = (),
     ) -> Turn:
-        now_ms = self._clock()
-        execution = hot.execution
-        promised: list[DefinitionKey] = []
-
-        def takes(queue: DefinitionKey) -> bool:
-            is_taken = self.jobs.takes(queue)
-            if is_taken:
-                promised.append(queue)
-            return is_taken
-
-        terms = TurnTerms(
-            stamp=hot.stamp,
+        return self._executions.run(
+            hot,
+            messages,
+            self.jobs,
             commit_id=start.commit_id if start is not None else fresh_id(),
-            worker_id=self._worker_id,
-            seen_no=hot.seen_no,
-            lease_until_ms=now_ms + self._lease_ms,
-            takes=takes,
             lease=lease,
             start=start,
             job_ends=job_ends,
         )
-        definition = execution.orchestration.definition
-        self._turns_of[definition] = self._turns_of.get(definition, 0) + 1
-        execution.guard = self._guard_for(execution.orchestration)
-        jobs: tuple[NewJob, ...] = ()
-        try:
-            with self.watchdog.watching(execution.instance_id, execution.name):
-                turn = run_turn(execution, messages, terms, now_ms=now_ms)
-            jobs = turn.jobs
-            return turn
-        finally:
-            self._unpromise(promised, jobs)
-
-    def _unpromise(self, promised: Sequence[DefinitionKey], jobs: Sequence[NewJob]) -> None:
-        """Give up the rooms of jobs that were asked for in a turn and did not come out of it."""
-        coming = [job.queue for job in jobs if job.leased]
-        if len(coming) < len(promised):
-            for queue in (Counter(promised) - Counter(coming)).elements():
-                self.jobs.unpromise(queue)
 
     # ----------------------------------------------------------------- the commits
 

@@ -45,7 +45,11 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         await self._store.open()
-        await self._serving.open()
+        try:
+            await self._serving.open()
+        except BaseException:
+            await self._store.close()
+            raise
         self._serving.start()
         return self
 

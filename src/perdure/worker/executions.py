@@ -1,0 +1,139 @@
+"""Where user code of orchestrations runs: replays and turns, guarded and watched.
+
+The core thinks; here it gets what it must not have by itself: the time, the guard, a watchdog, and
+promises of room for the jobs that come out of a turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from perdure.authoring.definition import Definition
+from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.registry import Registry
+from perdure.clock import Clock, to_ms
+from perdure.core.guard import Guard
+from perdure.core.replay import Execution, ExecutionId
+from perdure.core.turn import TurnTerms, run_turn
+from perdure.model.events import StoredEvent
+from perdure.model.instances import DefinitionKey, NewInstance
+from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
+from perdure.model.messages import Message
+from perdure.model.options import WorkerOptions
+from perdure.model.turns import Turn
+from perdure.worker.hot import HotInstance
+from perdure.worker.watchdog import Watchdog
+
+
+class Jobs(Protocol):
+    """What turns need from whoever runs the jobs."""
+
+    def takes(self, queue: DefinitionKey) -> bool:
+        """Promise room for a job, if there is some and the queue is served here."""
+        ...
+
+    def unpromise(self, queue: DefinitionKey) -> None:
+        """The job will not come."""
+        ...
+
+    def run(self, job: ClaimedJob, *, promised: bool = False) -> None:
+        """Run a job that is leased to us."""
+        ...
+
+    def cancel(self, keys: Sequence[JobKey]) -> None:
+        """Stop jobs that nobody waits for."""
+        ...
+
+
+class Executions:
+    """Makes executions, replays them, and runs their turns. One at a time, on one thread."""
+
+    def __init__(
+        self, registry: Registry, options: WorkerOptions, *, clock: Clock, worker_id: str
+    ) -> None:
+        self.watchdog = Watchdog(options.turn_warning, options.turn_limit)
+        self._registry = registry
+        self._options = options
+        self._clock = clock
+        self._worker_id = worker_id
+        self._lease_ms = to_ms(options.lease_for)
+        self._guards = {watch: Guard(watch_calls=watch) for watch in (False, True)}
+        self._turns_of: dict[Definition, int] = {}
+
+    def new(self, orchestration: Orchestration[..., Any], execution_id: ExecutionId) -> Execution:
+        """Return an execution that has not begun."""
+        code = self._registry.code_of(orchestration.name, orchestration.version)
+        return Execution(orchestration, execution_id, code, self._guard_for(orchestration))
+
+    def replay(self, execution: Execution, history: Sequence[StoredEvent]) -> None:
+        """Bring a new execution to where its history ends.
+
+        Raises:
+            NondeterminismError, UnreadableEventError, TurnTooLongError: It cannot be.
+        """
+        with self.watchdog.watching(execution.instance_id, execution.name):
+            execution.replay(history)
+
+    def run(
+        self,
+        hot: HotInstance,
+        messages: Sequence[Message],
+        jobs: Jobs,
+        *,
+        commit_id: int,
+        lease: int,
+        start: NewInstance | None,
+        job_ends: tuple[JobEnd, ...],
+    ) -> Turn:
+        """Run a turn; the jobs that come out of it have room."""
+        now_ms = self._clock()
+        execution = hot.execution
+        promised: list[DefinitionKey] = []
+
+        def takes(queue: DefinitionKey) -> bool:
+            is_taken = jobs.takes(queue)
+            if is_taken:
+                promised.append(queue)
+            return is_taken
+
+        terms = TurnTerms(
+            stamp=hot.stamp,
+            commit_id=commit_id,
+            worker_id=self._worker_id,
+            seen_no=hot.seen_no,
+            lease_until_ms=now_ms + self._lease_ms,
+            takes=takes,
+            lease=lease,
+            start=start,
+            job_ends=job_ends,
+        )
+        definition = execution.orchestration.definition
+        self._turns_of[definition] = self._turns_of.get(definition, 0) + 1
+        execution.guard = self._guard_for(execution.orchestration)
+        made: tuple[NewJob, ...] = ()
+        try:
+            with self.watchdog.watching(execution.instance_id, execution.name):
+                turn = run_turn(execution, messages, terms, now_ms=now_ms)
+            made = turn.jobs
+            return turn
+        finally:
+            _unpromise(jobs, promised, made)
+
+    def _guard_for(self, orchestration: Orchestration[..., Any]) -> Guard:
+        match self._options.watch_calls:
+            case "always":
+                return self._guards[True]
+            case "never":
+                return self._guards[False]
+        turns = self._turns_of.get(orchestration.definition, 0)
+        return self._guards[turns < self._options.watched_turns]
+
+
+def _unpromise(jobs: Jobs, promised: Sequence[DefinitionKey], made: Sequence[NewJob]) -> None:
+    """Give up the rooms of jobs that were asked for in a turn and did not come out of it."""
+    coming = [job.queue for job in made if job.leased]
+    if len(coming) < len(promised):
+        for queue in (Counter(promised) - Counter(coming)).elements():
+            jobs.unpromise(queue)
