@@ -6,7 +6,8 @@ write. At the chosen call a fault comes:
 
 - *before*: the process dies and the call never reaches the store;
 - *after*: the call takes effect and the process dies before it hears of it (F4);
-- *pause*: the process stands still, with the call on its way, until somebody lets it go on (F2, F5).
+- *pause*: the process stands still, its call on its way, until it is let go on (F2, F5);
+- *unreadable*: a call that reads fails once, and the process lives on (F3).
 
 Nothing waits for real: an idle engine moves the clock to its next wake-up.
 """
@@ -186,14 +187,14 @@ class HandDriven(Engine):
 
         # A first turn that was never answered is known to nobody else, and the collector must not
         # end it.
-        patch.object(turns, "_new_execution", remember).start()
+        turns._new_execution = remember  # type: ignore[method-assign, assignment]  # a spy
 
     async def open(self) -> Self:
         """Get ready to work, without the loops. The database is open already."""
         self._is_open = True
         await self.serving.open()
         self.serving._is_serving = True
-        self._numbers = await self.store.intern(list(self.serving.registry.keys()))
+        self._numbers = await self.store.intern(list(self.serving.registry.claimable()))
         return self
 
     async def until_idle(self) -> None:

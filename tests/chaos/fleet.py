@@ -62,10 +62,11 @@ class Fleet:
     async def ready(self, worker: subprocess.Popen[bytes]) -> None:
         """Wait until a process works."""
         async with asyncio.timeout(ENDS_WITHIN_S):
-            while not any(
-                line.what == "ready" and line.pid == worker.pid for line in read_ledger(self.ledger)
-            ):
-                await asyncio.sleep(0.02)  # noqa: ASYNC110 - a file has no event to wait for
+            while worker.pid not in self._at_work():  # noqa: ASYNC110 - a file has no event
+                await asyncio.sleep(0.02)
+
+    def _at_work(self) -> set[int]:
+        return {line.pid for line in read_ledger(self.ledger) if line.what == "ready"}
 
     def kill(self, worker: subprocess.Popen[bytes]) -> None:
         """Kill a process in the middle of whatever it does, and start another one."""

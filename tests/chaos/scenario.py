@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from perdure import Retry, Signal, activity, activity_context, inline, orchestration
+from perdure.authoring.registry import AnyDefinition
 from perdure.errors import ActivityError, ChildError
 from tests.chaos.ledger import noted
 from tests.chaos.workload import Done
@@ -77,7 +78,7 @@ async def work(n: int) -> list[int]:
         with noted() as attempt:
             return Done(n + 1, attempt)
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(3600):
         first = await step(n)
     both = await asyncio.gather(step(first.value), threaded(first.value))
     last = await inline(add, both[0].value)
@@ -169,7 +170,7 @@ async def guarded(n: int) -> int:
     return n
 
 
-DEFINITIONS = [
+DEFINITIONS: list[AnyDefinition] = [
     *(step, threaded, flaky, broken, hanging),
     *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded),
 ]

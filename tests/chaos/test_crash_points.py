@@ -171,8 +171,8 @@ async def test_a_process_that_stood_still_may_go_on_in_the_midst_of_others(
         world.clock.advance(2 * OPTIONS.lease_for)
         other = world.new_life()
         running = asyncio.create_task(other.run())
-        while len(other.store.writes) < point and not running.done():
-            await asyncio.sleep(0.001)  # noqa: ASYNC110 - whatever the store is about to do
+        while len(other.store.writes) < point and not running.done():  # noqa: ASYNC110 - see below
+            await asyncio.sleep(0.001)  # Any moment will do, and another one for each point.
         await sleeper.resume()
         await running
         await sleeper.end()

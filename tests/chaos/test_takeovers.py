@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -87,7 +87,7 @@ class Gate:
     def __init__(self, engine: HandDriven) -> None:
         self.reached = asyncio.Event()
         self._next_is_through = asyncio.Event()
-        self._store: Any = engine.store
+        self._store = cast(Any, engine.store)
         self._read = engine.store.read_histories
         self._store.read_histories = self._first
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from perdure import Retry, Signal, activity, inline, orchestration, race
+from perdure.authoring.registry import AnyDefinition
 from perdure.errors import ActivityError, ChildError
 from tests.chaos.ledger import noted
 
@@ -200,7 +201,7 @@ async def waiting() -> str:
     return await never.receive()
 
 
-DEFINITIONS = [
+DEFINITIONS: list[AnyDefinition] = [
     *(step, threaded, flaky, broken, hanging),
     *(one, chain, fan, nap, listen, failing, family, retried, hurried, inlined, guarded, waiting),
 ]

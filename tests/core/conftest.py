@@ -1,15 +1,8 @@
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-# What tests share is imported as `tests.core...`, also by processes that are not pytest.
-ROOT = str(Path(__file__).parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.core import harness  # noqa: E402 - needs the path above
+from tests.core import harness
 
 
 @pytest.fixture(autouse=True)

@@ -1,15 +1,9 @@
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-# What tests share is imported as `tests.engine...`, also by processes that are not pytest.
-ROOT = str(Path(__file__).parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.engine.stage import Stage  # noqa: E402 - needs the path above
+from tests.engine.stage import Stage
 
 
 @pytest.fixture

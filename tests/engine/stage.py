@@ -13,8 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pytest
-
 from perdure import Client, Engine, Handle, WorkerOptions
 from perdure.authoring.registry import AnyDefinition
 from perdure.client.info import HistoryEvent
@@ -213,12 +211,6 @@ class Gate:
         self.entered.set()
         await self.opened.wait()
         self.passed += 1
-
-
-NAMED_BUG = pytest.mark.xfail(
-    reason="the arguments of Activity.named and Orchestration.named are stored as args and kwargs, "
-    "which the worker that has the code cannot read"
-)
 
 
 def load(folder: Path, name: str, source: str) -> ModuleType:

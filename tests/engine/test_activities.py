@@ -19,7 +19,7 @@ from perdure import (
     orchestration,
 )
 from perdure.errors import ActivityError, InstanceFailedError, PayloadError
-from tests.engine.stage import NAMED_BUG, Gate, Stage, kinds, options, until
+from tests.engine.stage import Gate, Stage, kinds, options, until
 
 SOON = Retry(max_attempts=3, first_delay=timedelta(0), jitter=0)
 INSTANT = timedelta(milliseconds=20)
@@ -605,7 +605,6 @@ async def test_a_tag_that_nobody_serves_is_named(stage: Stage) -> None:
     assert "'gpu'" in stage.logged("no live worker serves")[0]
 
 
-@NAMED_BUG
 async def test_a_call_that_another_worker_serves_warns_nobody(stage: Stage) -> None:
     remote = Activity.named("plain", int)
 
@@ -620,7 +619,6 @@ async def test_a_call_that_another_worker_serves_warns_nobody(stage: Stage) -> N
     assert await handle.result() == 2
 
 
-@NAMED_BUG
 async def test_a_call_waits_for_the_worker_that_serves_it(stage: Stage) -> None:
     stage.expect_log("no live worker serves")
     remote = Activity.named("plain", int)

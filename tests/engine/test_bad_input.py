@@ -113,7 +113,6 @@ async def test_a_folder_that_cannot_be_written_is_named() -> None:
     assert "/proc" in str(error)
 
 
-@pytest.mark.xfail(reason="errors found after connecting do not name the file")
 @pytest.mark.parametrize("trouble", ["text", "other", "newer"])
 async def test_an_error_of_the_store_names_the_whole_path(tmp_path: Path, trouble: str) -> None:
     file = tmp_path / "shop.db"

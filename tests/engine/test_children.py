@@ -12,7 +12,7 @@ from perdure.errors import (
     InstanceFailedError,
     InstanceTerminatedError,
 )
-from tests.engine.stage import NAMED_BUG, Stage, has_ended, is_waiting, kinds, until, waits_for
+from tests.engine.stage import Stage, has_ended, is_waiting, kinds, until, waits_for
 
 go = Signal("go", str)
 
@@ -311,7 +311,6 @@ async def test_two_hundred_children_at_once_all_count(stage: Stage) -> None:
     assert await (await engine.start(parent)).result() == 2 * sum(range(200))
 
 
-@NAMED_BUG
 async def test_a_child_may_run_in_another_engine(stage: Stage) -> None:
     remote = Orchestration.named("child", int)
 

@@ -336,7 +336,6 @@ async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
     assert await engine.handle("w").result() == "on"
 
 
-@pytest.mark.xfail(reason="core.summary.Summary raises UnreadableEventError")
 async def test_a_parked_instance_with_a_damaged_history_can_be_terminated(
     stage: Stage, tmp_path: Path
 ) -> None:

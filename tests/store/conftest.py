@@ -9,8 +9,6 @@ from perdure.clock import ManualClock
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 
-pytest.register_assert_rewrite("perdure.testing")
-
 KINDS = ["memory", "sqlite3", "apsw"]
 
 

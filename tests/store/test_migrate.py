@@ -135,10 +135,10 @@ async def test_a_newer_schema_is_refused_with_what_to_do(url: str, path: Path) -
 def test_a_changed_migration_is_noticed() -> None:
     known = [Migration(1, "start", "a")]
 
-    assert missing(known, []) == known
-    assert missing(known, [Applied(1, "start", known[0].checksum)]) == []
+    assert missing(known, [], where="s") == known
+    assert missing(known, [Applied(1, "start", known[0].checksum)], where="s") == []
     with pytest.raises(SchemaError, match="unreleased"):
-        missing(known, [Applied(1, "start", "other")])
+        missing(known, [Applied(1, "start", "other")], where="s")
 
 
 async def test_another_database_is_refused_and_left_alone(url: str, path: Path) -> None:

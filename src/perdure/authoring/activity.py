@@ -141,7 +141,7 @@ class Activity(Generic[P, R_co]):
     @property
     def is_elsewhere(self) -> bool:
         """Whether it is known here by name only."""
-        return isinstance(self.definition.fn, _NamedElsewhere)
+        return self.definition.is_elsewhere
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, None, R_co]:
         """Bind, encode and check the arguments now; run when awaited.
@@ -194,7 +194,17 @@ class Activity(Generic[P, R_co]):
     @staticmethod
     def named(name: str, returns: TypeForm[T], /) -> Activity[..., T]:
         """Return an activity that another program defines, by its name and result type."""
-        return _make(_NamedElsewhere(name, returns), name, ActivityOptions(), process=False)
+
+        def elsewhere(*_: object, **__: object) -> Any:
+            raise UsageError(f"{name!r} is known here by name only; a worker elsewhere runs it")
+
+        return Activity(
+            definition=Definition("activity", elsewhere, name, "", returns=returns),
+            options=ActivityOptions(),
+            process=False,
+            raises=(),
+            policy=job_policy(None, None),
+        )
 
     def _revive(self, failed: ActivityFailed) -> BaseException:
         return revive_activity_error(self.name, failed, self.raises)
@@ -206,25 +216,6 @@ class Activity(Generic[P, R_co]):
             result: R_co = await self.fn(*args, **kwargs)
             return result
         return await asyncio.to_thread(self.fn, *args, **kwargs)
-
-
-class _NamedElsewhere:
-    """Stands in for a function that only another worker has."""
-
-    def __init__(self, name: str, returns: Any) -> None:
-        self.__name__ = self.__qualname__ = name
-        self.__signature__ = inspect.Signature(
-            [
-                inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
-                inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
-            ],
-            return_annotation=returns,
-        )
-
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        raise UsageError(
-            f"{self.__name__!r} is known here by name only; a worker elsewhere runs it"
-        )
 
 
 class _AsyncWithContext(Protocol[P, R_co]):

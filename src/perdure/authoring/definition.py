@@ -7,27 +7,49 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from perdure.codec import ArgumentsCodec, check_id
+from perdure.codec import ArgumentsCodec, UnboundArgumentsCodec, check_id
 from perdure.errors import DefinitionError
+from perdure.model.options import UNSET
 
 
 class Definition:
     """A function as written, with everything worked out once and shared by all its variants."""
 
-    def __init__(self, what: str, fn: Callable[..., Any], name: str, context_type: str) -> None:
+    def __init__(
+        self,
+        what: str,
+        fn: Callable[..., Any],
+        name: str,
+        context_type: str,
+        *,
+        returns: Any = UNSET,
+    ) -> None:
+        """Work it out.
+
+        Args:
+            what: "activity" or "orchestration".
+            fn: The function; one that only says so, if the definition is known by name only.
+            name: What it is recorded under.
+            context_type: The annotation of a first parameter named `ctx`.
+            returns: The result type of a definition that is known by name only.
+        """
         self.fn = fn
+        self.is_elsewhere = returns is not UNSET
+        """Whether it is known here by name only."""
+        self._returns = returns
         self.name = check_id(f"{what} name", name)
         self.what = what
         self.takes_context = _takes_context(fn, context_type)
         _refuse_methods(what, fn)
 
     @cached_property
-    def codec(self) -> ArgumentsCodec:
+    def codec(self) -> ArgumentsCodec | UnboundArgumentsCodec:
         """How arguments and result are stored. Made at first use: annotations may name classes
         that are defined further down in the user's module."""
-        return ArgumentsCodec(
-            self.fn, skip_first=self.takes_context, where=f"{self.what} {self.name!r}"
-        )
+        where = f"{self.what} {self.name!r}"
+        if self.is_elsewhere:
+            return UnboundArgumentsCodec(self.name, self._returns, where=where)
+        return ArgumentsCodec(self.fn, skip_first=self.takes_context, where=where)
 
     @property
     def place(self) -> str:

@@ -53,8 +53,6 @@ class Orchestration(Generic[P, R_co]):
     definition: Definition
     version: str
     options: OrchestrationOptions
-    is_elsewhere: bool = False
-    """Whether it is known here by name only."""
 
     @property
     def name(self) -> str:
@@ -65,6 +63,11 @@ class Orchestration(Generic[P, R_co]):
     def fn(self) -> Callable[..., Coroutine[Any, Any, Any]]:
         """The function itself."""
         return self.definition.fn
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is known here by name only."""
+        return self.definition.is_elsewhere
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, None, R_co]:
         """Start a child and wait for it, inside an orchestration. Anywhere else this is refused."""
@@ -117,8 +120,11 @@ class Orchestration(Generic[P, R_co]):
         async def elsewhere(*args: Any, **kwargs: Any) -> Any:
             raise UsageError(f"{name!r} is known here by name only; a worker elsewhere runs it")
 
-        elsewhere.__annotations__["return"] = returns
-        return replace(_make(elsewhere, name, DEFAULT_VERSION), is_elsewhere=True)
+        return Orchestration(
+            definition=Definition("orchestration", elsewhere, name, "", returns=returns),
+            version=DEFAULT_VERSION,
+            options=OrchestrationOptions(),
+        )
 
 
 class _WithContext(Protocol[P, R_co]):

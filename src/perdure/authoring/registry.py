@@ -31,6 +31,7 @@ class Registry:
         self.activities: dict[str, Activity[..., Any]] = {}
         self.orchestrations: dict[tuple[str, str], Orchestration[..., Any]] = {}
         self._code: dict[tuple[str, str], str] = {}
+        self._tags: dict[str, set[str | None]] = {}
         for definition in definitions:
             for found in _expand(definition):
                 self._add(found)
@@ -57,18 +58,24 @@ class Registry:
             self._code[key] = code_digest(self.orchestrations[key].fn)
         return self._code[key]
 
-    def keys(self) -> Iterator[DefinitionKey]:
-        """Return what a worker with these definitions can claim."""
+    def queues(self) -> Iterator[DefinitionKey]:
+        """Return the queues of jobs that a worker with these definitions can run."""
         for name, version in self.orchestrations:
-            yield orchestration_key(name, version)
             yield inline_key(name, version)
-        for name, activity in self.activities.items():
-            yield activity_key(name, activity.options.tag)
+        for name, tags in self._tags.items():
+            for tag in sorted(tags, key=lambda tag: tag or ""):
+                yield activity_key(name, tag)
+
+    def claimable(self) -> list[DefinitionKey]:
+        """Return all that a worker with these definitions can claim."""
+        own = [orchestration_key(name, version) for name, version in self.orchestrations]
+        return [*own, *self.queues()]
 
     def _add(self, found: Activity[..., Any] | Orchestration[..., Any]) -> None:
         known: Activity[..., Any] | Orchestration[..., Any] | None
         if isinstance(found, Activity):
             known = self.activities.setdefault(found.name, found)
+            self._tags.setdefault(found.name, set()).add(found.options.tag)
         else:
             known = self.orchestrations.setdefault((found.name, found.version), found)
         if known.definition is not found.definition:

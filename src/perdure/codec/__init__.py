@@ -10,6 +10,7 @@ from perdure.codec.codec import (
     check_id,
     value_codec,
 )
+from perdure.codec.unbound import UnboundArgumentsCodec
 
 __all__ = [
     "JSON",
@@ -17,6 +18,7 @@ __all__ = [
     "MAX_ID_BYTES",
     "MAX_PAYLOAD_BYTES",
     "ArgumentsCodec",
+    "UnboundArgumentsCodec",
     "ValueCodec",
     "check_id",
     "value_codec",

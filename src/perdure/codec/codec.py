@@ -148,6 +148,10 @@ class ValueCodec(Generic[T]):
         return self._plan
 
 
+UNBOUND = "$args"
+"""Key of the arguments by position in a call by somebody who does not have the signature."""
+
+
 class ArgumentsCodec:
     """Writes and reads the arguments of one function as one JSON object by parameter name."""
 
@@ -280,6 +284,8 @@ class ArgumentsCodec:
             stored = _from_bytes(data, is_bounded=self._is_bounded)
             if type(stored) is not dict:
                 raise Misfit("stored arguments are no JSON object")
+            if UNBOUND in stored:
+                stored = self._bound(stored)
             for name, part in stored.items():
                 if name not in plans:
                     # Dropping it could change what the call means; the code must know it.
@@ -290,6 +296,21 @@ class ArgumentsCodec:
         except RecursionError:
             raise PayloadError(f"{self._name}({name})", _TOO_DEEP) from None
         return given
+
+    def _bound(self, stored: dict[str, Any]) -> dict[str, Any]:
+        """Name the arguments of a call by somebody who did not have the signature."""
+        by_name = dict(stored)
+        by_position = by_name.pop(UNBOUND)
+        if type(by_position) is not list:
+            raise Misfit("stored arguments by position are no JSON list")
+        kinds = {parameter.kind: parameter.name for parameter in self._parameters}
+        bound = dict(zip(self._positional, by_position, strict=False))
+        if surplus := by_position[len(self._positional) :]:
+            bound[kinds.get(inspect.Parameter.VAR_POSITIONAL, UNBOUND)] = surplus
+        more = {name: by_name.pop(name) for name in list(by_name) if name not in self._names}
+        if more:
+            bound[kinds.get(inspect.Parameter.VAR_KEYWORD, min(more))] = more
+        return bound | by_name
 
     def _arrange(self, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Split arguments into those by position and those by name."""

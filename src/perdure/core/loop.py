@@ -227,6 +227,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """Set a durable timer for a point in `time()`; one that is past runs at once."""
+        if math.isnan(when):
+            raise ValueError("a timer cannot be set for NaN seconds")
         timer = asyncio.TimerHandle(when, callback, list(args), self, context)
         # A little less before rounding up: seconds as a float carry an error of a fraction of a
         # microsecond, which must not add a millisecond.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -20,6 +21,7 @@ from perdure.model.events import (
     Started,
     StoredEvent,
     Terminated,
+    UnreadableEventError,
     read_event,
     write_event,
 )
@@ -43,7 +45,8 @@ class Summary:
         self._digest = blake2b(digest_size=16)
         for stored in history:
             feed(self._digest, stored.kind, stored.at_ms, stored.body)
-            self._take(read_event(stored.kind, stored.body), stored)
+            with suppress(UnreadableEventError):  # a damaged row says nothing; others still do
+                self._take(read_event(stored.kind, stored.body), stored)
 
     @property
     def parent(self) -> Parent | None:

@@ -63,7 +63,10 @@ class Retry:
         if self.first_delay < timedelta(0):
             raise ValueError(f"first_delay must not be negative, got {self.first_delay}")
         if self.max_delay < self.first_delay:
-            raise ValueError(f"max_delay {self.max_delay} is shorter than first_delay")
+            raise ValueError(
+                f"max_delay {self.max_delay} is shorter than first_delay {self.first_delay}: "
+                "give both"
+            )
         if self.backoff not in ("fixed", "linear", "exponential"):
             raise ValueError(f"backoff must be fixed, linear or exponential, got {self.backoff!r}")
         if self.factor < 1:

@@ -51,8 +51,10 @@ def read_migrations(package: str) -> list[Migration]:
     return found
 
 
-def missing(known: Sequence[Migration], applied: Sequence[Applied]) -> list[Migration]:
-    """Return the migrations that are still to be applied, in order.
+def missing(
+    known: Sequence[Migration], applied: Sequence[Applied], *, where: str
+) -> list[Migration]:
+    """Return the migrations that are still to be applied to the store at `where`, in order.
 
     Raises:
         SchemaError: The database has seen migrations that this version does not know, or has seen
@@ -61,15 +63,15 @@ def missing(known: Sequence[Migration], applied: Sequence[Applied]) -> list[Migr
     newest = max((step.number for step in applied), default=0)
     if newest > len(known):
         raise SchemaError(
-            f"the store was written by a newer perdure (its schema is {newest}, this version "
-            f"knows {len(known)}); install that version, or use another store"
+            f"the store {where} was written by a newer perdure (its schema is {newest}, this "
+            f"version knows {len(known)}); install that version, or use another store"
         )
     seen = {step.number: step for step in applied}
     for migration in known:
         step = seen.get(migration.number)
         if step is not None and step.checksum != migration.checksum:
             raise SchemaError(
-                f"migration {migration.number} ({migration.name}) of the store is not the one of "
-                "this version of perdure; the store was made by an unreleased version"
+                f"migration {migration.number} ({migration.name}) of the store {where} is not the "
+                "one of this version of perdure; the store was made by an unreleased version"
             )
     return [migration for migration in known if migration.number not in seen]

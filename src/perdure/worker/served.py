@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from perdure.authoring.activity import Activity
-from perdure.authoring.registry import Registry, activity_key, inline_key
+from perdure.authoring.registry import Registry
 from perdure.errors import NotRegisteredError
 from perdure.model.instances import DefinitionKey
 from perdure.worker.attempts import Work, activity_work
@@ -27,12 +27,14 @@ class Served:
         self._works: dict[str, Work] = {}
         self.kinds: dict[DefinitionKey, Kind] = {}
         """The queues to claim jobs of, each with where the code of its jobs runs."""
-        for name, version in registry.orchestrations:
-            self.kinds[inline_key(name, version)] = Kind.ASYNC
         for activity in registry.activities.values():
             if activity.process:
                 check_process_activity(activity)
-            self.kinds[activity_key(activity.name, activity.options.tag)] = _kind_of(activity)
+        for key in registry.queues():
+            if key.kind == "inline":
+                self.kinds[key] = Kind.ASYNC
+            elif key.kind == "activity":
+                self.kinds[key] = _kind_of(registry.activities[key.name])
 
     def kind_of(self, queue: DefinitionKey) -> Kind:
         """Return where the code of a job runs, also if its queue is not claimed."""

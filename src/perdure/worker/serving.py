@@ -99,7 +99,7 @@ class Serving:
     async def open(self) -> None:
         """Learn the store's numbers for our definitions, and say that we are here."""
         self._loop = asyncio.get_running_loop()
-        keys = list(self.registry.keys())
+        keys = list(self.registry.claimable())
         numbers = dict(zip(keys, await self._store.intern(keys), strict=True))
         orchestrations = self._orchestration_numbers(numbers)
         self.turns.serve({number: found for number, (found, _) in orchestrations.items()})
@@ -202,7 +202,7 @@ class Serving:
             pid=os.getpid(),
             started_ms=self._started_ms,
             seen_ms=self._store.clock(),
-            definitions=tuple(self.registry.keys()),
+            definitions=tuple(self.registry.claimable()),
         )
         await self._store.beat(row)
 

@@ -27,7 +27,7 @@ class UnservedCalls:
     def __init__(self, store: Store, registry: Registry, background: Background) -> None:
         self._store = store
         self._background = background
-        self._known = set(registry.keys())
+        self._known = set(registry.claimable())
         self._room = MAX_ASKED
 
     def notice(self, queue: DefinitionKey) -> None:

@@ -18,7 +18,6 @@ import sqlite3
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
@@ -229,12 +228,11 @@ def _apsw_code(error: Exception) -> int:
 def raise_ours(path: str, error: Exception, code: int) -> NoReturn:
     """Raise the error of ours that a result code of SQLite stands for."""
     primary = code & 0xFF  # The rest is the extended code.
-    name = Path(path).name
     if primary in _LATER:
         kind = LockedError if primary in _LOCKS else StoreUnavailableError
-        raise kind(f"{name} {_LATER[primary]} ({error})") from error
+        raise kind(f"{path} {_LATER[primary]} ({error})") from error
     if primary in _BROKEN:
-        raise StoreCorruptError(f"{name} {_BROKEN[primary]} ({error})") from error
+        raise StoreCorruptError(f"{path} {_BROKEN[primary]} ({error})") from error
     if primary in _BAD_VALUES:
         raise RowError(f"the database refused a value: {error}") from error
-    raise StoreError(f"{name}: {error}") from error
+    raise StoreError(f"{path}: {error}") from error

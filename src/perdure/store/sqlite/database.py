@@ -60,13 +60,14 @@ def _check_durability(connection: Connection, path: str) -> None:
         )
 
 
-def migrate(connection: Connection, *, now_ms: int) -> None:
+def migrate(connection: Connection, *, where: str, now_ms: int) -> None:
     """Bring the tables up to date. The caller keeps other processes out."""
-    for migration in missing(read_migrations(PACKAGE), read_applied(connection)):
+    applied = read_applied(connection, where=where)
+    for migration in missing(read_migrations(PACKAGE), applied, where=where):
         apply(connection, migration, now_ms=now_ms)
 
 
-def read_applied(connection: Connection) -> list[Applied]:
+def read_applied(connection: Connection, *, where: str) -> list[Applied]:
     """Return the migrations a database has seen.
 
     Raises:
@@ -78,7 +79,7 @@ def read_applied(connection: Connection) -> list[Applied]:
     [(application_id,)] = connection.run("read_application_id")
     if not ours or application_id != APPLICATION_ID:
         raise StoreCorruptError(
-            "the file is an SQLite database, but not a perdure store; give another path"
+            f"{where} is an SQLite database, but not a perdure store; give another path"
         )
     return [Applied(*row) for row in connection.run("read_migrations")]
 

@@ -89,7 +89,7 @@ class Writer:
         """Connect and bring the tables up to date, alone among all processes."""
         with self._lock.within(LOCK_WITHIN_S):
             self._connection = connect_writer(self._driver, self._path)
-            migrate(self._connection, now_ms=self._clock())
+            migrate(self._connection, where=self._path, now_ms=self._clock())
 
     def close(self) -> None:
         """Let go of the database. Harmless if it never was opened.
