@@ -112,9 +112,9 @@ def _job_key(key: ExecutionKey, seq: int) -> str:
 
 
 def overtaken(ledger: list[Line], paused: set[int]) -> set[str]:
-    """Return the calls that a process which stood still had begun and another one began again."""
+    """Return the calls that several processes began, one of which had stood still."""
     runners: dict[str, set[int]] = defaultdict(set)
     for line in ledger:
         if line.what == "begin":
             runners[line.key].add(line.pid)
-    return {key for key, pids in runners.items() if pids & paused and pids - paused}
+    return {key for key, pids in runners.items() if pids & paused and len(pids) > 1}

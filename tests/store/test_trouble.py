@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from perdure.store.opening import open_store
 from perdure.store.sqlite.connection import sqlite_version
 from perdure.testing.invariants import check
 from perdure.testing.store_values import STARTED, begun, first_turn, message, new_instance
+from tests.disks import fill
 
 WORK = """
 import asyncio, sys
@@ -170,27 +169,6 @@ async def test_the_wal_stays_bounded(store: Store, path: Path) -> None:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A directory with 2 MB of room."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting needs root")
-    disk = tmp_path / "disk"
-    disk.mkdir(mode=0o700)
-    options = ["-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", str(disk)]
-    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
-        pytest.skip("mounting is not allowed here")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
-
-
-def _fill(ballast: Path) -> None:
-    """Write until there is no room left."""
-    with ballast.open("wb", buffering=0) as file, suppress(OSError):
-        while file.write(b"x" * 4096):
-            pass
-
-
-@pytest.fixture
 async def cramped(small_disk: Path, driver: str, clock: ManualClock) -> AsyncIterator[Store]:
     store = open_store(f"sqlite:///{small_disk}/store.db?driver={driver}", clock=clock)
     await store.open()
@@ -203,7 +181,7 @@ async def test_a_full_disk_is_told_and_writing_goes_on_when_there_is_room(
 ) -> None:
     stamp = await begun(cramped)
     ballast = small_disk / "ballast"
-    _fill(ballast)
+    fill(ballast)
 
     turn = first_turn(new_instance("j"), events=(STARTED, Body("x", b"x" * 300_000)))
     commit = asyncio.ensure_future(cramped.commit([turn]))

@@ -1,0 +1,56 @@
+"""A disk that fills up while an engine works: a clear error for callers, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from perdure import Engine, activity, orchestration
+from perdure.errors import StoreUnavailableError
+from perdure.testing.invariants import check
+from tests.disks import fill
+
+BIG = "x" * 50_000
+
+
+@activity
+async def lengthen(text: str) -> str:
+    await goes_on.wait()
+    return text + BIG
+
+
+@orchestration
+async def twice(text: str) -> int:
+    return len(await lengthen(await lengthen(text)))
+
+
+goes_on = asyncio.Event()
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on.clear()
+    monkeypatch.setattr("perdure.client.client.PATIENCE_S", 0.2)
+    monkeypatch.setattr("perdure.client.engine.PATIENCE_S", 0.2)
+
+
+async def test_a_start_on_a_full_disk_is_told_so_and_running_work_goes_on_when_there_is_room(
+    small_disk: Path,
+) -> None:
+    async with Engine(f"sqlite:///{small_disk}/store.db", [twice, lengthen]) as engine:
+        running = await engine.start("before", twice, "")
+        ballast = small_disk / "ballast"
+        fill(ballast)
+
+        with pytest.raises(StoreUnavailableError, match="start it again under the same id"):
+            await engine.start("during", twice, BIG)
+        goes_on.set()  # its result cannot be committed yet
+        ballast.unlink()
+
+        assert await running.result(timeout=timedelta(seconds=30)) == 2 * len(BIG)
+        again = await engine.start("during", twice, BIG)
+        assert await again.result(timeout=timedelta(seconds=30)) == 3 * len(BIG)
+        assert await check(engine.store) == []
