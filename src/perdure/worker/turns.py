@@ -289,8 +289,8 @@ class TurnRunner:
             self._drop(hot)
             self._park(claim, str(error))
         except Exception as error:
-            # A defect of ours, or of a hook of user code. The lease runs out and the turn is tried
-            # again; after max_attempts the instance is parked.
+            # A defect of ours, or of a hook of user code. A turn is a function of its history, so
+            # trying again would meet the same: it is parked, where an operator sees it.
             logger.exception("a turn failed", extra={"instance_id": claim.instance_id})
             self._drop(hot)
             self._park(claim, f"{type(error).__name__}: {error}")
