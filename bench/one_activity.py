@@ -22,8 +22,8 @@ async def greet(name: str) -> str:
 
 
 async def all_at_once(setup: Setup) -> list[Measured]:
-    """Start them all concurrently."""
-    count = setup.size(4_000, quick=300)
+    """Start them all concurrently: the workload that peers are measured by."""
+    count = setup.size(2_000, quick=300)
     return await measure(setup, count, count, "all at once", budget=BUDGET_PER_S)
 
 

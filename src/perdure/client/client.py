@@ -15,7 +15,7 @@ from perdure.client.handle import Handle
 from perdure.client.info import Json
 from perdure.client.watch import Watch
 from perdure.clock import Clock, system_clock
-from perdure.codec import JSON, check_id
+from perdure.codec import JSON, MAX_ID_BYTES, check_id
 from perdure.errors import AlreadyExistsError, UsageError
 from perdure.model.events import Started, write_event
 from perdure.model.instances import InstanceRow, NewInstance
@@ -98,7 +98,7 @@ class Client:
         existing = await self._start(new, orchestration)
         if existing is not None:
             await self._settle(existing, new, orchestration)
-        return self.handle(new.instance_id, orchestration)
+        return Handle(self, new.instance_id, orchestration.definition.codec.returns)
 
     @overload
     def handle(self, instance_id: str, orchestration: Orchestration[..., R], /) -> Handle[R]: ...
@@ -166,7 +166,8 @@ class Client:
         kwargs: dict[str, Any],
     ) -> NewInstance:
         now_ms = self.store.clock()
-        given = instance_id or orchestration.options.instance_id
+        if instance_id is None:
+            instance_id = orchestration.options.instance_id
         encoded = orchestration.definition.codec.encode(args, kwargs)
         kind, body = write_event(
             Started(
@@ -178,7 +179,7 @@ class Client:
             )
         )
         return NewInstance(
-            instance_id=check_id("instance id", given or _made_id(orchestration.name, now_ms)),
+            instance_id=instance_id or _made_id(orchestration.name, now_ms),
             incarnation=fresh_id(),
             definition=orchestration_key(orchestration.name, orchestration.version),
             input=encoded,
@@ -236,7 +237,8 @@ def _split(
 
 def _made_id(name: str, now_ms: int) -> str:
     # Time first, so that ids made one after another lie beside each other in the indexes.
-    return f"{name}-{now_ms:x}{fresh_id() & 0xFFFFFFFFFF:010x}"
+    made = f"{name}-{now_ms:x}{fresh_id() & 0xFFFFFFFFFF:010x}"
+    return made if len(made.encode()) <= MAX_ID_BYTES else made[-MAX_ID_BYTES // 4 :]
 
 
 def _join(existing: InstanceRow, new: NewInstance, orchestration: Orchestration[..., Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -10,7 +9,7 @@ from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import AnyDefinition, Registry
 from perdure.client.client import PATIENCE_S, Client
 from perdure.clock import Clock, system_clock
-from perdure.errors import NondeterminismError, StoreUnavailableError
+from perdure.errors import NondeterminismError
 from perdure.model.events import UnreadableEventError
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
@@ -96,7 +95,7 @@ class Engine(Client):
         own = self._serving.serves(new.definition.name, new.definition.variant)
         if own is not None:
             try:
-                status = await self._first_turn(new, own)
+                status = await self._serving.turns.start(new, own, patience_s=PATIENCE_S)
             except (NondeterminismError, UnreadableEventError, TurnTooLongError):
                 # The start itself is good. As a claimed turn the same trouble holds the instance,
                 # where everybody can see it.
@@ -104,19 +103,6 @@ class Engine(Client):
             if status is TurnStatus.ACCEPTED:
                 return None
         return await self._start_for_claim(new, orchestration)
-
-    async def _first_turn(
-        self, new: NewInstance, orchestration: Orchestration[..., Any]
-    ) -> TurnStatus:
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                return await self._serving.turns.start(new, orchestration)
-        except TimeoutError:
-            # What is on its way to the store cannot be called back.
-            raise StoreUnavailableError(
-                f"the store has not answered within {PATIENCE_S:g} s; {new.instance_id!r} may "
-                "still be started: start it again under the same id to find out"
-            ) from None
 
     async def _start_for_claim(
         self, new: NewInstance, orchestration: Orchestration[..., Any]

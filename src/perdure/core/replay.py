@@ -226,7 +226,8 @@ class Execution(Asking):
     def _bind(self, event: MessageEvent) -> MessageEvent:
         """Put on record which wait gets a signal (the oldest), and which code begins."""
         if isinstance(event, Started):
-            return msgspec.structs.replace(event, code=self._code_now)
+            is_known = event.code == self._code_now
+            return event if is_known else msgspec.structs.replace(event, code=self._code_now)
         if isinstance(event, SignalReceived):
             waits = self._waits.get(event.name)
             if waits:

@@ -179,9 +179,13 @@ class WorkerOptions:
     """Which part of instances is replayed when it ends or leaves memory, to find code that cannot
     be replayed before a crash does. 1 in tests and development."""
 
-    collect_after: int = 50_000
+    collect_after: int = 100_000
     """How many new objects Python's cyclic garbage collector waits for while the worker runs.
     0: leave Python's own setting."""
+
+    thread_switch: timedelta = timedelta(milliseconds=1)
+    """How long a thread waits for Python's global lock while the worker runs: shorter lets the
+    store write while the loop computes. Zero: leave Python's own setting."""
 
     name: str | None = None
     """A lasting name for this worker; by default one is made of host, process and a random part."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import socket
@@ -24,6 +23,7 @@ from perdure.worker.endings import Endings
 from perdure.worker.jobs import JobRunner
 from perdure.worker.lanes import Kind
 from perdure.worker.leases import LeaseKeeper
+from perdure.worker.tuning import PythonTuning
 from perdure.worker.turns import TurnRunner, fresh_id
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Serving:
         self._loops: list[asyncio.Task[None]] = []
         self._started_ms = 0
         self._is_serving = False
-        self._thresholds_before = gc.get_threshold()
+        self._tuning = PythonTuning(options)
 
     async def open(self) -> None:
         """Learn the store's numbers for our definitions, and say that we are here."""
@@ -121,7 +121,7 @@ class Serving:
         """Begin to work."""
         assert self.claimer is not None, "open() comes first"
         self._is_serving = True
-        self._tune_collector()
+        self._tuning.apply()
         self._leases.start()
         for name, run in (("claims", self.claimer.run), ("sign of life", self._beat)):
             task = asyncio.get_running_loop().create_task(
@@ -139,7 +139,7 @@ class Serving:
             return
         if self._is_serving:
             self._is_serving = False
-            gc.set_threshold(*self._thresholds_before)
+            self._tuning.undo()
             given_back = await self.jobs.stop(self._options.stop_grace)
             try:
                 async with asyncio.timeout(LET_GO_WITHIN_S):
@@ -162,14 +162,6 @@ class Serving:
     def notice(self) -> None:
         """Something was written by this process that a claim may find."""
         self._look(0)
-
-    def _tune_collector(self) -> None:
-        """Let the cyclic collector wait for more objects: with thousands of coroutines alive, going
-        over the young ones every 700 allocations takes a third of the time."""
-        self._thresholds_before = gc.get_threshold()
-        young, *older = self._thresholds_before
-        if young:
-            gc.set_threshold(max(young, self._options.collect_after), *older)
 
     # ---------------------------------------------------------------- supervision
 

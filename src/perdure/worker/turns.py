@@ -11,7 +11,6 @@ coroutine is dropped.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
@@ -38,6 +37,7 @@ from perdure.worker.executions import Executions, Jobs
 from perdure.worker.holds import Holds
 from perdure.worker.hot import HotInstance, HotInstances
 from perdure.worker.shadow import ShadowReplays
+from perdure.worker.starts import AwaitedStarts
 from perdure.worker.unserved import UnservedCalls
 from perdure.worker.watchdog import TurnTooLongError
 
@@ -83,7 +83,7 @@ class TurnRunner:
         )
         self._unserved = UnservedCalls(store, registry, self._background)
         self._holds = Holds(store, self._background)
-        self._starts: dict[int, asyncio.Future[TurnStatus]] = {}
+        self._starts = AwaitedStarts()
         self._leases: dict[str, TurnLease] = {}
 
     def serve(self, numbers: dict[int, Orchestration[..., Any]]) -> None:
@@ -92,12 +92,15 @@ class TurnRunner:
 
     # -------------------------------------------------------------- ways into a turn
 
-    async def start(self, new: NewInstance, orchestration: Orchestration[..., Any]) -> TurnStatus:
+    async def start(
+        self, new: NewInstance, orchestration: Orchestration[..., Any], *, patience_s: float
+    ) -> TurnStatus:
         """Start an instance and run its first turn, in one commit.
 
         Raises:
             NondeterminismError, UnreadableEventError, TurnTooLongError: The first turn cannot be
                 run here; nothing was written.
+            StoreUnavailableError: The store has not answered in time.
         """
         execution = self._new_execution(orchestration, new.instance_id, new.incarnation, 1)
         hot = HotInstance(execution, Stamp(new.incarnation, 1, 1), seen_no=0)
@@ -107,8 +110,7 @@ class TurnRunner:
         except BaseException:
             execution.tear_down()
             raise
-        answer: asyncio.Future[TurnStatus] = asyncio.get_running_loop().create_future()
-        self._starts[turn.commit_id] = answer
+        answer = self._starts.expect(turn.commit_id, new.instance_id, patience_s)
         self._commits.submit(hot, turn)
         return await answer
 
@@ -345,7 +347,6 @@ class TurnRunner:
 
     def _answered(self, hot: HotInstance, turn: Turn, answer: TurnReceipt | RowError) -> None:
         """The store has answered a turn."""
-        waiting = self._starts.pop(turn.commit_id, None)
         if isinstance(answer, RowError):
             self._refused(hot, turn)
             self._background.spawn(self._park_unstorable(turn, answer))
@@ -353,11 +354,9 @@ class TurnRunner:
             self._accepted(hot, turn, answer)
         else:
             self._refused(hot, turn)
-        if waiting is not None and not waiting.done():
-            if isinstance(answer, RowError):
-                waiting.set_exception(answer)
-            else:
-                waiting.set_result(answer.status)
+        if turn.start is not None:
+            outcome = answer if isinstance(answer, RowError) else answer.status
+            self._starts.tell(turn.commit_id, outcome)
 
     def _accepted(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         execution = hot.execution
