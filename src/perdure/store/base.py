@@ -182,7 +182,7 @@ class Store(Protocol):
         ...
 
     async def beat(self, worker: WorkerRow) -> None:
-        """Record a worker's sign of life."""
+        """Record a worker's sign of life; workers that gave none for an hour are forgotten."""
         ...
 
     async def retire(self, worker_id: str) -> None:

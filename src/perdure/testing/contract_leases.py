@@ -390,6 +390,15 @@ class TestJobs:
 class TestWorkersAndTimes:
     """Signs of life, numbers of definitions, and when there is something to do."""
 
+    async def test_a_worker_that_was_killed_is_forgotten_after_an_hour(self, store: Store) -> None:
+        await store.beat(_worker("killed", 1))
+
+        await store.beat(_worker("w1", 3_600_001))
+        assert len(await store.read_workers(seen_since_ms=0)) == 2
+        await store.beat(_worker("w1", 3_600_002))
+
+        assert await store.read_workers(seen_since_ms=0) == [_worker("w1", 3_600_002)]
+
     async def test_a_worker_is_known_by_its_last_beat(
         self, store: Store, clock: ManualClock
     ) -> None:

@@ -47,6 +47,10 @@ T = TypeVar("T")
 _encode = msgspec.json.encode
 
 
+FORGET_WORKERS_AFTER_MS = 3_600_000
+"""How long a worker that gives no sign of life is kept for people to see: it was killed."""
+
+
 class SqliteStore:
     """See `perdure.store.base.Store`; what is said there is not repeated here.
 
@@ -209,9 +213,15 @@ class SqliteStore:
         return await self._work(lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms))
 
     async def beat(self, worker: WorkerRow) -> None:
-        """Record a worker's sign of life."""
+        """Record a worker's sign of life, and forget workers that have given none for long."""
         params = {**worker._asdict(), "definitions": _encode(worker.definitions)}
-        await self._work(lambda t: t.connection.run("beat", **params))
+        before_ms = worker.seen_ms - FORGET_WORKERS_AFTER_MS
+
+        def work(transaction: Transaction) -> None:
+            transaction.connection.run("beat", **params)
+            transaction.connection.run("bury_workers", before_ms=before_ms)
+
+        await self._work(work)
 
     async def retire(self, worker_id: str) -> None:
         """Remove a worker that stops, and its claim to be anybody's home."""
