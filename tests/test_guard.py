@@ -1,6 +1,7 @@
 import asyncio
 import cProfile
 import datetime as dt
+import gc
 import inspect
 import io
 import logging
@@ -58,6 +59,14 @@ def _enter_and_call(guard: Guard, code: Callable[[], Any]) -> Any:
 run_stretch: Callable[[Guard, Callable[[], Any]], Any] = types.FunctionType(
     _enter_and_call.__code__, {"__name__": "perdure.core.stand_in"}
 )
+
+
+@pytest.fixture(autouse=True)
+def _no_collector() -> Iterator[None]:
+    """As in a turn: hypothesis, for one, reads a clock whenever the collector runs."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture
