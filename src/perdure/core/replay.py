@@ -15,7 +15,6 @@ import contextvars
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Self
 
@@ -43,6 +42,7 @@ from perdure.model.events import (
     ChildCompleted,
     ChildFailed,
     ChildScheduled,
+    Digest,
     Event,
     InlineScheduled,
     MessageEvent,
@@ -80,7 +80,7 @@ class Execution(Asking):
         self._code_then = ""
         self._root: asyncio.Task[Any] | None = None
         self._due: list[tuple[int, int]] = []
-        self._digest = blake2b(digest_size=16)
+        self._digest = Digest()
 
     # -------------------------------------------------------------- both paths
 
@@ -157,7 +157,7 @@ class Execution(Asking):
 
     def digest(self) -> bytes:
         """Return the hash over all events so far."""
-        return self._digest.digest()
+        return self._digest.value()
 
     def next_due_ms(self) -> int | None:
         """Return when the next open timer becomes due."""
@@ -317,15 +317,12 @@ class Execution(Asking):
     def _append(self, event: Event) -> Body:
         self.last_seq += 1
         written = write_event(event)
-        self._feed(written.kind, self.now_ms, written.body)
+        self._digest.feed(written.kind, self.now_ms, written.body)
         return written
 
     def _record(self, stored: StoredEvent) -> None:
         self.last_seq = stored.seq
-        self._feed(stored.kind, stored.at_ms, stored.body)
-
-    def _feed(self, kind: str, at_ms: int, body: bytes) -> None:
-        self._digest.update(b"%b\0%d\0%b\0" % (kind.encode(), at_ms, body))
+        self._digest.feed(stored.kind, stored.at_ms, stored.body)
 
     def _mismatch(self, history: Sequence[StoredEvent], seq: int, ask: Ask | None) -> Exception:
         code = Code(self.name, self._code_then, self._code_now)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from hashlib import blake2b
-from typing import Any
 
 from perdure.core.identity import ExecutionId, child_incarnation
 from perdure.core.turn import outcome_of, parent_message
@@ -14,6 +12,7 @@ from perdure.model.events import (
     Body,
     CancelRequested,
     ChildScheduled,
+    Digest,
     Event,
     MessageEvent,
     Parent,
@@ -29,11 +28,6 @@ from perdure.model.messages import Delivery
 from perdure.model.turns import Outcome
 
 
-def feed(digest: Any, kind: str, at_ms: int, body: bytes) -> None:
-    """Add an event to the hash over a history."""
-    digest.update(b"%b\0%d\0%b\0" % (kind.encode(), at_ms, body))
-
-
 class Summary:
     """The fold of a history."""
 
@@ -42,9 +36,9 @@ class Summary:
         self.open: dict[int, tuple[AskedEvent, int]] = {}
         """What has no answer yet, and since when, by the number of the event that asked for it."""
         self.cancel_reason: str | None = None
-        self._digest = blake2b(digest_size=16)
+        self._digest = Digest()
         for stored in history:
-            feed(self._digest, stored.kind, stored.at_ms, stored.body)
+            self._digest.feed(stored.kind, stored.at_ms, stored.body)
             with suppress(UnreadableEventError):  # a damaged row says nothing; others still do
                 self._take(read_event(stored.kind, stored.body), stored)
 
@@ -57,8 +51,8 @@ class Summary:
         """Return the hash of the history once these events are appended."""
         digest = self._digest.copy()
         for kind, body in events:
-            feed(digest, kind, at_ms, body)
-        return digest.digest()
+            digest.feed(kind, at_ms, body)
+        return digest.value()
 
     def _take(self, event: Event, stored: StoredEvent) -> None:
         match event:

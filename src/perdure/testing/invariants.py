@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from typing import NamedTuple
 
 from perdure.model.events import (
@@ -21,6 +20,7 @@ from perdure.model.events import (
     ChildCompleted,
     ChildFailed,
     ChildScheduled,
+    Digest,
     Event,
     InlineScheduled,
     SignalAwaited,
@@ -38,8 +38,6 @@ from perdure.model.instances import InstanceRow, LiveRow
 from perdure.model.messages import Message
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import Contents, Inspectable
-
-DIGEST_SIZE = 16
 
 _SCHEDULES = (ActivityScheduled, InlineScheduled, TimerScheduled, SignalAwaited, ChildScheduled)
 _ANSWERS: dict[type[Event], tuple[type[Event], ...]] = {
@@ -81,10 +79,10 @@ async def check(store: Store) -> list[Violation]:
 
 def digest_of(events: Sequence[StoredEvent]) -> bytes:
     """Return the hash over a history that an ended instance keeps."""
-    digest = blake2b(digest_size=DIGEST_SIZE)
+    digest = Digest()
     for event in events:
-        digest.update(b"%b\0%d\0%b\0" % (event.kind.encode(), event.at_ms, event.body))
-    return digest.digest()
+        digest.feed(event.kind, event.at_ms, event.body)
+    return digest.value()
 
 
 # --------------------------------------------------------------------- histories
