@@ -27,6 +27,7 @@ from perdure.clock import ManualClock, to_ms
 from perdure.core.replay import Execution
 from perdure.errors import InstanceEndedError, StoreUnavailableError
 from perdure.store.base import Store
+from perdure.store.contents import Contents
 from perdure.store.opening import open_store
 from perdure.testing.invariants import check
 from tests.chaos import scenario
@@ -83,6 +84,11 @@ class FaultyStore:
         self.resumed = asyncio.Event()
         self._store = store
         self._fault = fault
+
+    async def read_contents(self) -> Contents:
+        """Return everything, without faults: it is the checker that asks."""
+        contents: Contents = await self._store.read_contents()  # type: ignore[attr-defined]  # SQLite
+        return contents
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._store, name)

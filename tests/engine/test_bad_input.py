@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ def write_text_to(file: Path) -> None:
 
 
 def make_other_database(file: Path) -> None:
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database, database:
         database.execute("CREATE TABLE customers (name TEXT)")
     database.close()
 
@@ -140,7 +141,7 @@ def make_other_database(file: Path) -> None:
 async def make_newer_store(file: Path) -> None:
     async with Client(f"sqlite:///{file}"):
         pass
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database, database:
         columns = [row[1] for row in database.execute("PRAGMA table_info(migrations)")]
         database.execute(
             f"INSERT INTO migrations SELECT 9999, {', '.join(columns[1:])} FROM migrations "  # noqa: S608 - a test's own table
@@ -167,7 +168,7 @@ async def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> Non
 
     assert isinstance(error, StoreCorruptError)
     assert "not a perdure store; give another path" in str(error)
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database, database:
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]
     database.close()
 

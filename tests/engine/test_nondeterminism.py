@@ -4,6 +4,7 @@ import random
 import sqlite3
 import time
 import uuid
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -313,7 +314,7 @@ async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
     handle = await engine.start("w", waiting)
     await waits_for(handle, "signal 'go'")
     await engine.close()
-    with sqlite3.connect(tmp_path / "store.db") as database:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         [[body]] = database.execute("SELECT body FROM history WHERE seq = 1").fetchall()
         database.execute("UPDATE history SET body = ? WHERE seq = 1", (b"{damaged",))
     database.close()
@@ -326,7 +327,7 @@ async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
     assert (await handle.history())[0].data == {"damaged": "{damaged"}
     await engine.close()
 
-    with sqlite3.connect(tmp_path / "store.db") as database:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         database.execute("UPDATE history SET body = ? WHERE seq = 1", (body,))
     database.close()
     engine = await stage.engine([waiting])
@@ -349,7 +350,7 @@ async def test_a_parked_instance_with_a_damaged_history_can_be_terminated(
     engine = await stage.engine([waiting])
     await waits_for(await engine.start("w", waiting), "signal 'go'")
     await engine.close()
-    with sqlite3.connect(tmp_path / "store.db") as database:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         database.execute("UPDATE history SET body = ? WHERE seq = 1", (b"{damaged",))
     database.close()
     engine = await stage.engine([waiting])
@@ -373,7 +374,7 @@ async def test_a_damaged_message_parks_the_instance(stage: Stage, tmp_path: Path
     handle = await client.start("w", waiting)
     await handle.send(go, "on")
     await client.close()
-    with sqlite3.connect(tmp_path / "store.db") as database:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
         database.execute("UPDATE inbox SET kind = 'from_the_future' WHERE kind <> 'started'")
     database.close()
 

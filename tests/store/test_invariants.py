@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -149,7 +150,7 @@ async def test_planted_damage_is_found(
     store: Store, path: Path, statement: str, invariant: str
 ) -> None:
     await _sound(store)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute(statement).rowcount > 0
     connection.close()
 

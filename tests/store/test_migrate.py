@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 
@@ -53,6 +54,8 @@ def test_the_migrations_lead_to_the_schema(driver: str) -> None:
         apply(stepwise, migration, now_ms=0)
 
     assert _schema(whole) == _schema(stepwise)
+    whole.close()
+    stepwise.close()
 
 
 async def test_a_store_is_opened_again(url: str) -> None:
@@ -65,7 +68,7 @@ async def test_a_store_is_opened_again(url: str) -> None:
 async def test_processes_that_open_at_once_migrate_once(url: str, path: Path) -> None:
     assert _run(OPEN, url, times=4) == [0] * 4
 
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         rows = connection.execute("SELECT migration_no FROM migrations").fetchall()
     connection.close()
     assert rows == [(migration.number,) for migration in read_migrations(PACKAGE)]
@@ -88,7 +91,7 @@ async def test_a_migration_that_was_killed_is_taken_up_again(
     await store.open()
     await store.close()
 
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         rows = connection.execute("SELECT count(*) FROM migrations").fetchall()
     connection.close()
     assert rows == [(len(known) + 2,)]
@@ -124,7 +127,7 @@ async def test_a_newer_schema_is_refused_with_what_to_do(url: str, path: Path) -
     store = open_store(url)
     await store.open()
     await store.close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("INSERT INTO migrations VALUES (99, 'later', '', 0)")
     connection.close()
 
@@ -142,14 +145,14 @@ def test_a_changed_migration_is_noticed() -> None:
 
 
 async def test_another_database_is_refused_and_left_alone(url: str, path: Path) -> None:
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE customers (name TEXT)")
     connection.close()
 
     with pytest.raises(StoreCorruptError, match="not a perdure store"):
         await open_store(url).open()
 
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         tables = connection.execute("SELECT name FROM sqlite_schema").fetchall()
     connection.close()
     assert tables == [("customers",)]

@@ -58,6 +58,7 @@ def test_a_statement_searches_and_never_scans(name: str, driver: str) -> None:
         text = re.sub(rf":{param}\b", value, text)
 
     plan = [row[-1] for row in connection.run_text(f"EXPLAIN QUERY PLAN {text}")]
+    connection.close()
 
     for step in plan:
         scanned = re.match(r"SCAN (\w+)", step)
