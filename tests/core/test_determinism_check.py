@@ -498,3 +498,18 @@ def test_a_result_that_no_longer_fits_the_annotation_raises_at_the_await() -> No
 
     assert script.result == "PayloadError"
     assert raw(17) == raw(17)
+
+
+def test_a_change_of_python_alone_is_named_as_such() -> None:
+    text = str(error_of(begin(says_a), shouts_a, digest="c0de-py3.12"))
+
+    assert "is the same as when the instance started, but Python is another" in text
+    assert "(c0de -> c0de-py3.12)" in text
+
+
+def test_the_headings_name_the_source_and_leave_the_python_version_out() -> None:
+    text = str(error_of(begin(says_a), shouts_a, digest="beef1234-py3.11"))
+
+    heading = text.splitlines()[2]
+    assert "code c0de  " in heading
+    assert heading.endswith("  asked now  code beef1234")

@@ -171,8 +171,13 @@ def summary(event: Event) -> str:
 
 def _heading(history: Sequence[StoredEvent], code: Code, width: int) -> str:
     started = to_datetime(history[0].at_ms)
-    left = f"    recorded  {started:%Y-%m-%d %H:%M}  code {code.then or '?'}"
-    return f"{left:<{width + 6}}asked now  code {code.now or '?'}"
+    left = f"    recorded  {started:%Y-%m-%d %H:%M}  code {_source(code.then)}"
+    return f"{left:<{width + 7}}asked now  code {_source(code.now)}"
+
+
+def _source(digest: str) -> str:
+    """Return the part of a digest that is about the source, without the Python version."""
+    return digest.partition("-")[0] or "?"
 
 
 def _before(history: Sequence[StoredEvent], seq: int) -> Sequence[StoredEvent]:
@@ -185,7 +190,7 @@ def _advice(code: Code) -> list[str]:
             f'The code of "{code.name}" is the same as when the instance started, so a value that',
             "differs between runs decided here: time, random, the environment, the order of a set.",
         ]
-    elif code.then.partition("-")[0] == code.now.partition("-")[0]:
+    elif code.then and _source(code.then) == _source(code.now):
         why = [
             f'The code of "{code.name}" is the same as when the instance started, but Python is '
             f"another ({code.then} -> {code.now}),",
@@ -195,7 +200,7 @@ def _advice(code: Code) -> list[str]:
     elif code.then:
         why = [
             f'The code of "{code.name}" changed after this instance started '
-            f"({code.then} -> {code.now or '?'}).",
+            f"({_source(code.then)} -> {_source(code.now)}).",
         ]
     else:
         why = [f'It is not recorded with which code of "{code.name}" this instance started.']
