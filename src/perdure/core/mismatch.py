@@ -43,7 +43,7 @@ from perdure.model.events import (
 NEIGHBOURS = 3
 """How many matching events are shown above the one that differs."""
 
-_MIN_COLUMN = 40
+_MIN_COLUMN = 42
 _SHOWN_CHARS = 60
 
 
