@@ -24,7 +24,13 @@ async def greet(name: str) -> str:
 async def all_at_once(setup: Setup) -> list[Measured]:
     """Start them all concurrently: the workload that peers are measured by."""
     count = setup.size(2_000, quick=300)
-    return await measure(setup, count, count, "all at once", budget=BUDGET_PER_S)
+    return await measure(setup, count, count, "2,000 at once", budget=BUDGET_PER_S)
+
+
+async def twice_as_many(setup: Setup) -> list[Measured]:
+    """The same with more alive at once, which costs more each: memory, and the collector."""
+    count = setup.size(4_000, quick=400)
+    return await measure(setup, count, count, "4,000 at once", budget=None)
 
 
 async def some_in_flight(limit: int, setup: Setup) -> list[Measured]:
@@ -54,6 +60,7 @@ async def measure(
 
 CASES = (
     Case(name="one_activity", run=all_at_once),
+    Case(name="one_activity/4000", run=twice_as_many),
     Case(name="one_activity/100", run=partial(some_in_flight, 100)),
     Case(name="one_activity/10", run=partial(some_in_flight, 10)),
     Case(name="one_activity/1", run=partial(some_in_flight, 1)),

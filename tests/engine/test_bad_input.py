@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from perdure import Client, Engine, Signal, Worker, activity, context, inline, orchestration, run
+from perdure.authoring.registry import Registry
 from perdure.errors import (
     DefinitionError,
     InstanceFailedError,
@@ -201,7 +202,10 @@ def test_two_definitions_of_one_name_are_refused_with_both_places() -> None:
 
 
 def test_the_same_definition_twice_is_fine() -> None:
-    Engine("sqlite://:memory:", [charge, charge, checkout, checkout.with_options(if_exists="fail")])
+    registry = Registry([charge, charge, checkout, checkout.with_options(if_exists="fail")])
+
+    assert list(registry.activities) == [charge.name]
+    assert list(registry.orchestrations) == [(checkout.name, checkout.version)]
 
 
 @pytest.mark.parametrize("thing", [len, "text", 3, None, Item, Signal("s", int)])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from perdure.errors import SchemaError, StoreCorruptError
+from perdure.model.instances import DefinitionKey
 from perdure.store.migrate import Applied, Migration, missing, read_migrations
 from perdure.store.opening import open_store
 from perdure.store.sqlite import database
@@ -58,11 +59,15 @@ def test_the_migrations_lead_to_the_schema(driver: str) -> None:
     stepwise.close()
 
 
-async def test_a_store_is_opened_again(url: str) -> None:
+async def test_a_store_that_is_opened_again_has_what_was_written(url: str) -> None:
+    numbers = []
     for _ in range(2):
         store = open_store(url)
         await store.open()
+        numbers.append(await store.intern([DefinitionKey("activity", "charge", "")]))
         await store.close()
+
+    assert numbers[0] == numbers[1]
 
 
 async def test_processes_that_open_at_once_migrate_once(url: str, path: Path) -> None:

@@ -86,6 +86,8 @@ async def test_a_sticky_directory_is_fine(url: str, path: Path) -> None:
     await store.open()
     await store.close()
 
+    assert os.access(path, os.W_OK)
+
 
 async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError, match="does not exist"):
