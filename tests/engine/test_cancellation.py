@@ -389,6 +389,21 @@ async def test_an_instance_that_never_ran_can_be_terminated(stage: Stage) -> Non
     assert (await handle.info()).status is Status.TERMINATED
 
 
+async def test_a_termination_by_another_process_is_heard_though_the_instance_is_in_memory(
+    stage: Stage,
+) -> None:
+    engine = await stage.engine([waiting])
+    handle = await engine.start("w", waiting)
+    result = asyncio.create_task(handle.result())
+    await waits_for(handle, "signal 'go'")
+
+    await (await stage.client()).handle("w").terminate("from afar")
+
+    with pytest.raises(InstanceTerminatedError, match="from afar"):
+        await result
+    assert not engine.is_here("w")
+
+
 @pytest.mark.parametrize("by", ["engine", "client"])
 async def test_terminate_ends_a_chain_that_never_pauses(stage: Stage, by: str) -> None:
     engine = await stage.engine([step, endless])

@@ -42,7 +42,7 @@ class Client:
     def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
         self._store = open_store(url, clock=clock)
         self._endings = Endings()
-        self._watch = Watch(self._store, self._endings, self.is_here)
+        self._watch = Watch(self._store, self._endings, self.is_here, self.noticed_end)
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -143,8 +143,8 @@ class Client:
         """Tell whether a worker of this process has the instance in memory."""
         return False
 
-    def noticed_end(self, instance_id: str, outcome: Outcome) -> None:
-        """This client ended an instance itself."""
+    def noticed_end(self, instance_id: str, incarnation: int, outcome: Outcome) -> None:
+        """This client ended an instance itself, or found that somebody else did."""
         self._endings.tell(instance_id, outcome)
 
     async def _start(

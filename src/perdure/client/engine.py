@@ -82,10 +82,10 @@ class Engine(Client):
         self._serving.notice()
         return statuses
 
-    def noticed_end(self, instance_id: str, outcome: Outcome) -> None:
-        """This client ended an instance itself: stop its jobs here, look for what its end told."""
-        super().noticed_end(instance_id, outcome)
-        self._serving.turns.ended_from_outside(instance_id)
+    def noticed_end(self, instance_id: str, incarnation: int, outcome: Outcome) -> None:
+        """No turn of ours ended it: stop its jobs here, look for what its end told."""
+        super().noticed_end(instance_id, incarnation, outcome)
+        self._serving.turns.ended_from_outside(instance_id, incarnation)
         self._serving.notice()
 
     async def _start(

@@ -229,7 +229,7 @@ class Handle(Generic[R_co]):
         [receipt] = await store.commit([turn])
         if receipt.status is not TurnStatus.ACCEPTED:
             return False
-        self._client.noticed_end(self.instance_id, stop.outcome)
+        self._client.noticed_end(self.instance_id, incarnation, stop.outcome)
         return True
 
     def _result_of(self, outcome: Outcome) -> R_co:

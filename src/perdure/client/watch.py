@@ -20,23 +20,34 @@ logger = logging.getLogger(__name__)
 
 LOOK_MIN_S = 0.005
 LOOK_MAX_S = 0.25
+LOOK_HERE_S = 2.0
+"""How often to look, without a sign of change, at instances that are in memory here: their ends are
+told, unless somebody else ended them."""
 
 
 class Watch:
     """Looks for the ends of instances that somebody waits for."""
 
-    def __init__(self, store: Store, endings: Endings, is_here: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        endings: Endings,
+        is_here: Callable[[str], bool],
+        tell: Callable[[str, int, Outcome], None],
+    ) -> None:
         """Prepare.
 
         Args:
             store: Where to look.
             endings: Who waits for what.
             is_here: Tells whether a worker of this process has an instance in memory, and so will
-                tell of its end without being asked.
+                most likely be the one to end it, and tell.
+            tell: Called with an end that was found by looking.
         """
         self._store = store
         self._endings = endings
         self._is_here = is_here
+        self._tell = tell
         self._task: asyncio.Task[None] | None = None
 
     async def ended(self, instance_id: str) -> Outcome:
@@ -67,9 +78,11 @@ class Watch:
 
     async def _look(self) -> None:
         pause_s = LOOK_MIN_S
-        seen = self._store.change_count()
+        seen = seen_here = self._store.change_count()
+        rested_s = 0.0
         while self._endings.awaited():
             await asyncio.sleep(pause_s)
+            rested_s += pause_s
             changes = self._store.change_count()
             # At the longest pause look anyway: a change count is a hint, the rows are the truth.
             if changes == seen and pause_s < LOOK_MAX_S:
@@ -77,10 +90,13 @@ class Watch:
                 continue
             pause_s = LOOK_MIN_S if changes != seen else LOOK_MAX_S
             seen = changes
-            await self._look_once()
+            looks_here = rested_s >= (LOOK_MAX_S if changes != seen_here else LOOK_HERE_S)
+            if looks_here:
+                seen_here, rested_s = changes, 0.0
+            await self._look_once(with_here=looks_here)
 
-    async def _look_once(self) -> None:
-        ids = [one for one in self._endings.awaited() if not self._is_here(one)]
+    async def _look_once(self, *, with_here: bool) -> None:
+        ids = [one for one in self._endings.awaited() if with_here or not self._is_here(one)]
         if not ids:
             return
         try:
@@ -90,7 +106,7 @@ class Watch:
             return
         for row in rows:
             if row is not None and row.status.is_terminal:
-                self._endings.tell(row.instance_id, outcome_in(row))
+                self._tell(row.instance_id, row.incarnation, outcome_in(row))
 
 
 def outcome_in(row: InstanceRow) -> Outcome:

@@ -142,10 +142,10 @@ class TurnRunner:
         if not hot.is_committing:
             self._take_results(hot)
 
-    def ended_from_outside(self, instance_id: str) -> None:
-        """A client of this process ended an instance: stop its jobs, forget its coroutine."""
+    def ended_from_outside(self, instance_id: str, incarnation: int) -> None:
+        """No turn of ours ended an instance: stop its jobs, forget its coroutine."""
         hot = self.hot.get(instance_id)
-        if hot is not None:
+        if hot is not None and hot.stamp.incarnation == incarnation:
             self.jobs.cancel([_job_key(hot.execution, seq) for seq in hot.execution.open])
             if not hot.is_committing:
                 self._drop(hot)
@@ -452,7 +452,11 @@ class TurnRunner:
             self._drop(cold)
 
     async def _end_in_store(self, ends: Sequence[JobEnd]) -> None:
-        await self._store.end_jobs(ends)
+        for end, was_ours in zip(ends, await self._store.end_jobs(ends), strict=True):
+            hot = None if was_ours else self.hot.get(end.key.instance_id)
+            if hot is not None and _owns(hot, end.key) and not hot.is_committing:
+                # Its job was not ours any more, so the instance went on without us.
+                self._drop(hot)
         retries = [end.retry_at_ms for end in ends if end.retry_at_ms is not None]
         self._look(min(retries) if len(retries) == len(ends) else 0)
 
