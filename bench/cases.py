@@ -13,6 +13,7 @@ from bench import (
     idle,
     latency,
     many_chains,
+    metrics_cost,
     one_activity,
     recovery,
     signals,
@@ -37,6 +38,7 @@ CASES: dict[str, Case] = {
         recovery,
         ceiling,
         guard_cost,
+        metrics_cost,
     )
     for case in file.CASES
 }

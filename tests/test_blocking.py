@@ -82,7 +82,8 @@ def loop_threads() -> list[threading.Thread]:
 def test_the_blocking_client_is_what_the_tool_makes() -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "make_blocking.py"))
 
-    assert tool["TARGET"].read_text() == tool["make"](), "run: python tools/make_blocking.py"
+    for file, text in tool["make"]().items():
+        assert file.read_text() == text, "run: python tools/make_blocking.py"
 
 
 # ----------------------------------------------------------------- without a worker
@@ -275,6 +276,28 @@ def test_ctrl_c_breaks_off_the_wait_and_nothing_else(url: str) -> None:
     )
 
     assert (ended.stdout, ended.stderr) == ("interrupted running\nclosed 1\n", "")
+
+
+def test_an_operator_can_look_around_and_tidy_up(client: BlockingClient) -> None:
+    for number in range(3):
+        client.start(f"g-{number}", greet, "Ada").terminate()
+
+    page = client.instances(status="terminated", limit=2)
+    rest = client.instances(status="terminated", limit=2, after=page.next)
+
+    assert [info.instance_id for info in (*page.items, *rest.items)] == ["g-2", "g-1", "g-0"]
+    assert client.metrics().instances[Status.TERMINATED] == 3
+    assert client.delete("g-0").instances == 1
+    assert client.delete_all(name="greet", expect=2).instances == 2
+    assert client.count() == 0
+
+
+def test_a_signal_can_come_with_the_start(client: BlockingClient) -> None:
+    handle = client.send_with_start(approved, True, "a-1", ask)
+
+    assert [message.kind for message in client.inbox("a-1")] == ["started", "signal_received"]
+    assert handle.kv() == {}
+    assert handle.tree().info.name == "ask"
 
 
 # -------------------------------------------------------------------- with a worker

@@ -11,19 +11,22 @@ import perdure
 
 SRC = Path(perdure.__file__).parent
 
-GROUND = {"errors", "clock", "codec"}
+GROUND = {"errors", "clock", "limits", "codec"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
-    "codec": {"errors"},
-    "model": {"errors", "clock"},
+    "limits": set(),
+    "telemetry": {"errors", "clock", "limits"},
+    "codec": {"errors", "limits"},
+    "model": {"errors", "clock", "limits"},
     "authoring": GROUND | {"model"},
-    "core": GROUND | {"model", "authoring"},
-    "store": {"errors", "clock", "model"},
-    "worker": GROUND | {"model", "authoring", "core", "store"},
-    "client": GROUND | {"model", "authoring", "core", "store", "worker"},
-    "testing": GROUND | {"model", "authoring", "core", "store", "worker", "client"},
-    "cli": GROUND | {"model", "authoring", "core", "store", "worker", "client", "testing"},
+    "core": GROUND | {"telemetry", "model", "authoring"},
+    "store": {"errors", "clock", "limits", "model"},
+    "worker": GROUND | {"telemetry", "model", "authoring", "core", "store"},
+    "client": GROUND | {"telemetry", "model", "authoring", "core", "store", "worker"},
+    "testing": GROUND | {"telemetry", "model", "authoring", "core", "store", "worker", "client"},
+    "cli": GROUND
+    | {"telemetry", "model", "authoring", "core", "store", "worker", "client", "testing"},
 }
 MAX_LINES = 500
 

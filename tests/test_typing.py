@@ -1,4 +1,7 @@
-"""What type checkers accept and refuse. `typing_tests` says both: an unused ignore is an error."""
+"""What type checkers accept and refuse. `typing_tests` says both: an unused ignore is an error.
+
+The examples are checked as strictly: they are what people copy into projects that have a checker.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 @pytest.mark.parametrize(
     "command",
     [
-        ["mypy", "--strict", "typing_tests"],
-        ["basedpyright", "--pythonpath", sys.executable],
+        ["mypy", "--strict", "typing_tests", "examples"],
+        ["basedpyright", "--pythonpath", sys.executable, "typing_tests", "examples"],
     ],
     ids=["mypy", "basedpyright"],
 )

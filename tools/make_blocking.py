@@ -1,6 +1,6 @@
-"""Write `perdure/client/blocking.py`: the async client and handle, for callers that wait.
+"""Write `perdure/client/blocking*.py`: the async client and handle, for callers that wait.
 
-Run it after a change of a public signature or docstring of `Client` or `Handle`:
+Run it after a change of a public signature or docstring of `Client`, `Administration` or `Handle`:
 
     python tools/make_blocking.py
 
@@ -20,10 +20,32 @@ from typing import TypeAlias
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "src" / "perdure" / "client"
-TARGET = FOLDER / "blocking.py"
 
 NOT_FOR_CALLERS = {
-    "Client": ("store", "deliver", "wait_ended", "is_here", "noticed_end"),
+    "Administration": (
+        "store",
+        "noticed_work",
+        "noticed_gone",
+        "noticed_job_end",
+        "live_workers",
+    ),
+    "Client": (
+        "over",
+        "store",
+        "deliver",
+        "begin",
+        "replace",
+        "code_of",
+        "wait_ended",
+        "wait_reported",
+        "wait_kept",
+        "is_here",
+        "noticed_work",
+        "noticed_end",
+        "noticed_gone",
+        "noticed_job_end",
+        "stop_jobs",
+    ),
     "Handle": (),
 }
 """Public methods that only handles and subclasses use: they are left out."""
@@ -40,13 +62,33 @@ HEADER = '''
 Made by `tools/make_blocking.py` from `client.py` and `handle.py`: change those, and run it again.
 """
 from __future__ import annotations
+from perdure.client.blocking_admin import BlockingAdministration
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.loop_thread import LoopThread
 '''
 
+ADMIN_HEADER = '''
+"""Administration for callers that wait instead of awaiting.
+
+Made by `tools/make_blocking.py` from `admin.py`: change that, and run it again.
+"""
+from __future__ import annotations
+from perdure.client.admin import Administration
+from perdure.client.loop_thread import LoopThread
+'''
+
+ADMINISTRATION = '''
+class BlockingAdministration:
+    """{doc}"""
+
+    def __init__(self, administration: Administration, thread: LoopThread) -> None:
+        self._administration = administration
+        self._thread = thread
+'''
+
 CLIENT = '''
-class BlockingClient:
+class BlockingClient(BlockingAdministration):
     """{doc}
 
     It may be used from any thread, and from several at once. The work is done on a private thread
@@ -56,7 +98,7 @@ class BlockingClient:
 
     def __init__({parameters}) -> None:
         self._client = Client({arguments})
-        self._thread = LoopThread(type(self).__name__)
+        super().__init__(self._client, LoopThread(type(self).__name__))
 
     def __enter__(self) -> Self:
         return self.open()
@@ -83,6 +125,15 @@ class BlockingHandle(Generic[R_co]):
         return f"BlockingHandle({{self.instance_id!r}})"
 '''
 
+TYPE_VARIABLES = ("TypeVar", "ParamSpec")
+"""What constants are made with that the module needs for itself; others are imported."""
+
+ASYNC_CLASSES = ("Administration", "Client", "Handle")
+"""What the headers import."""
+
+LATE = "if TYPE_CHECKING:\n    "
+"""Before a line that only type checkers need."""
+
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -95,6 +146,7 @@ class Source:
 
     def __init__(self, file: str, name: str) -> None:
         self.name = name
+        self.stem = file.removesuffix(".py")
         self.module = ast.parse((FOLDER / file).read_text())
         [self.node] = [
             node
@@ -137,29 +189,50 @@ class Source:
                 case ast.ImportFrom(module=str(module), names=names):
                     for alias in names:
                         yield alias.name, f"from {module} import {alias.name}"
-                case ast.Assign(targets=[ast.Name(id=name)]):
+                case ast.Assign(
+                    targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=kind))
+                ) if kind in TYPE_VARIABLES:
                     yield name, ast.unparse(node)
+                case ast.Assign(targets=[ast.Name(id=name)]):
+                    yield name, f"from perdure.client.{self.stem} import {name}"
+                case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):
+                    for late in body:
+                        if isinstance(late, ast.ImportFrom):
+                            for alias in late.names:
+                                yield alias.name, f"{LATE}from {late.module} import {alias.name}"
                 case _:
                     pass
 
 
-def make() -> str:
-    """Return the text of the blocking module."""
+def make() -> dict[Path, str]:
+    """Return the texts of the blocking modules by their files."""
     client, handle = Source("client.py", "Client"), Source("handle.py", "Handle")
     init = client.init()
     head = CLIENT.format(
         doc=client.doc.rstrip(), parameters=ast.unparse(init.args), arguments=_forwarded(init)
     )
-    body = "\n".join(
-        [
-            head,
-            *_methods(client, through="self._client"),
-            HANDLE.format(doc=handle.doc),
-            *_methods(handle, through="self._handle"),
-        ]
-    )
-    imports, constants = _needed(body, [*handle.names(), *client.names()])
-    return _tidy("\n".join([HEADER, *imports, *constants, body]))
+    body = [
+        head,
+        *_methods(client, through="self._client"),
+        HANDLE.format(doc=handle.doc),
+        *_methods(handle, through="self._handle"),
+    ]
+    administration = Source("admin.py", "Administration")
+    admin_body = [
+        ADMINISTRATION.format(doc=administration.doc),
+        *_methods(administration, through="self._administration"),
+    ]
+    return {
+        FOLDER / "blocking.py": _module(HEADER, body, [handle, client]),
+        FOLDER / "blocking_admin.py": _module(ADMIN_HEADER, admin_body, [administration]),
+    }
+
+
+def _module(header: str, parts: list[str], sources: list[Source]) -> str:
+    body = "\n".join(parts)
+    known = [name for source in sources for name in source.names()]
+    imports, constants = _needed(body, known)
+    return _tidy("\n".join([header, *imports, *constants, body]))
 
 
 def _methods(source: Source, *, through: str) -> Iterator[str]:
@@ -230,18 +303,30 @@ def _said_here(doc: str) -> str:
 def _needed(body: str, known: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
     """Return the lines that import or assign what the code uses."""
     used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
-    lines = {line for name, line in known if name in used and name not in ("Client", "Handle")}
+    lines = {line for name, line in known if name in used and name not in ASYNC_CLASSES}
     # The constants are type variables; the classes they are made with are imported too.
-    constants = {line for line in lines if not line.startswith("from ")}
+    constants = {line for line in lines if not line.startswith(("from ", LATE))}
     kinds = {line.partition(" = ")[2].partition("(")[0] for line in constants}
+    if any(line.startswith(LATE) for line in lines):
+        kinds.add("TYPE_CHECKING")
     lines |= {line for name, line in known if name in kinds}
-    return sorted(lines - constants), sorted(constants)
+    # Those for type checkers last: they are no longer imports to whoever sorts them.
+    imports = sorted(lines - constants, key=lambda line: (line.startswith(LATE), line))
+    return imports, sorted(constants)
 
 
 def _tidy(text: str) -> str:
     for command in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
         text = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(TARGET), "-"],
+            [
+                sys.executable,
+                "-m",
+                "ruff",
+                *command,
+                "--stdin-filename",
+                str(FOLDER / "blocking.py"),
+                "-",
+            ],
             input=text,
             capture_output=True,
             text=True,
@@ -252,4 +337,5 @@ def _tidy(text: str) -> str:
 
 
 if __name__ == "__main__":
-    TARGET.write_text(make())
+    for target, text in make().items():
+        target.write_text(text)

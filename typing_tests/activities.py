@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from datetime import datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type
 
-from perdure import Activity, ActivityContext, Retry, activity, activity_context
-from typing_tests.shop import No, Order, Receipt, Yes, charge, count, notify, price, use
+from perdure import Activity, ActivityContext, Client, Retry, activity, activity_context
+from typing_tests.shop import No, Order, Receipt, Yes, charge, checkout, count, notify, price, use
 
 
 class CardDeclinedError(Exception): ...
@@ -18,6 +18,7 @@ class CardDeclinedError(Exception): ...
     retry=Retry(max_attempts=5),
     timeout=timedelta(seconds=30),
     deadline=timedelta(minutes=5),
+    start_within=timedelta(minutes=1),
     tag="gpu",
     raises=[CardDeclinedError],
 )
@@ -92,12 +93,13 @@ async def with_options_keeps_the_signature(order: Order) -> None:
         retry=Retry(max_attempts=None),
         timeout=timedelta(seconds=1),
         deadline=timedelta(seconds=9),
+        start_within=timedelta(seconds=5),
         tag="gpu",
         session="cart-7",
     )
     assert_type(await other(order, currency="USD"), Receipt)
     none = charge.with_options(retry=None, timeout=None, deadline=None, tag=None, session=None)
-    assert_type(await none(order), Receipt)
+    assert_type(await none.with_options(start_within=None)(order), Receipt)
     assert_type(await charge.with_options()(order), Receipt)
     assert_type(await count.with_options(tag="x").with_options(retry=None)([]), dict[str, int])
 
@@ -132,11 +134,30 @@ def context_of_an_activity() -> None:
     assert_type(ctx.activity, str)
     assert_type(ctx.attempt, int)
     assert_type(ctx.idempotency_key, str)
+    assert_type(ctx.execution, int)
+    assert_type(ctx.orchestration, str)
+    assert_type(ctx.orchestration_version, str)
+    assert_type(ctx.tag, str | None)
+    assert_type(ctx.session, str | None)
+    assert_type(ctx.worker_id, str)
     assert_type(ctx.scheduled_at, datetime)
+    assert_type(ctx.deadline, datetime | None)
     assert_type(ctx.is_cancelled, bool)
+    assert_type(ctx.wait_cancelled(timedelta(seconds=1)), bool)
     assert_type(ctx.resource(Order), Order)
     ctx.heartbeat()
     ctx.heartbeat({"done": 3})
+    assert_type(ctx.last_details(), Any)
+    assert_type(ctx.last_details(Order), Order | None)
+    assert_type(ctx.last_details(list[int]), list[int] | None)
+    ctx.progress({"done": 3})
+    ctx.log.info("packed", extra={"boxes": 3})
+
+
+async def a_client_of_the_worker(ctx: ActivityContext, order: Order) -> None:
+    client: Client = ctx.client
+    await client.start(checkout, order)
+    await ctx.cancelled()
 
 
 # ----------------------------------------------- misuses: every marked line is refused
@@ -196,6 +217,7 @@ def wrong_options(retry: Retry) -> None:
     charge.with_options(queue="x")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     charge.with_options(retry=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     charge.with_options(timeout=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    charge.with_options(start_within=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     charge.with_options(tag=b"gpu")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     activity("charge")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     activity(retry=3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
@@ -236,5 +258,11 @@ def activities_cannot_be_changed(receipt: Receipt) -> None:
 
 def wrong_use_of_the_context(ctx: ActivityContext) -> None:
     ctx.resource("Order")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    a: str | None = ctx.last_details(int)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    b: int = ctx.last_details(int)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    ctx.progress()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    ctx.wait_cancelled(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    ctx.cancelled()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+    use(a, b)
     ctx.attempt = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     ctx.report("x")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

@@ -35,6 +35,18 @@ async def starting_gives_a_typed_handle(client: Client, order: Order) -> None:
     assert_type(await client.start(remote, "anything"), Handle[Receipt])
 
 
+async def a_signal_with_a_start(client: Client, order: Order) -> None:
+    assert_type(
+        await client.send_with_start(approved, True, "o-1", checkout, order), Handle[Receipt]
+    )
+    assert_type(
+        await client.send_with_start(answer, No("dear"), "o-1", checkout, order, gift=True),
+        Handle[Receipt],
+    )
+    later = ship.with_options(delay=timedelta(hours=1))
+    assert_type(await client.start("s-1", later, order), Handle[str])
+
+
 async def no_keyword_is_reserved(
     client: Client, mine: Orchestration[[Order], str], other: Orchestration[..., str]
 ) -> None:
@@ -122,6 +134,14 @@ async def wrong_starts(client: Client, order: Order) -> None:
     await client.start()  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
+async def wrong_signals_with_a_start(client: Client, order: Order) -> None:
+    await client.send_with_start(approved, "yes", "o-1", checkout, order)  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await client.send_with_start(approved, True, "o-1", checkout, "o-1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await client.send_with_start(approved, True, "o-1", checkout)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await client.send_with_start(approved, True, checkout, order)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    client.send_with_start(approved, True, "o-1", checkout, order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+
+
 async def starts_nobody_awaits(client: Client, order: Order) -> None:
     client.start("o-1", checkout, order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
     client.start(checkout, order)  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
@@ -147,7 +167,7 @@ async def wrong_questions(client: Client, handle: Handle[Receipt]) -> None:
     client.handle("o-1", "checkout")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     client.handle("o-1", checkout, 3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     client.handle(instance_id="o-1")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    await client.handle("o-1", checkout).report()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    await client.handle("o-1", checkout).schedule()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
 async def questions_nobody_awaits(client: Client, handle: Handle[Receipt]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import timedelta
 from typing import Any, assert_type
 
 from perdure import Context, Orchestration, orchestration
@@ -56,6 +57,8 @@ async def with_options_keeps_the_signature(order: Order) -> None:
     assert_type(await other(order, gift=True), Receipt)
     assert_type(await checkout.with_options()(order), Receipt)
     assert_type(await ship.with_options(on_parent_close="terminate")(order, 3), str)
+    assert_type(await ship.with_options(delay=timedelta(hours=1))(order), str)
+    assert_type(await ship.with_options(delay=None)(order), str)
 
 
 async def named_orchestrations_take_anything_and_return_their_type(order: Order) -> None:
@@ -122,6 +125,7 @@ def wrong_options() -> None:
     checkout.with_options(instance_id=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     checkout.with_options(version=2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     checkout.with_options(on_parent_close="kill")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    checkout.with_options(delay=60)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     checkout.with_options(if_exists="replace")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     orchestration(name=3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     orchestration(version=2)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]

@@ -19,6 +19,7 @@ from perdure import (
     run,
 )
 from perdure.clock import ManualClock
+from perdure.model.options import Retention
 from perdure.worker.serving import Health
 from typing_tests import shop
 from typing_tests.shop import Order, Receipt, charge, checkout, ship, use
@@ -70,6 +71,17 @@ def options_are_values() -> None:
     )
     assert_type(Retry().max_attempts, int | None)
     assert_type(WorkerOptions().lease_for, timedelta)
+
+
+def which_work_a_worker_takes() -> None:
+    WorkerOptions(tags="own")
+    WorkerOptions(tags="any")
+    WorkerOptions(tags=["gpu"])
+    WorkerOptions(tags={None, "gpu"})
+    WorkerOptions(tags=())
+    WorkerOptions(versions={"checkout": ">=1.2,<2"}, prefer={"checkout": "1.3.0"})
+    WorkerOptions(behaviours=(1, 1), max_sessions=0, session_lease=timedelta(seconds=10))
+    WorkerOptions(retention=Retention(ended=timedelta(days=30), executions=3))
 
 
 def only_mypy_refuses_a_list_made_beforehand(url: str) -> None:
@@ -143,6 +155,13 @@ def wrong_options() -> None:
     WorkerOptions(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     WorkerOptions(lease_for=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     WorkerOptions(turns=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    WorkerOptions(tags=[3])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    WorkerOptions(tags=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    WorkerOptions(versions=["checkout"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    WorkerOptions(versions={"checkout": 2})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
+    WorkerOptions(behaviours=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    WorkerOptions(session_lease=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    WorkerOptions(retention=timedelta(days=30))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     WorkerOptions(watch_calls="sometimes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Retry().max_attempts = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     WorkerOptions().name = "w-1"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]

@@ -10,21 +10,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perdure.authoring.activity import Activity, ActivityContext, activity, activity_context
+    from perdure.authoring.activity import Activity, activity
+    from perdure.authoring.activity_context import ActivityContext, activity_context
     from perdure.authoring.context import Context, context
     from perdure.authoring.inline import inline
     from perdure.authoring.orchestration import Orchestration, orchestration
     from perdure.authoring.race import race
+    from perdure.authoring.ref import InstanceRef
     from perdure.authoring.signal import Signal
     from perdure.client.blocking import BlockingClient
     from perdure.client.client import Client
     from perdure.client.engine import Engine
     from perdure.client.handle import Handle
     from perdure.client.run import run
+    from perdure.client.worker import Worker
     from perdure.errors import PerdureError
     from perdure.model.instances import Status
     from perdure.model.options import Retry, WorkerOptions
-    from perdure.worker.worker import Worker
 
 __all__ = [
     "Activity",
@@ -34,6 +36,7 @@ __all__ = [
     "Context",
     "Engine",
     "Handle",
+    "InstanceRef",
     "Orchestration",
     "PerdureError",
     "Retry",
@@ -51,21 +54,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "authoring.activity": ("Activity", "ActivityContext", "activity", "activity_context"),
+    "authoring.activity": ("Activity", "activity"),
+    "authoring.activity_context": ("ActivityContext", "activity_context"),
     "authoring.context": ("Context", "context"),
     "authoring.inline": ("inline",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
     "authoring.race": ("race",),
+    "authoring.ref": ("InstanceRef",),
     "authoring.signal": ("Signal",),
     "client.blocking": ("BlockingClient",),
     "client.client": ("Client",),
     "client.engine": ("Engine",),
     "client.handle": ("Handle",),
     "client.run": ("run",),
+    "client.worker": ("Worker",),
     "errors": ("PerdureError",),
     "model.instances": ("Status",),
     "model.options": ("Retry", "WorkerOptions"),
-    "worker.worker": ("Worker",),
 }
 
 

@@ -9,6 +9,8 @@ PerdureError                     catch this to catch everything below
 │   ├── LimitExceededError       more or larger than a named limit allows
 │   ├── InstanceNotFoundError    no such instance
 │   ├── InstanceEndedError       the instance has ended and takes no more messages
+│   ├── InstanceRunningError     the instance has not ended, and what was asked needs that
+│   ├── NotRootError             the instance is a child and goes only with its root
 │   └── AlreadyExistsError       that id is taken by something else
 ├── OutcomeError                 an instance or an activity did not succeed
 │   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
@@ -100,14 +102,36 @@ class InstanceEndedError(UsageError):
         self.status = status
 
 
+class InstanceRunningError(UsageError):
+    """The instance has not ended, and what was asked needs that."""
+
+    def __init__(self, instance_id: str, status: str, advice: str) -> None:
+        super().__init__(f"instance {instance_id!r} has not ended ({status}): {advice}")
+        self.instance_id = instance_id
+        self.status = status
+
+
+class NotRootError(UsageError):
+    """The instance is a child: it is deleted with its root, or not at all."""
+
+    def __init__(self, instance_id: str, root_id: str) -> None:
+        super().__init__(
+            f"instance {instance_id!r} is a child and cannot be deleted by itself; "
+            f"delete its root {root_id!r} with all that belongs to it"
+        )
+        self.instance_id = instance_id
+        self.root_id = root_id
+
+
 class AlreadyExistsError(UsageError):
     """The id is taken by an instance of another definition or another input."""
 
-    def __init__(self, instance_id: str, problem: str) -> None:
-        super().__init__(
-            f"instance {instance_id!r} already exists {problem}; use another id, or say what to do "
-            'with .with_options(if_exists="restart" | "terminate")'
+    def __init__(self, instance_id: str, problem: str, *, advice: str = "") -> None:
+        hint = advice or (
+            "use another id, or say what to do with "
+            '.with_options(if_exists="restart" | "terminate")'
         )
+        super().__init__(f"instance {instance_id!r} already exists {problem}; {hint}")
         self.instance_id = instance_id
 
 
@@ -206,11 +230,13 @@ class InstanceTerminatedError(OutcomeError):
 
 
 class ResultTimeoutError(PerdureError, TimeoutError):
-    """The instance is still running when the wait for its result ended."""
+    """The instance is still running when the wait for its result, report or value ended."""
 
-    def __init__(self, instance_id: str, timeout: timedelta, explanation: str) -> None:
+    def __init__(
+        self, instance_id: str, timeout: timedelta, explanation: str, *, what: str = "result"
+    ) -> None:
         super().__init__(
-            f"instance {instance_id!r} has no result after {timeout.total_seconds():g} s: "
+            f"instance {instance_id!r} has no {what} after {timeout.total_seconds():g} s: "
             f"{explanation}"
         )
         self.instance_id = instance_id

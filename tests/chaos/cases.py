@@ -187,10 +187,21 @@ async def terminated(cases: Cases, instance_id: str, n: int) -> None:
     await cases.expect(handle, Status.TERMINATED)
 
 
+async def continued(cases: Cases, instance_id: str, n: int) -> None:
+    """Signals come at any moment of any execution, and each is heard once and in order."""
+    handle = await cases.start(instance_id, workload.generations, n, NOTES - 1, [])
+    values = [f"note {index}" for index in range(NOTES)]
+    for value in values:
+        await handle.send(workload.note, value, message_id=value)
+        cases.book.sent.setdefault(instance_id, []).append(value)
+        await cases.moment()
+    await cases.expect(handle, [*values, str(n + NOTES)])
+
+
 KINDS: list[tuple[str, Drive]] = [
     (drive.__name__, drive)
     for drive in (
         *(one, chain, fan, nap, listen, failing, family, retried, hurried, inlined),
-        *(cancelled, perhaps_cancelled, terminated),
+        *(cancelled, perhaps_cancelled, terminated, continued),
     )
 ]

@@ -183,29 +183,28 @@ class HandDriven(Engine):
             )
         self.serving = self._serving
         self._executions: list[Execution] = []
-        turns = self.serving.turns
-        make = turns._new_execution
+        executions = self.serving.turns._executions
+        make = executions.new
 
-        def remember(*args: Any) -> Execution:
-            execution = make(*args)
+        def remember(*args: Any, **kwargs: Any) -> Execution:
+            execution = make(*args, **kwargs)
             self._executions.append(execution)
             return execution
 
         # A first turn that was never answered is known to nobody else, and the collector must not
         # end it.
-        turns._new_execution = remember  # type: ignore[method-assign, assignment]  # a spy
+        executions.new = remember  # type: ignore[method-assign]  # a spy
 
     async def open(self) -> Self:
         """Get ready to work, without the loops. The database is open already."""
         self._is_open = True
         await self.serving.open()
         self.serving._is_serving = True
-        self._numbers = await self.store.intern(list(self.serving.registry.claimable()))
+        self._numbers = await self.store.intern(list(self.serving.coverage.claimable()))
         return self
 
     async def until_idle(self) -> None:
         """Do all that can be done at this moment."""
-        assert self.serving.claimer is not None
         is_busy = True
         while is_busy:
             try:

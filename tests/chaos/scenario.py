@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from perdure import Retry, Signal, activity, activity_context, inline, orchestration
+from perdure import Retry, Signal, activity, activity_context, context, inline, orchestration
 from perdure.authoring.registry import AnyDefinition
 from perdure.errors import ActivityError, ChildError
 from tests.chaos.ledger import noted
@@ -170,7 +170,24 @@ async def guarded(n: int) -> int:
     return n
 
 
+@orchestration
+async def again(left: int, heard: list[str]) -> list[str]:
+    """Hear a signal and continue as new, with a call, a timer, a child and a start under way."""
+    ctx = context()
+    ctx.kv["runs"] = ctx.kv.get("runs", 0) + 1
+    calls: list[Any] = [hanging(left), asyncio.sleep(3600), waiting()]
+    under_way = [asyncio.ensure_future(call) for call in calls]
+    heard = [*heard, await note.receive()]
+    done = await step(left)
+    ctx.report({"left": left})
+    if left:
+        under_way.append(asyncio.ensure_future(ctx.start(f"apart-{left}", hasty, left)))
+        await asyncio.sleep(0)
+        again.continue_as_new(left - 1, heard)
+    return [*heard, str(ctx.kv["runs"]), str(done.value)]
+
+
 DEFINITIONS: list[AnyDefinition] = [
     *(step, threaded, flaky, broken, hanging),
-    *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded),
+    *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded, again),
 ]

@@ -201,7 +201,20 @@ async def waiting() -> str:
     return await never.receive()
 
 
+@orchestration
+async def generations(n: int, left: int, heard: list[str]) -> list[str]:
+    """Hear a signal in each of several executions, with a call open when it continues."""
+    call = asyncio.ensure_future(hanging(n))
+    heard = [*heard, await note.receive()]
+    done = await step(n)
+    if left:
+        generations.continue_as_new(done.value, left - 1, heard)
+    call.cancel()
+    return [*heard, str(done.value)]
+
+
 DEFINITIONS: list[AnyDefinition] = [
     *(step, threaded, flaky, broken, hanging),
     *(one, chain, fan, nap, listen, failing, family, retried, hurried, inlined, guarded, waiting),
+    generations,
 ]

@@ -12,10 +12,11 @@ import json
 import sys
 from pathlib import Path
 
+from perdure.core.replay import Execution
 from perdure.errors import NondeterminismError
 from perdure.model.events import StoredEvent
 from tests.core import programs
-from tests.core.harness import Script, executions, new_execution
+from tests.core.harness import ID, Script, executions, new_execution
 from tests.core.scenarios import SCENARIOS
 
 
@@ -24,12 +25,21 @@ def write(scripts: dict[str, Script], file: Path) -> None:
         name: {
             "program": script.orchestration.name,
             "history": [(*event[:3], event.body.decode()) for event in script.history],
+            "execution": script.execution.execution,
             "digest": script.execution.digest().hex(),
             "open": script.open,
+            "state": state_of(script.execution),
         }
         for name, script in scripts.items()
     }
     file.write_text(json.dumps(records))
+
+
+def state_of(execution: Execution) -> list[str]:
+    """What an execution keeps and reports, as text."""
+    entries = sorted(execution.kv.values(), key=lambda entry: entry.key)
+    kept = [f"{entry.key}={bytes(entry.value)!r} at {entry.updated_ms}" for entry in entries]
+    return [*kept, f"{execution.report!r}"]
 
 
 def replay(file: Path) -> dict[str, str]:
@@ -40,7 +50,8 @@ def replay(file: Path) -> dict[str, str]:
             StoredEvent(seq, kind, at_ms, body.encode())
             for seq, kind, at_ms, body in record["history"]
         ]
-        execution = new_execution(getattr(programs, record["program"]))
+        execution_id = ID._replace(execution=record["execution"])
+        execution = new_execution(getattr(programs, record["program"]), id=execution_id)
         try:
             execution.replay(history)
         except NondeterminismError as error:
@@ -50,6 +61,8 @@ def replay(file: Path) -> dict[str, str]:
                 problems[name] = f"waits for {list(execution.open)}, not {record['open']}"
             if execution.digest().hex() != record["digest"]:
                 problems[name] = "another digest"
+            if state_of(execution) != record["state"]:
+                problems[name] = f"keeps {state_of(execution)}, not {record['state']}"
         execution.tear_down()
     return problems
 

@@ -7,7 +7,7 @@ the history, which can be replayed here or, with `elsewhere`, in another process
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,11 +24,12 @@ from perdure.model.events import (
     CancelRequested,
     ChildCompleted,
     ChildFailed,
+    DetachedRefused,
+    DetachedStarted,
     Event,
     Failed,
     Failure,
     MessageEvent,
-    Parent,
     SignalReceived,
     Started,
     StoredEvent,
@@ -60,8 +61,10 @@ def new_execution(
     id: ExecutionId = ID,
     code: str = CODE,
     guard: Guard = GUARD,
+    version: str | None = None,
+    prefer: Callable[[str], str] | None = None,
 ) -> Execution:
-    execution = Execution(orchestration, id, code, guard)
+    execution = Execution(orchestration, id, code, guard, version=version, prefer=prefer)
     executions.append(execution)
     return execution
 
@@ -78,13 +81,31 @@ class Script:
         orchestration: Orchestration[..., Any],
         *args: Any,
         id: ExecutionId = ID,
-        parent: Parent | None = None,
         guard: Guard = GUARD,
+        version: str | None = None,
+        prefer: Callable[[str], str] | None = None,
+        started: Mapping[str, Any] | None = None,
+        unread: Sequence[MessageEvent] = (),
         **kwargs: Any,
     ) -> None:
+        """Begin.
+
+        Args:
+            orchestration: The code.
+            args: Its arguments.
+            id: Which execution of which instance.
+            guard: Watches it.
+            version: The version that the worker puts on record, if not that of the code.
+            prefer: To which version a plain continue-as-new goes.
+            started: Further fields of the start message.
+            unread: Messages that are there before the first turn.
+            kwargs: Further arguments.
+        """
         self.orchestration = orchestration
         self.guard = guard
-        self.execution = new_execution(orchestration, id=id, guard=guard)
+        self.execution = new_execution(
+            orchestration, id=id, guard=guard, version=version, prefer=prefer
+        )
         self.history: list[StoredEvent] = []
         self.turns: list[Turn] = []
         self.boundaries: list[int] = []
@@ -93,14 +114,27 @@ class Script:
         self.takes: Callable[[DefinitionKey], bool] = takes_nothing
         self._next_no = 1
         encoded = orchestration.definition.codec.encode(args, kwargs)
-        self.deliver(
-            Started(
-                name=orchestration.name,
-                version=orchestration.version,
-                behaviour=BEHAVIOUR,
-                input=msgspec.Raw(encoded),
-                parent=parent,
-            )
+        fields = {
+            "name": orchestration.name,
+            "version": orchestration.version,
+            "behaviour": BEHAVIOUR,
+            "input": msgspec.Raw(encoded),
+        }
+        self.deliver(Started(**{**fields, **(started or {})}), *unread)
+
+    def continued(self, by: Orchestration[..., Any] | None = None) -> Script:
+        """Begin the next execution, as the commit of the last turn has it."""
+        continued = self.turns[-1].continued
+        assert continued is not None, "it has not continued as new"
+        start = read_event(*continued.start)
+        unread = [read_event(kind, body) for _, kind, body in continued.unread]
+        old = self.execution.id
+        return Script(
+            by or self.orchestration,
+            id=old._replace(execution=old.execution + 1),
+            guard=self.guard,
+            started={field: getattr(start, field) for field in start.__struct_fields__},
+            unread=[event for event in unread if isinstance(event, MessageEvent)],
         )
 
     def deliver(self, *events: MessageEvent, timer_key: str | None = None) -> Turn:
@@ -113,8 +147,9 @@ class Script:
         return Message(self._next_no - 1, self.now_ms, kind, body, timer_key=timer_key)
 
     def deliver_messages(self, messages: Sequence[Message]) -> Turn:
-        stamp = Stamp(self.execution.id.incarnation, 1, self.execution.last_seq + 1)
-        terms = TurnTerms(stamp, 1, "w", self._next_no, 0, self.takes)
+        _, incarnation, number = self.execution.id
+        stamp = Stamp(incarnation, number, self.execution.last_seq + 1)
+        terms = TurnTerms(stamp, 1, "w", self._next_no, 0, self.takes, lease=7)
         turn = run_turn(self.execution, messages, terms, now_ms=self.now_ms)
         for kind, body in turn.events:
             self.history.append(StoredEvent(len(self.history) + 1, kind, turn.now_ms, body))
@@ -137,6 +172,13 @@ class Script:
         return self.deliver(
             ChildFailed(schedule=seq, status=status, failure=Failure("ValueError", "no"))
         )
+
+    def detached_starts(self, seq: int) -> Turn:
+        return self.deliver(DetachedStarted(schedule=seq))
+
+    def detached_is_refused(self, seq: int) -> Turn:
+        taken = Failure("AlreadyExistsError", "the id is taken")
+        return self.deliver(DetachedRefused(schedule=seq, failure=taken))
 
     def fire(self, seq: int | None = None) -> Turn:
         """Fire a timer, by default the one that is due next."""
@@ -214,6 +256,25 @@ class Script:
         return json.loads(bytes(last.result))
 
     @property
+    def next_input(self) -> Any:
+        """The arguments that it continued with."""
+        last = self.event(len(self.history))
+        assert last.kind == "continued_as_new", last
+        return json.loads(bytes(last.input))
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What it keeps by key."""
+        kept = self.execution.kv
+        return {key: json.loads(bytes(kept[key].value)) for key in sorted(kept)}
+
+    @property
+    def report(self) -> Any:
+        """What it says of itself."""
+        report = self.execution.report
+        return None if report is None else json.loads(report)
+
+    @property
     def failure(self) -> Failure:
         last = self.event(len(self.history))
         assert last.kind == "failed", last
@@ -239,6 +300,8 @@ class Script:
         value = seq if answer is None else answer(event)
         if event.kind == "child_scheduled":
             self.child_completes(seq, value)
+        elif event.kind == "detached_scheduled":
+            self.detached_starts(seq)
         else:
             self.complete(seq, value)
 
@@ -265,6 +328,8 @@ class Script:
             assert_same(go_on(execution, self.history[length:]), self.history[length:])
             assert execution.digest() == self.execution.digest()
             assert list(execution.open) == self.open
+            assert execution.kv == self.execution.kv
+            assert execution.report == self.execution.report
 
 
 def go_on(execution: Execution, rest: Sequence[StoredEvent]) -> list[Body]:

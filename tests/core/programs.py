@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import contextvars
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NoReturn
@@ -21,7 +21,14 @@ from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import orchestration
 from perdure.authoring.race import race
 from perdure.authoring.signal import Signal
-from perdure.errors import ActivityError, ChildError
+from perdure.errors import (
+    ActivityError,
+    AlreadyExistsError,
+    ChildError,
+    InstanceEndedError,
+    InstanceFailedError,
+    InstanceNotFoundError,
+)
 
 
 @activity
@@ -36,6 +43,8 @@ async def child(word: str) -> str:
 
 number = Signal("number", int)
 other = Signal("other", int)
+
+AnyCall = Coroutine[object, None, object]
 
 WORDS = ("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l")
 
@@ -1000,7 +1009,308 @@ async def passes_values(order: Order) -> Order:
     return await price(first, currency="USD")
 
 
-AnyCall = Coroutine[object, None, object]
+# -------------------------------------------------------------- what it keeps by key
+
+
+@orchestration
+async def keeps_values(ctx: Context) -> list[object]:
+    kv = ctx.kv
+    kv.update({"b": [1, 2], "a": None, "c": {"z": 1, "y": 2}})
+    kv["b"] = [*kv["b"], 3]
+    said = await say("a")
+    kv["d"] = said
+    first = [len(kv), list(kv), kv.get("e", 0), kv.setdefault("e", 5), kv.pop("a")]
+    del kv["c"]
+    await say("b")
+    return [*first, dict(kv), "c" in kv, kv.pop("c", "gone")]
+
+
+@orchestration
+async def counts_in_kv(ctx: Context, upto: int = 10) -> int:
+    """Read, modify, write, over many turns: what is read must never be what a later turn wrote."""
+    while ctx.kv.get("sum", 0) < upto:
+        got = await number.receive()
+        ctx.kv["sum"] = ctx.kv.get("sum", 0) + got
+        ctx.kv[f"at {ctx.kv['sum']}"] = got
+    return int(ctx.kv["sum"])
+
+
+@orchestration
+async def prunes(ctx: Context) -> list[list[str]]:
+    ctx.kv["first"] = 1
+    await asyncio.sleep(10)
+    ctx.kv["second"] = 2
+    ctx.kv["third"] = 3
+    await asyncio.sleep(10)
+    ctx.kv["first"] = 4
+    middle = ctx.now() - timedelta(seconds=5)
+    ctx.kv.prune(middle)
+    ctx.kv.prune(middle)
+    left = list(ctx.kv)
+    ctx.kv.prune(ctx.now())
+    ctx.kv["fourth"] = 5
+    await say("a")
+    ctx.kv.prune(ctx.now() + timedelta(seconds=1))
+    return [left, list(ctx.kv)]
+
+
+@orchestration
+async def clears(ctx: Context) -> list[object]:
+    ctx.kv.clear()
+    ctx.kv.update(a=1, b=2)
+    ctx.kv.clear()
+    ctx.kv.clear()
+    ctx.kv["c"] = 3
+    await say("a")
+    ctx.kv.clear()
+    return [dict(ctx.kv), len(ctx.kv)]
+
+
+@orchestration
+async def keeps_values_in_tasks(ctx: Context) -> list[str]:
+    async def keep(word: str) -> None:
+        ctx.kv[word] = await say(word)
+        ctx.kv["last"] = word
+
+    await asyncio.gather(*(keep(word) for word in WORDS[:4]))
+    return [*ctx.kv, ctx.kv["last"]]
+
+
+@orchestration
+async def takes_values_over(ctx: Context) -> list[object]:
+    found = [dict(ctx.kv), ctx.reported]
+    ctx.kv["a"] = [*ctx.kv.get("a", []), "again"]
+    await say("a")
+    ctx.kv.prune(ctx.now())
+    return [*found, dict(ctx.kv)]
+
+
+@orchestration
+async def reads_values_of_others(ctx: Context) -> list[object]:
+    seen: list[object] = [await ctx.read_kv("other", "n", int)]
+    seen.append(await ctx.read_kv("other", "order", Order | None))
+    try:
+        await ctx.read_kv("nobody", "n", int)
+    except InstanceNotFoundError as error:
+        seen.append(str(error))
+    return seen
+
+
+# ------------------------------------------------------- what it says of itself
+
+
+@orchestration
+async def reports(ctx: Context) -> list[object]:
+    seen = [ctx.reported]
+    ctx.report({"done": 0})
+    ctx.report({"done": 1})
+    seen.append(ctx.reported)
+    await say("a")
+    ctx.report(Order(1, ["x"]))
+    await say("b")
+    seen.append(ctx.reported)
+    ctx.report(None)
+    return [*seen, ctx.reported]
+
+
+# ------------------------------------------------------------ changes of the code
+
+
+@orchestration
+async def is_patched(ctx: Context) -> list[str]:
+    said = []
+    for word in "ab":
+        said.append(await say(f"new {word}" if ctx.patched("greeting") else f"old {word}"))
+    if ctx.patched("farewell"):
+        said.append(await say("bye"))
+    return said
+
+
+# ------------------------------------------------------------- detached, and refs
+
+
+@orchestration
+async def starts_detached(ctx: Context) -> list[str]:
+    given = await ctx.start("ship-1", child, "a")
+    made = await ctx.start(child, "b")
+    return [given.instance_id, made.instance_id.partition("/")[0], await say("c")]
+
+
+@orchestration
+async def starts_many_detached(ctx: Context) -> list[str]:
+    refs = await asyncio.gather(*(ctx.start(f"ship-{word}", child, word) for word in "abc"))
+    return [ref.instance_id for ref in refs]
+
+
+@orchestration
+async def starts_what_is_taken(ctx: Context) -> str:
+    try:
+        await ctx.start("ship-1", child, "a")
+    except AlreadyExistsError as error:
+        return f"{error} {await say('b')}"
+    return "started"
+
+
+@orchestration
+async def gives_up_a_detached_start(ctx: Context) -> str:
+    try:
+        async with asyncio.timeout(5):
+            await ctx.start("ship-1", child, "a")
+    except TimeoutError:
+        return await say("late")
+    return await say("started")
+
+
+@orchestration
+async def starts_detached_and_ends(ctx: Context) -> str:
+    task = asyncio.create_task(ctx.start("ship-1", child, "a"))
+    await asyncio.sleep(0)
+    return "ended" if not task.done() else "answered"
+
+
+@orchestration
+async def asks_others(ctx: Context) -> list[object]:
+    ref = ctx.ref("other", child)
+    seen: list[object] = []
+    await ref.send(number, 5)
+    asks: list[Callable[[], AnyCall]] = [
+        lambda: ref.cancel("enough"),
+        lambda: ref.send(number, 6),
+        ref.result,
+        ref.result,
+    ]
+    for ask in asks:
+        try:
+            seen.append(await ask())
+        except (InstanceNotFoundError, InstanceEndedError, InstanceFailedError) as error:
+            seen.append(f"{type(error).__name__}: {error}")
+    return [*seen, await ctx.ref("json").result()]
+
+
+# --------------------------------------------------------------- continue as new
+
+
+@orchestration
+async def counts_down(ctx: Context, left: int = 2) -> str:
+    ctx.kv["left"] = left
+    ctx.report(f"{left} left")
+    await say("a")
+    if left:
+        counts_down.continue_as_new(left - 1)
+    return f"done in {ctx.execution}"
+
+
+@orchestration
+async def continues_at_once() -> str:
+    continues_at_once.continue_as_new()
+
+
+@orchestration
+async def cleans_up_before_it_continues(left: int = 1) -> str:
+    try:
+        await say("a")
+        if left:
+            cleans_up_before_it_continues.continue_as_new(left - 1)
+    finally:
+        await say("clean")
+    return "done"
+
+
+@orchestration
+async def continues_in_a_group(left: int = 1) -> str:
+    async with asyncio.TaskGroup() as outer, asyncio.TaskGroup() as group:
+        outer.create_task(say("a"))
+        group.create_task(say("b"))
+        await say("c")
+        if left:
+            continues_in_a_group.continue_as_new(left - 1)
+    return "done"
+
+
+@orchestration
+async def continues_while_another_fails() -> str:
+    async def fails_when_cancelled() -> None:
+        try:
+            await say("a")
+        finally:
+            raise ValueError("no")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(fails_when_cancelled())
+        await say("b")
+        continues_while_another_fails.continue_as_new()
+
+
+@orchestration
+async def changes_its_mind() -> str:
+    try:
+        changes_its_mind.continue_as_new()
+    except BaseException:
+        return await say("a")
+
+
+@orchestration
+async def continues_leaving_everything(ctx: Context, left: int = 1) -> list[object]:
+    """Leaves an activity, a timer, three children, a wait and kept signals behind."""
+    if not left:
+        seen: list[object] = [await number.receive(), await other.receive()]
+        return [*seen, await number.receive(), ctx.kv["a"], ctx.reported]
+    ctx.kv["a"] = 1
+    for close in ("cancel", "terminate", "abandon"):
+        call = child.with_options(instance_id=close, on_parent_close=close)(close)
+        asyncio.create_task(call)  # noqa: RUF006 - left behind on purpose
+    for coroutine in (say("a"), asyncio.sleep(60), ctx.start("ship-1", child, "b")):
+        asyncio.create_task(coroutine)  # noqa: RUF006 - left behind on purpose
+    await say("b")
+    ctx.report("half")
+    asyncio.create_task(ctx.start("ship-2", child, "c"))  # noqa: RUF006 - left behind on purpose
+    await asyncio.sleep(0)
+    continues_leaving_everything.continue_as_new(left - 1)
+
+
+@orchestration
+async def continues_although_cancelled(left: int = 1) -> str:
+    try:
+        await say("a")
+    except asyncio.CancelledError:
+        continues_although_cancelled.continue_as_new(left - 1)
+    return "done"
+
+
+@orchestration
+async def drains(total: int = 3) -> int:
+    """Receives what is kept, then all that comes, and goes on with the sum."""
+    await say("a")
+    found = [await number.receive() for _ in range(total)]
+    return sum(found)
+
+
+@orchestration
+async def lasts(ctx: Context, round: int = 0) -> list[str]:
+    """Keeps, reports, starts, asks and continues as the numbers say, for random ones."""
+
+    async def keep(call: AnyCall, name: str) -> None:
+        try:
+            ctx.kv[name] = str(await call)
+        except (ActivityError, AlreadyExistsError, TimeoutError) as error:
+            ctx.kv[name] = type(error).__name__
+        ctx.report({"last": name, "keys": list(ctx.kv)})
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(keep(ctx.start(f"ship-{round}", child, "a"), "detached"))
+        group.create_task(keep(ctx.ref("other").send(number, round), "send"))
+        group.create_task(keep(say("t"), "activity"))
+        group.create_task(keep(asyncio.wait_for(other.receive(), 10), "wait"))
+        for _ in range(4):
+            got = await number.receive()
+            ctx.kv[f"got {got % 7}"] = round
+            if ctx.patched(f"change {got % 2}") and got % 3 == 0:
+                ctx.kv.prune(ctx.now())
+            elif got % 5 == 0:
+                ctx.kv.clear()
+            if got % 4 == 0 and round < 3:
+                lasts.continue_as_new(round + 1)
+    return list(ctx.kv)
 
 
 @orchestration

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
+from perdure.model.events import KvEntry, SignalReceived
 from tests.core import programs
-from tests.core.harness import Script
+from tests.core.harness import START_MS, Script, raw
 
 Play = Callable[[Script], object]
 
@@ -26,9 +27,11 @@ class Scenario:
     """The result, the failure's type, or the reason, by how it ends."""
     order: list[str] = field(default_factory=list)
     """Kinds of the history after the start, where they are worth stating."""
+    started: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the start message."""
 
     def run(self) -> Script:
-        script = Script(self.program, *self.args)
+        script = Script(self.program, *self.args, started=self.started)
         self.play(script)
         return script
 
@@ -48,9 +51,26 @@ def _add(
 
 
 def completes(
+    program: Orchestration[..., Any],
+    *args: Any,
+    gives: Any,
+    order: str = "",
+    started: dict[str, Any] | None = None,
+) -> Callable[[Play], Play]:
+    return _add(
+        program,
+        args,
+        ends="completed",
+        gives=gives,
+        order=order.split(),
+        started=started or {},
+    )
+
+
+def continues(
     program: Orchestration[..., Any], *args: Any, gives: Any, order: str = ""
 ) -> Callable[[Play], Play]:
-    return _add(program, args, ends="completed", gives=gives, order=order.split())
+    return _add(program, args, ends="continued_as_new", gives=gives, order=order.split())
 
 
 def fails(program: Orchestration[..., Any], *args: Any, gives: str) -> Callable[[Play], Play]:
@@ -63,6 +83,7 @@ def is_cancelled(
     return _add(program, args, ends="cancelled", gives=gives, order=order.split())
 
 
+KEPT = (KvEntry("a", raw(["old"]), START_MS - 20), KvEntry("b", raw(2), START_MS - 10))
 UPPER = [word.upper() for word in programs.WORDS]
 BACKWARDS = tuple(reversed(programs.WORDS))
 
@@ -649,6 +670,265 @@ def a_failure_in_compensation_is_a_failure(world: Script) -> None:
 @fails(programs.cancels_itself, gives="CancelledError")
 def a_cancelled_task_that_is_awaited_fails_an_instance_nobody_cancelled(world: Script) -> None:
     pass
+
+
+# -------------------------------------------------------------- what it keeps by key
+
+
+@completes(
+    programs.keeps_values,
+    gives=[
+        4, ["a", "b", "c", "d"], 0, 5, None,
+        {"b": [1, 2, 3], "d": "A", "e": 5}, False, "gone",
+    ],
+    order="kv_set kv_set kv_set kv_set activity_scheduled activity_completed kv_set kv_set "
+    "kv_removed kv_removed activity_scheduled activity_completed completed",
+)  # fmt: skip
+def values_are_kept_and_iterated_in_one_order(world: Script) -> None:
+    world.say("a", "b")
+    assert world.values == {"b": [1, 2, 3], "d": "A", "e": 5}
+
+
+@completes(programs.counts_in_kv, gives=13)
+def a_value_read_and_written_over_many_turns_counts_once(world: Script) -> None:
+    for value in (3, 4, 6):
+        world.signal("number", value)
+
+
+@completes(programs.counts_in_kv, gives=10)
+def a_value_read_and_written_within_one_turn_counts_once(world: Script) -> None:
+    world.deliver(*(SignalReceived(name="number", value=raw(each)) for each in (1, 2, 3, 4)))
+
+
+@completes(programs.prunes, gives=[["first"], []])
+def values_are_pruned_by_the_recorded_time_they_were_set(world: Script) -> None:
+    world.fire()
+    world.fire()
+    world.say("a")
+    assert world.kinds.count("kv_pruned") == 2
+
+
+@completes(
+    programs.clears,
+    gives=[{}, 0],
+    order="kv_set kv_set kv_cleared kv_set activity_scheduled activity_completed kv_cleared "
+    "completed",
+)
+def values_are_cleared_at_once(world: Script) -> None:
+    world.say("a")
+
+
+@completes(programs.keeps_values_in_tasks, gives=["a", "b", "c", "d", "last", "b"])
+def values_set_in_tasks_come_in_the_order_of_answers(world: Script) -> None:
+    world.say("d", "a")
+    world.say_together("c", "b")
+
+
+@completes(
+    programs.takes_values_over,
+    gives=[{"a": ["old"], "b": 2}, "half", {"a": ["old", "again"]}],
+    started={"kv": KEPT, "report": raw("half")},
+)
+def values_and_the_report_of_the_execution_before_are_there(world: Script) -> None:
+    world.say("a")
+
+
+@completes(
+    programs.reads_values_of_others,
+    gives=[5, None, "no instance 'nobody'"],
+)
+def values_of_others_are_read_by_a_call(world: Script) -> None:
+    assert world.event(2).name == "perdure.read_kv"
+    world.complete(2, {"value": 5})
+    world.complete(4, {})
+    world.fail(6, "InstanceNotFoundError", "no instance 'nobody'")
+
+
+# ------------------------------------------------------- what it says of itself
+
+
+@completes(
+    programs.reports,
+    gives=[None, {"done": 1}, {"order_id": 1, "lines": ["x"]}, None],
+    order="reported reported activity_scheduled activity_completed reported activity_scheduled "
+    "activity_completed reported completed",
+)
+def a_report_is_recorded_and_can_be_taken_back(world: Script) -> None:
+    assert world.report == {"done": 1}
+    world.say("a", "b")
+    assert world.report is None
+
+
+# ------------------------------------------------------------ changes of the code
+
+
+@completes(
+    programs.is_patched,
+    gives=["NEW A", "NEW B", "BYE"],
+    order="patched activity_scheduled activity_completed activity_scheduled activity_completed "
+    "patched activity_scheduled activity_completed completed",
+)
+def a_change_is_recorded_once(world: Script) -> None:
+    world.say("new a", "new b", "bye")
+
+
+# ------------------------------------------------------------- detached, and refs
+
+
+@completes(
+    programs.starts_detached,
+    gives=["ship-1", "i-1", "C"],
+    order="detached_scheduled detached_started detached_scheduled detached_started "
+    "activity_scheduled activity_completed completed",
+)
+def a_detached_start_is_answered_and_what_follows_fits(world: Script) -> None:
+    world.detached_starts(2)
+    world.detached_starts(4)
+    world.say("c")
+
+
+@completes(programs.starts_many_detached, gives=["ship-a", "ship-b", "ship-c"])
+def detached_starts_can_be_gathered(world: Script) -> None:
+    for seq in (4, 2, 3):
+        world.detached_starts(seq)
+
+
+@completes(
+    programs.starts_what_is_taken,
+    gives="instance 'ship-1' already exists and was not started again; use another id, or reach "
+    "who has it with ctx.ref('ship-1') B",
+)
+def a_detached_start_of_a_taken_id_raises_at_the_await(world: Script) -> None:
+    world.detached_is_refused(2)
+    world.say("b")
+
+
+@completes(
+    programs.gives_up_a_detached_start,
+    gives="LATE",
+    order="timer_scheduled detached_scheduled timer_fired activity_scheduled detached_started "
+    "activity_completed completed",
+)
+def a_detached_start_that_was_given_up_is_started_all_the_same(world: Script) -> None:
+    world.fire()
+    world.detached_starts(3)
+    world.say("late")
+
+
+@completes(programs.starts_detached_and_ends, gives="ended", order="detached_scheduled completed")
+def a_detached_start_is_honoured_when_the_owner_ends_at_once(world: Script) -> None:
+    assert [start.instance.instance_id for start in world.turns[-1].children] == ["ship-1"]
+
+
+@completes(
+    programs.asks_others,
+    gives=[
+        "InstanceNotFoundError: no instance 'other'",
+        "InstanceEndedError: instance 'other' has ended (completed), it takes no messages",
+        "InstanceFailedError: instance 'other' failed: ValueError: no",
+        "A",
+        {"any": ["json"]},
+    ],
+)
+def other_instances_are_asked_by_calls(world: Script) -> None:
+    world.complete(2)
+    world.fail(4, "InstanceNotFoundError", "no instance 'other'")
+    ended = "instance 'other' has ended (completed), it takes no messages"
+    world.fail(6, "InstanceEndedError", ended)
+    failure = {"type_name": "ValueError", "message": "no"}
+    world.complete(8, {"status": "failed", "output": failure})
+    world.complete(10, {"status": "completed", "output": "A"})
+    world.complete(12, {"status": "completed", "output": {"any": ["json"]}})
+
+
+# --------------------------------------------------------------- continue as new
+
+
+@continues(
+    programs.counts_down,
+    gives={"left": 1},
+    order="kv_set reported activity_scheduled activity_completed continued_as_new",
+)
+def an_execution_continues_with_other_arguments(world: Script) -> None:
+    world.say("a")
+
+
+@completes(programs.counts_down, 0, gives="done in 1")
+def an_execution_that_does_not_continue_completes(world: Script) -> None:
+    world.say("a")
+
+
+@continues(programs.continues_at_once, gives={}, order="continued_as_new")
+def an_execution_may_continue_in_its_first_turn(world: Script) -> None:
+    pass
+
+
+@continues(
+    programs.cleans_up_before_it_continues,
+    gives={"left": 0},
+    order="activity_scheduled activity_completed activity_scheduled activity_completed "
+    "continued_as_new",
+)
+def finally_blocks_run_before_the_next_execution(world: Script) -> None:
+    world.say("a", "clean")
+
+
+@is_cancelled(programs.cleans_up_before_it_continues)
+def a_cancel_while_it_cleans_up_before_it_continues_wins(world: Script) -> None:
+    world.say("a")
+    world.cancel()
+
+
+@continues(programs.continues_in_a_group, gives={"left": 0})
+def the_body_of_a_task_group_may_continue(world: Script) -> None:
+    world.say("c")
+    assert world.kinds.count("activity_cancelled") == 2
+
+
+@fails(programs.continues_while_another_fails, gives="BaseExceptionGroup")
+def a_failure_beside_a_continue_fails_the_instance(world: Script) -> None:
+    world.say("b")
+
+
+@completes(programs.changes_its_mind, gives="A")
+def what_the_code_did_last_decides(world: Script) -> None:
+    world.say("a")
+
+
+@continues(programs.continues_leaving_everything, gives={"left": 0})
+def everything_that_is_open_is_left_behind(world: Script) -> None:
+    world.signal("other", 8)
+    world.signal("number", 7)
+    world.detached_starts(world.kinds.index("detached_scheduled") + 1)
+    world.say("b")
+    assert "child_cancelled" not in world.kinds
+
+
+@continues(programs.continues_although_cancelled, gives={"left": 0})
+def an_execution_may_swallow_a_cancel_and_continue(world: Script) -> None:
+    world.cancel()
+
+
+@continues(programs.lasts, gives={"round": 1})
+def everything_that_lasts_happens_at_once(world: Script) -> None:
+    world.signal("number", 3)
+    world.detached_starts(3)
+    world.say("t")
+    world.signal("number", 5)
+    world.complete(4)
+    world.signal("other", 1)
+    world.signal("other", 2)
+    world.now_ms += 1_000
+    world.signal("number", 8)
+    assert world.values == {"got 1": 0, "send": "None", "wait": "1"}
+    assert world.report == {"last": "wait", "keys": ["send", "wait"]}
+
+
+@completes(programs.drains, gives=6)
+def kept_signals_are_drained_in_one_turn(world: Script) -> None:
+    for value in (1, 2, 3):
+        world.signal("number", value)
+    world.say("a")
 
 
 # -------------------------------------------------------------- itself, payloads

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perdure.authoring.activity import activity
-from perdure.authoring.context import context
+from perdure.authoring.context import Context, context
 from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.race import race
@@ -45,6 +45,8 @@ def test_outcome(scenario: Scenario) -> None:
             assert (scenario.ends, scenario.gives) == ("completed", script.result)
         case "failed":
             assert (scenario.ends, scenario.gives) == ("failed", last.failure.type_name)
+        case "continued_as_new":
+            assert (scenario.ends, scenario.gives) == ("continued_as_new", script.next_input)
         case kind:
             assert (scenario.ends, scenario.gives) == (kind, last.reason)
     if scenario.order:
@@ -99,7 +101,8 @@ ALL_PROGRAMS = sorted(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    program=st.sampled_from(ALL_PROGRAMS) | st.just(programs.does_everything),
+    program=st.sampled_from(ALL_PROGRAMS)
+    | st.sampled_from([programs.does_everything, programs.lasts]),
     choices=st.lists(st.integers(0, 999), max_size=40),
 )
 def test_whatever_happens_in_whatever_order_replays(
@@ -107,7 +110,10 @@ def test_whatever_happens_in_whatever_order_replays(
 ) -> None:
     script = Script(program, *(["a"] if program is programs.child else []))
     for choice in choices:
-        if script.has_ended:
+        if script.kinds[-1] == "continued_as_new":
+            script.check_every_beginning()
+            script = script.continued()
+        elif script.has_ended:
             break
         do_something(script, choice)
 
@@ -131,6 +137,8 @@ def do_something(script: Script, choice: int) -> None:
             script.signal(script.event(seq).name, choice)
         elif kind == "child_scheduled" and what == 3:
             script.child_fails(seq)
+        elif kind == "detached_scheduled" and what == 3:
+            script.detached_is_refused(seq)
         elif kind in ("activity_scheduled", "inline_scheduled") and what == 3:
             script.fail(seq)
         else:
@@ -199,9 +207,9 @@ def test_an_exception_in_a_callback_is_logged_once_and_harms_nobody(
     script.replayed()
 
     assert script.result == "A"
-    assert [record.exc_info and record.exc_info[0] for record in caplog.records] == [
-        ValueError,
-        SystemExit,
+    assert [getattr(record, "error_type", None) for record in caplog.records] == [
+        "ValueError",
+        "SystemExit",
     ]
 
 
@@ -214,8 +222,8 @@ def test_an_exception_that_nobody_awaits_is_logged_once(caplog: pytest.LogCaptur
     [record] = caplog.records
     assert record.levelno == logging.ERROR
     assert "unawaited" in record.getMessage()
-    assert record.exc_info is not None
-    assert str(record.exc_info[1]) == "lost"
+    assert getattr(record, "error_type", None) == "ValueError"
+    assert str(getattr(record, "raised_at", None)).endswith(" in fail")
 
 
 def test_an_interrupt_passes_and_leaves_the_outer_loop_as_it_was() -> None:
@@ -394,6 +402,27 @@ def test_more_open_calls_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPa
         failure = Script(program).failure
         assert failure.type_name == "LimitExceededError"
         assert "limited to 20" in failure.message
+
+
+def test_what_is_not_open_does_not_count_as_open_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perdure.core.asking.MAX_OPEN_CALLS", 20)
+
+    @orchestration
+    async def takes_and_notes(ctx: Context) -> int:
+        await programs.say("a")
+        for n in range(50):
+            await programs.number.receive()
+            ctx.report(n)
+        return len(await asyncio.gather(*(programs.say(str(n)) for n in range(20))))
+
+    script = Script(takes_and_notes)
+    for n in range(50):
+        script.signal("number", n)
+    script.say("a")
+    assert len(script.open) == 20
+    script.answer_all(lambda _: "x")
+
+    assert script.result == 20
 
 
 def test_async_iteration_over_as_completed_gives_back_the_tasks() -> None:

@@ -396,6 +396,8 @@ def test_the_error_shows_both_sides_the_line_and_the_code() -> None:
         f">   6 activity scheduled shout                     6 activity scheduled say    {place}",
         "",
         'The code of "fulfil" changed after this instance started (c0de -> 9c01).',
+        'Code that keeps both sides fits all instances: if ctx.patched("..."): the new one, '
+        "else: the old one.",
         "The instance is blocked. Nothing was lost and nothing ran twice. It goes on by itself",
         "when a worker comes whose code asks for what is recorded.",
     ]

@@ -89,6 +89,7 @@ def test_every_program_can_be_torn_down_at_every_suspension(
     scenario: Scenario, noise: list[str]
 ) -> None:
     script = scenario.run()
+    noise.clear()
     executions.clear()
     for length in script.boundaries:
         assert end(script.replayed(length)) == []
@@ -254,6 +255,8 @@ WAITS: dict[str, Callable[[], Any]] = {
     "an activity": lambda: say("a"),
     "a signal": lambda: number.receive(),
     "a child": lambda: child("a"),
+    "a detached start": lambda: context().start("ship-1", child, "a"),
+    "another instance": lambda: context().ref("other").result(),
     "an inline call": lambda: inline(len, "a", name="length", returns=int),
     "time": lambda: asyncio.sleep(1),
     "nothing": lambda: asyncio.sleep(0),

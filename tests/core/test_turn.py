@@ -341,7 +341,7 @@ def test_children_of_an_ended_parent_are_closed_by_policy(
 
 
 def test_a_parent_hears_a_result() -> None:
-    script = Script(programs.child, "a", parent=PARENT)
+    script = Script(programs.child, "a", started={"parent": PARENT})
     script.say("a")
 
     [delivery] = last(script).deliveries
@@ -372,7 +372,7 @@ def _terminate(script: Script) -> None:
 def test_a_parent_hears_of_every_other_end(
     end: Any, status: Status, says: str, type_name: str
 ) -> None:
-    script = Script(programs.child, "a", parent=PARENT)
+    script = Script(programs.child, "a", started={"parent": PARENT})
     end(script)
 
     [delivery] = last(script).deliveries

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from perdure import Client, Engine, Handle, WorkerOptions
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Definitions
 from perdure.client.info import HistoryEvent
 from perdure.clock import Clock, system_clock
 from perdure.store.opening import open_store
@@ -84,7 +84,7 @@ class Stage:
 
     async def engine(
         self,
-        definitions: Iterable[AnyDefinition],
+        definitions: Definitions,
         *,
         options: WorkerOptions = OPTIONS,
         resources: Iterable[object] = (),
@@ -235,6 +235,6 @@ def kinds(history: Iterable[HistoryEvent]) -> list[str]:
 
 def transactions(client: Client) -> int:
     """Return how many transactions the client's store has committed."""
-    counters: Any = vars(client.store)["counters"]
-    count: int = counters.transactions
+    store: Any = client.store
+    count: int = store.counters.transactions
     return count

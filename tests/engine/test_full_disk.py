@@ -34,7 +34,6 @@ goes_on = asyncio.Event()
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     goes_on.clear()
     monkeypatch.setattr("perdure.client.client.PATIENCE_S", 0.2)
-    monkeypatch.setattr("perdure.client.engine.PATIENCE_S", 0.2)
 
 
 async def test_a_start_on_a_full_disk_is_told_so_and_running_work_goes_on_when_there_is_room(

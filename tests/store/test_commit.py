@@ -9,18 +9,22 @@ import pytest
 
 from perdure.errors import StoreUnavailableError
 from perdure.model.instances import Stamp
-from perdure.model.jobs import JobKey
+from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import ChildStart, TurnReceipt, TurnStatus
 from perdure.store.sqlite.store import SqliteStore
 from perdure.testing.invariants import check
 from perdure.testing.store_values import (
     COMPLETED,
+    CONTINUED,
+    ORCHESTRATION,
     SCHEDULED,
     STARTED,
     accepted,
     begun,
+    carried,
     claim,
     claim_jobs,
+    continuation,
     ended,
     events_of,
     first_turn,
@@ -154,7 +158,7 @@ async def test_an_instance_that_ends_is_not_replaced_in_the_same_transaction(
 async def test_the_result_for_another_execution_is_dropped_with_its_job(
     store: SqliteStore,
 ) -> None:
-    """Continue-as-new will leave such jobs for a moment; here the row is changed by hand."""
+    """A dead job that was put back may outlive its execution; here the row is changed by hand."""
     stamp = await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2),))
     [claimed] = await claim_jobs(store)
     await store._work(
@@ -173,6 +177,128 @@ async def test_the_result_for_another_execution_is_dropped_with_its_job(
     assert is_taken
     assert await store.read_jobs("i") == []
     assert await store.read_inbox("i") == []
+
+
+async def test_work_of_one_turn_is_cancelled_by_the_next_of_the_same_transaction(
+    store: SqliteStore,
+) -> None:
+    stamp = await begun(store)
+
+    receipts = await _together(
+        store,
+        [
+            next_turn(
+                "i", stamp, jobs=(job(2), job(3)), timers=(timer(4, 9), timer(5, 9)), seen_no=0
+            ),
+            next_turn("i", stamp, jobs_gone=(2,), timers_gone=("timer:4",), seen_no=2),
+        ],
+    )
+
+    assert [receipt.status for receipt in receipts] == [ACCEPTED, ACCEPTED]
+    assert [waiting.key.seq for waiting in await store.read_jobs("i")] == [3]
+    assert [m.timer_key for m in await store.read_inbox("i")] == ["timer:5"]
+
+
+async def test_a_turn_with_a_cancelled_timer_sent_again_hears_of_the_same_messages(
+    store: SqliteStore,
+) -> None:
+    stamp = await begun(store)
+    turn = next_turn("i", stamp, timers=(timer(4, 9),), timers_gone=("timer:4",))
+
+    _, first = await _together(store, [message(), turn])
+
+    assert first.has_unseen
+    assert await store.commit([turn]) == [first]
+
+
+async def test_what_comes_with_and_after_a_continuation_in_one_transaction_is_sorted_out(
+    store: SqliteStore,
+) -> None:
+    stamp = await begun(
+        store, events=(STARTED, SCHEDULED), jobs=(job(2), job(3)), timers=(timer(4, 9),)
+    )
+    first, second = await claim_jobs(store)
+    going_on = next_turn(
+        "i", stamp, events=(CONTINUED,), continued=continuation("go", carried("unread"))
+    )
+    retry = JobEnd(key=second.key, token=second.token, retry_at_ms=0)
+
+    results = await _together(
+        store,
+        [
+            message(text="before"),
+            message(text="for the first", execution=1),
+            going_on,
+            going_on,
+            result_of(first.key, first.token),
+            retry,
+            message(text="too late", execution=1),
+            message(text="after"),
+            next_turn("i", stamp),
+        ],
+    )
+
+    assert results[0:2] == ["delivered", "delivered"]
+    assert results[2] == results[3]
+    assert results[4:8] == [False, False, "absent", "delivered"]
+    assert results[8].status is REFUSED
+    assert await store.read_jobs("i") == []
+    bodies = [m.body for m in await store.read_inbox("i")]
+    assert bodies == [b"go", b"unread", b"before", b"after"]
+
+
+async def test_an_instance_that_continues_and_goes_on_in_one_transaction_is_in_its_last_state(
+    store: SqliteStore,
+) -> None:
+    stamp = await begun(store)
+    second = Stamp(stamp.incarnation, 2, 1)
+    newer = ORCHESTRATION._replace(variant="2.0.0")
+
+    receipts = await _together(
+        store,
+        [
+            next_turn("i", stamp, events=(CONTINUED,), continued=continuation("two")),
+            next_turn("i", second, events=(STARTED,), consumed=(1,), definition=newer, seen_no=1),
+            next_turn("i", second._replace(next_seq=2), events=(COMPLETED,), outcome=outcome()),
+        ],
+    )
+
+    assert [receipt.status for receipt in receipts] == [ACCEPTED] * 3
+    [row] = await store.read_instances(["i"])
+    assert row is not None
+    assert (row.execution, row.version, row.input, row.status) == (2, "2.0.0", b"two", "completed")
+    assert await store.read_live("i") is None
+    assert await store.read_inbox("i") == []
+
+
+async def test_an_ambiguous_continuation_is_sent_again_and_accepted_once(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamp = await begun(store)
+    assert store._batcher is not None
+    execute = store._batcher._execute
+    failures = iter([True])
+
+    def fail_once_after_commit(operations: Sequence[Any]) -> list[Any]:
+        results = execute(operations)
+        if next(failures, False):
+            raise StoreUnavailableError("the answer was lost")
+        return results
+
+    monkeypatch.setattr(store._batcher, "_execute", fail_once_after_commit)
+
+    [receipt] = await store.commit(
+        [next_turn("i", stamp, events=(CONTINUED,), report=b"1", continued=continuation())]
+    )
+
+    assert receipt == TurnReceipt(ACCEPTED, 1, has_unseen=True)
+    assert store.counters.retries == 1
+    live = await store.read_live("i")
+    assert live is not None
+    assert live.stamp == Stamp(stamp.incarnation, 2, 1)
+    [report] = await store.read_reports(["i"])
+    assert report is not None
+    assert report.version == 1
 
 
 async def test_an_ambiguous_commit_is_sent_again_and_accepted_once(

@@ -7,45 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from perdure.clock import ManualClock
-from perdure.model.events import (
-    ActivityCompleted,
-    ActivityScheduled,
-    ChildScheduled,
-    Completed,
-    Event,
-    SignalAwaited,
-    Started,
-    StoredEvent,
-    TimerScheduled,
-    write_event,
-)
-from perdure.model.instances import Stamp
-from perdure.model.turns import ChildStart, NewTimer
+from perdure.model.events import ActivityCompleted, write_event
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.testing.invariants import check, digest_of
-from perdure.testing.store_values import (
-    accepted,
-    first_turn,
-    job,
-    message,
-    new_instance,
-    next_turn,
-    outcome,
-    timer,
-)
-
-RAW = msgspec.Raw(b"null")
-BEGIN = Started(name="greet", version="1.0.0", behaviour=1, input=RAW)
-CALL = ActivityScheduled(name="say_hello", input=RAW)
-CALL_WITH_DEADLINE = ActivityScheduled(name="say_hello", input=RAW, deadline_ms=2**45)
-CHILD = ChildScheduled(name="greet", version="1.0.0", instance_id="child", input=RAW)
-ANSWER = ActivityCompleted(schedule=2, result=RAW)
-END = Completed(result=RAW)
+from perdure.testing.invariants import check
+from perdure.testing.store_values import accepted, first_turn, new_instance
+from tests.store.sound import ANSWER, BEGIN, CALL, RAW, fill
 
 
 @pytest.fixture
@@ -56,48 +26,8 @@ async def store(path: Path, clock: ManualClock) -> AsyncIterator[Store]:
     await store.close()
 
 
-async def _sound(store: Store) -> None:
-    """Fill a store with one instance of every sort."""
-    events: list[Event] = [
-        BEGIN,
-        CALL,
-        CALL_WITH_DEADLINE,
-        TimerScheduled(due_ms=2**45),
-        SignalAwaited(name="s"),
-        CHILD,
-        CALL,
-    ]
-    parent = new_instance("busy")
-    child = new_instance("child", parent_id="busy", parent_incarnation=parent.incarnation)
-    deadline = NewTimer("deadline:3", 2**45, *write_event(ANSWER))
-    turn = first_turn(
-        parent,
-        events=tuple(map(write_event, events)),
-        jobs=(job(2), job(3)),
-        timers=(timer(4, 2**45), deadline),
-        children=(ChildStart(child, message()),),
-        deliveries=(message("unborn", if_absent="buffer"),),
-    )
-    await accepted(store, turn)
-    late = write_event(ActivityCompleted(schedule=7, result=RAW))
-    await store.deliver([message("busy", kind=late.kind, body=late.body)])
-    await _ended(store)
-
-
-async def _ended(store: Store) -> None:
-    start = new_instance("ended")
-    bodies = tuple(map(write_event, [BEGIN, CALL, ANSWER, END]))
-    digest = digest_of([StoredEvent(0, kind, 2, body) for kind, body in bodies])
-    await accepted(store, first_turn(start, events=bodies[:2], jobs=(job(2),)))
-    stamp = Stamp(start.incarnation, 1, 3)
-    await accepted(
-        store,
-        next_turn("ended", stamp, now_ms=2, events=bodies[2:], outcome=outcome(digest=digest)),
-    )
-
-
 async def test_a_sound_store_has_no_violations(store: Store) -> None:
-    await _sound(store)
+    await fill(store)
 
     assert await check(store) == []
 
@@ -114,8 +44,8 @@ DAMAGE = {
         " FROM history WHERE seq = 4 AND instance_id = 'ended'",
         "S3",
     ),
-    "a lost job": ("DELETE FROM jobs WHERE seq = 2", "S5"),
-    "a doubled token": ("UPDATE jobs SET seq = 7 WHERE seq = 2", "S5"),
+    "a lost job": ("DELETE FROM jobs WHERE seq = 2 AND instance_id = 'busy'", "S5"),
+    "a doubled token": ("UPDATE jobs SET seq = 7 WHERE seq = 2 AND instance_id = 'busy'", "S5"),
     "a lost timer": ("DELETE FROM inbox WHERE timer_key = 'timer:4'", "S5"),
     "a lost deadline": ("DELETE FROM inbox WHERE timer_key = 'deadline:3'", "S5"),
     "a stray timer": ("UPDATE inbox SET timer_key = 'timer:9' WHERE timer_key = 'timer:4'", "S5"),
@@ -142,6 +72,95 @@ DAMAGE = {
     "messages without an owner": ("DELETE FROM live WHERE instance_id = 'unborn'", "leftover"),
     "jobs without an owner": ("DELETE FROM live WHERE instance_id = 'busy'", "leftover"),
     "events without an instance": ("DELETE FROM instances WHERE instance_id = 'ended'", "orphan"),
+    "a lost answer to a detached start": (
+        "DELETE FROM inbox WHERE kind = 'detached_started'",
+        "S5",
+    ),
+    "a lost limit for a start": ("DELETE FROM inbox WHERE timer_key = 'start:3'", "S5"),
+    "a limit for a start that belongs to nobody": (
+        "UPDATE inbox SET timer_key = 'start:5' WHERE timer_key = 'start:3'",
+        "S5",
+    ),
+    "a job whose call is answered": (
+        "UPDATE jobs SET part = i.part, instance_id = i.instance_id, incarnation = i.incarnation"
+        " FROM instances AS i WHERE i.instance_id = 'ended' AND jobs.instance_id = 'busy'"
+        " AND jobs.seq = 2",
+        "leftover",
+    ),
+    "a result and a job for one call": (
+        "UPDATE inbox SET kind = 'activity_completed', body = CAST('{\"schedule\":2,\"result\":0}'"
+        " AS BLOB) WHERE instance_id = 'failing'",
+        "S5",
+    ),
+    "a job of an execution that is over": (
+        "UPDATE jobs SET part = i.part, instance_id = i.instance_id, incarnation = i.incarnation"
+        " FROM instances AS i WHERE i.instance_id = 'third' AND jobs.instance_id = 'busy'"
+        " AND jobs.seq = 2",
+        "leftover",
+    ),
+    "a result for an execution that is over": (
+        "UPDATE inbox SET execution = 2 WHERE kind = 'detached_started'",
+        "S35",
+    ),
+    "an event after an execution went on": (
+        "INSERT INTO history SELECT part, instance_id, incarnation, execution, 5, 'kv_cleared',"
+        " at_ms, CAST('{}' AS BLOB) FROM history WHERE seq = 4 AND execution = 1"
+        " AND instance_id = 'third'",
+        "S3",
+    ),
+    "an execution that did not go on": (
+        "DELETE FROM history WHERE kind = 'continued_as_new' AND execution = 2"
+        " AND instance_id = 'third'",
+        "S35",
+    ),
+    "an execution in the middle that is lost": (
+        "DELETE FROM history WHERE execution = 2 AND instance_id = 'third'",
+        "S35",
+    ),
+    "a current execution that is lost": (
+        "UPDATE live SET execution = 4, next_seq = 1 WHERE instance_id = 'third'",
+        "S35",
+    ),
+    "an execution that goes on and has no next one": (
+        "UPDATE live SET execution = 2, next_seq = 3 WHERE instance_id = 'pending'",
+        "S35",
+    ),
+    "a lost start of the next execution": (
+        "DELETE FROM inbox WHERE instance_id = 'pending' AND kind = 'started'",
+        "S35",
+    ),
+    "another history before an execution": (
+        "UPDATE history SET at_ms = 9 WHERE execution = 1 AND instance_id = 'third'",
+        "S35",
+    ),
+    "another history before an execution that has not begun": (
+        "UPDATE history SET at_ms = 9 WHERE execution = 2 AND instance_id = 'pending'",
+        "S35",
+    ),
+    "a lost value": ("DELETE FROM kv WHERE instance_id = 'keeping'", "fold"),
+    "another value": ("UPDATE kv SET value = x'30' WHERE instance_id = 'keeping'", "fold"),
+    "another time of a value": ("UPDATE kv SET updated_ms = 1 WHERE instance_id = 'third'", "fold"),
+    "a value that was removed": (
+        "INSERT INTO kv SELECT part, instance_id, 'old', 2, value FROM kv"
+        " WHERE instance_id = 'keeping'",
+        "fold",
+    ),
+    "a lost report": ("DELETE FROM reports WHERE instance_id = 'pending'", "fold"),
+    "another report": ("UPDATE reports SET value = x'31' WHERE instance_id = 'keeping'", "fold"),
+    "values without an instance": ("UPDATE kv SET instance_id = 'nobody'", "leftover"),
+    "a report without an instance": (
+        "UPDATE reports SET instance_id = 'nobody' WHERE instance_id = 'keeping'",
+        "leftover",
+    ),
+    "dead jobs without an instance": ("UPDATE dead_jobs SET instance_id = 'nobody'", "leftover"),
+    "a session on two workers": (
+        "UPDATE jobs SET worker_id = 'w2' WHERE session = 's' AND seq = 5",
+        "S27",
+    ),
+    "a session that was used after its lease": (
+        "UPDATE sessions SET used_ms = until_ms + 1",
+        "S27",
+    ),
 }
 
 
@@ -149,7 +168,7 @@ DAMAGE = {
 async def test_planted_damage_is_found(
     store: Store, path: Path, statement: str, invariant: str
 ) -> None:
-    await _sound(store)
+    await fill(store)
     with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute(statement).rowcount > 0
     connection.close()

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ connection.execute("BEGIN IMMEDIATE")
 print("locked", flush=True)
 sys.stdin.readline()
 """
+
+
+def _warnings_of_old_sqlite(caplog: pytest.LogCaptureFixture) -> list[str]:
+    said = [record.getMessage() for record in caplog.records]
+    return [text for text in said if "older than 3.51.3" in text]
+
+
+def _work_elsewhere(url: str, name: str = "elsewhere") -> None:
+    """Let another process write to the store, and wait for its end."""
+    with _python(WORK, url, name, "10") as process:
+        out, errors = process.communicate()
+    assert out.startswith(b"transactions"), errors
 
 
 def _python(script: str, *args: str) -> subprocess.Popen[bytes]:
@@ -122,14 +135,12 @@ async def test_another_program_s_lock_is_waited_for_and_named(
 
     assert await patient == ["buffered"]
     assert [m.body for m in await store.read_inbox("i")] == [b"patient"]
-    warned = sum("older than 3.51.3" in record.getMessage() for record in caplog.records)
-    assert warned == (sqlite_version(driver) < (3, 51, 3))
+    assert len(_warnings_of_old_sqlite(caplog)) == (sqlite_version(driver) < (3, 51, 3))
 
 
-async def test_an_old_sqlite_is_warned_of_once_when_several_write(
-    url: str, store: Store, driver: str, caplog: pytest.LogCaptureFixture
+async def test_stores_of_one_process_are_no_reason_to_warn_of_an_old_sqlite(
+    url: str, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """SQLite before 3.51.3 has the WAL-reset bug."""
     other = open_store(url, clock=store.clock)
     await other.open()
 
@@ -138,8 +149,45 @@ async def test_an_old_sqlite_is_warned_of_once_when_several_write(
         await begun(other, f"b{number}")
 
     await other.close()
-    warned = [record for record in caplog.records if "older than 3.51.3" in record.getMessage()]
-    assert len(warned) == (2 if sqlite_version(driver) < (3, 51, 3) else 0)  # once per store
+    assert _warnings_of_old_sqlite(caplog) == []
+
+
+async def test_an_earlier_process_is_no_reason_to_warn_of_an_old_sqlite(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await asyncio.to_thread(_work_elsewhere, url)
+    store = open_store(url)
+    await store.open()
+
+    await begun(store, "a")
+    await begun(store, "b")
+
+    await store.close()
+    assert _warnings_of_old_sqlite(caplog) == []
+
+
+async def test_an_old_sqlite_is_warned_of_once_per_file_and_day_when_several_processes_write(
+    url: str, clock: ManualClock, driver: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite before 3.51.3 has the WAL-reset bug."""
+    is_old = sqlite_version(driver) < (3, 51, 3)
+    stores = [open_store(url, clock=clock) for _ in range(3)]
+    for store in stores:
+        await store.open()
+    await asyncio.to_thread(_work_elsewhere, url)
+
+    for number, store in enumerate(stores[:2]):
+        await begun(store, f"a{number}")
+        await begun(store, f"b{number}")
+    assert len(_warnings_of_old_sqlite(caplog)) == is_old
+
+    clock.advance(timedelta(days=1))
+    await asyncio.to_thread(_work_elsewhere, url, "elsewhere, later")
+    await begun(stores[2], "c")
+    assert len(_warnings_of_old_sqlite(caplog)) == 2 * is_old
+
+    for store in stores:
+        await store.close()
 
 
 async def test_the_change_count_tells_of_others_only(url: str, store: Store) -> None:

@@ -11,7 +11,9 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 
-from perdure.authoring.activity import Activity, ActivityContext, activity, activity_context
+from perdure.authoring.activity import Activity, activity
+from perdure.authoring.activity_context import ActivityContext, activity_context
+from perdure.errors import UsageError
 from perdure.model.options import Retry
 
 SHORT = timedelta(milliseconds=50)
@@ -124,3 +126,24 @@ def make_local() -> Activity[[], int]:
         return 1
 
     return local
+
+
+@activity(process=True)
+def copy_in_parts(ctx: ActivityContext) -> list[str]:
+    done = ctx.last_details(int) or 0
+    ctx.heartbeat(done + 1)
+    ctx.progress({"part": done + 1})
+    if done < 2:
+        raise OSError("cable pulled")
+    caller = f"{ctx.orchestration} {ctx.orchestration_version}"
+    limit = "has a deadline" if ctx.deadline is not None else "has none"
+    return [str(done + 1), ctx.worker_id, str(ctx.session), caller, limit]
+
+
+@activity(process=True)
+def ask_for(ctx: ActivityContext, what: str) -> str:
+    try:
+        ctx.client if what == "client" else ctx.resource(dict)
+    except UsageError as error:
+        return str(error)
+    return ""

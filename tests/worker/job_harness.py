@@ -23,6 +23,7 @@ from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
 from perdure.model.options import WorkerOptions
 from perdure.store.base import JobLease
 from perdure.worker.jobs import JobRunner
+from perdure.worker.running import Host, RunningActivity
 
 AnyActivity = Activity[..., Any]
 
@@ -40,6 +41,8 @@ class Bench:
     next_seq: int = 1
     inline: dict[int, InlineRequest] = field(default_factory=dict)
     """What the orchestration would give for an inline job, by its number."""
+    said: list[RunningActivity] = field(default_factory=list)
+    """Whose code has said something, each time it has."""
 
     def job(self, activity: AnyActivity, *args: Any, **fields: Any) -> ClaimedJob:
         """Return a first attempt of a new call."""
@@ -92,6 +95,7 @@ async def bench(
     clock = ManualClock()
     ends: asyncio.Queue[tuple[ClaimedJob, JobEnd]] = asyncio.Queue()
     inline: dict[int, InlineRequest] = {}
+    said: list[RunningActivity] = []
 
     async def find_inline(key: JobKey) -> InlineRequest | None:
         return inline.get(key.seq)
@@ -99,15 +103,13 @@ async def bench(
     runner = JobRunner(
         Registry(definitions),
         options or WorkerOptions(),
-        clock=clock,
-        resources=resources,
-        worker_id="here",
+        host=Host("here", clock, tuple(resources), client="the client", notice=said.append),
         end=lambda job, end: ends.put_nowait((job, end)),
         find_inline=find_inline,
         chance=chance,
     )
     try:
-        yield Bench(runner, clock, ends, inline=inline)
+        yield Bench(runner, clock, ends, inline=inline, said=said)
     finally:
         await runner.stop(NO_GRACE)
 
@@ -146,7 +148,10 @@ def again(job: ClaimedJob, end: JobEnd) -> ClaimedJob:
     """Return the next attempt of a job, as a claim would give it."""
     assert end.failure is not None, "it goes back with its failure"
     return msgspec.structs.replace(
-        job, attempt=job.attempt + 1, failures=job.failures.plus(end.failure)
+        job,
+        attempt=job.attempt + 1,
+        failures=job.failures.plus(end.failure),
+        details=end.details or job.details,
     )
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure.authoring.activity import Activity, ActivityContext, activity, activity_context
+from perdure.authoring.activity import Activity, activity
+from perdure.authoring.activity_context import ActivityContext, activity_context
 from perdure.authoring.failures import revive_activity_error
 from perdure.authoring.orchestration import orchestration
 from perdure.authoring.registry import activity_key, inline_key
@@ -406,12 +407,20 @@ async def test_arguments_that_do_not_fit_are_never_retried(
     assert failures_of(end)[0].type_name == "PayloadError"
 
 
-async def test_an_activity_that_is_not_here_fails_for_good() -> None:
-    async with bench(double) as made:
-        made.runner.run(made.raw_job(activity_key("triple", None)))
-        end = await made.next_end()
+async def test_an_activity_that_is_not_here_is_left_to_others_for_longer_each_time() -> None:
+    options = WorkerOptions(
+        unserved_retry=timedelta(seconds=1), unserved_retry_max=timedelta(seconds=3)
+    )
+    async with bench(double, options=options) as made:
+        job = made.raw_job(activity_key("triple", None))
+        ends = []
+        for _ in range(3):
+            made.runner.run(job)
+            ends.append(await made.next_end())
 
-    assert "no activity named 'triple'" in failures_of(end)[0].message
+    pauses = [(end.retry_at_ms or 0) - made.clock() for end in ends]
+    assert pauses == [1_000, 2_000, 3_000]
+    assert all(end.refund and end.kind is None for end in ends), "nothing counts against it"
 
 
 async def test_an_activity_known_by_name_only_cannot_be_handed_to_a_worker() -> None:
@@ -794,6 +803,7 @@ def _hang_at_exit() -> None:
     from perdure.model.jobs import ClaimedJob, JobKey
     from perdure.model.options import WorkerOptions
     from perdure.worker import jobs
+    from perdure.worker.running import Host
 
     begun = threading.Event()
 
@@ -807,9 +817,7 @@ def _hang_at_exit() -> None:
         runner = jobs.JobRunner(
             Registry([hang]),
             WorkerOptions(),
-            clock=system_clock,
-            resources=(),
-            worker_id="here",
+            host=Host("here", system_clock),
             end=lambda job, end: None,
             find_inline=lambda key: asyncio.sleep(0, None),
         )
@@ -850,7 +858,7 @@ async def test_every_job_ends_once_whatever_happens_to_it(
 
         reported = [made.ends.get_nowait()[0].key for _ in range(made.ends.qsize())]
         assert made.runner.leases() == []
-        assert [lane.running for lane in made.runner._lanes.values()] == [0, 0, 0]
+        assert {lane.running for lane in made.runner._lanes.values()} == {0}
 
     ended = [*reported, *(end.key for end in given_back), *dropped]
     assert sorted(ended) == [job.key for job in jobs]
@@ -892,7 +900,8 @@ async def test_a_full_kind_does_not_hold_up_another() -> None:
 async def test_room_counts_running_waiting_and_promised_jobs() -> None:
     async with gated(async_jobs=2, threaded_jobs=3, process_jobs=4) as (gate, made):
         queue = activity_key("hold", None)
-        assert made.runner.room() == {Kind.ASYNC: 4, Kind.THREADED: 6, Kind.PROCESS: 8}
+        room = made.runner.room()
+        assert (room[Kind.ASYNC], room[Kind.THREADED], room[Kind.PROCESS]) == (4, 6, 8)
         for number in range(3):
             made.run(gate.hold, number)
 
@@ -913,7 +922,8 @@ async def test_a_queue_that_is_not_served_is_not_taken() -> None:
     gpu = double.with_options(tag="gpu")
     async with bench(gpu) as made:
         assert made.runner.takes(activity_key("double", "gpu"))
-        assert not made.runner.takes(activity_key("double", None))
+        assert made.runner.takes(activity_key("double", None))
+        assert not made.runner.takes(activity_key("double", "cpu"))
         assert not made.runner.takes(activity_key("other", None))
 
 

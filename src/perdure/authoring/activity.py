@@ -6,9 +6,8 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -19,6 +18,7 @@ from typing import (
     overload,
 )
 
+from perdure.authoring.activity_context import ActivityContext, activity_context
 from perdure.authoring.call import Call
 from perdure.authoring.definition import Definition, function_name
 from perdure.authoring.failures import revive_activity_error
@@ -38,60 +38,6 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
-class ActivityContext(Protocol):
-    """What a running activity can know and do. Fetch it with `activity_context()`, or take it as
-    the first parameter, named `ctx` and annotated with this type."""
-
-    @property
-    def instance_id(self) -> str:
-        """The instance that made the call."""
-        ...
-
-    @property
-    def activity(self) -> str:
-        """The activity's name."""
-        ...
-
-    @property
-    def attempt(self) -> int:
-        """Which run of this call this is, from 1."""
-        ...
-
-    @property
-    def idempotency_key(self) -> str:
-        """A string that is equal in all attempts of this call and unlike any other call's."""
-        ...
-
-    @property
-    def scheduled_at(self) -> datetime:
-        """When the call was made."""
-        ...
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether nobody waits for the result any more."""
-        ...
-
-    def resource(self, kind: type[T], /) -> T:
-        """Return the resource of this type that was handed to the worker."""
-        ...
-
-    def heartbeat(self, details: object = None) -> None:
-        """Say that the work goes on; raises `asyncio.CancelledError` when it was cancelled."""
-        ...
-
-
-current_activity: ContextVar[ActivityContext] = ContextVar("perdure_activity")
-
-
-def activity_context() -> ActivityContext:
-    """Return the context of the activity that runs here."""
-    try:
-        return current_activity.get()
-    except LookupError:
-        raise UsageError("no activity runs here: activity_context() works inside one") from None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityOptions:
     """How calls of an activity are queued and retried."""
@@ -102,13 +48,15 @@ class ActivityOptions:
     """How long one attempt may take."""
     deadline: timedelta | None = None
     """How long the call may take in all, waiting and retries included."""
+    start_within: timedelta | None = None
+    """How long the call may wait until a worker takes it for the first time."""
     tag: str | None = None
     """Only workers that serve this tag run it."""
     session: str | None = None
     """All calls of one session run on one worker."""
 
     def __post_init__(self) -> None:
-        for field in ("timeout", "deadline"):
+        for field in ("timeout", "deadline", "start_within"):
             value = getattr(self, field)
             if value is not None and value <= timedelta(0):
                 raise ValueError(f"{field} must be positive, got {value}")
@@ -154,7 +102,7 @@ class Activity(Generic[P, R_co]):
             return self._run_plainly(args, kwargs)
         frame = sys._getframe(1)
         codec = self.definition.codec
-        deadline = self.options.deadline
+        deadline, start_within = self.options.deadline, self.options.start_within
         return Call(
             scope,
             ActivityRequest(
@@ -164,6 +112,7 @@ class Activity(Generic[P, R_co]):
                 tag=self.options.tag,
                 session=self.options.session,
                 deadline_ms=None if deadline is None else to_ms(deadline),
+                start_within_ms=None if start_within is None else to_ms(start_within),
                 policy=self.policy,
                 decode=codec.returns.decode,
                 same_input=codec.same,
@@ -177,6 +126,7 @@ class Activity(Generic[P, R_co]):
         retry: Retry | Unset | None = UNSET,
         timeout: timedelta | Unset | None = UNSET,
         deadline: timedelta | Unset | None = UNSET,
+        start_within: timedelta | Unset | None = UNSET,
         tag: str | Unset | None = UNSET,
         session: str | Unset | None = UNSET,
     ) -> Activity[P, R_co]:
@@ -186,10 +136,11 @@ class Activity(Generic[P, R_co]):
             retry=old.retry if isinstance(retry, Unset) else retry,
             timeout=old.timeout if isinstance(timeout, Unset) else timeout,
             deadline=old.deadline if isinstance(deadline, Unset) else deadline,
+            start_within=old.start_within if isinstance(start_within, Unset) else start_within,
             tag=old.tag if isinstance(tag, Unset) else tag,
             session=old.session if isinstance(session, Unset) else session,
         )
-        return replace(self, options=options, policy=job_policy(options.retry, options.timeout))
+        return replace(self, options=options, policy=_policy_of(options))
 
     @staticmethod
     def named(name: str, returns: TypeForm[T], /) -> Activity[..., T]:
@@ -256,6 +207,7 @@ def activity(
     retry: Retry | None = None,
     timeout: timedelta | None = None,
     deadline: timedelta | None = None,
+    start_within: timedelta | None = None,
     tag: str | None = None,
     process: bool = False,
     raises: Sequence[type[Exception]] = (),
@@ -268,6 +220,7 @@ def activity(
     retry: Retry | None = None,
     timeout: timedelta | None = None,
     deadline: timedelta | None = None,
+    start_within: timedelta | None = None,
     tag: str | None = None,
     process: bool = False,
     raises: Sequence[type[Exception]] = (),
@@ -280,11 +233,14 @@ def activity(
         retry: When to try again; by default a failure is final.
         timeout: How long one attempt may take.
         deadline: How long a call may take in all.
+        start_within: How long a call may wait until a worker takes it for the first time.
         tag: Only workers that serve this tag run it.
         process: Run it in a process of its own, for work that keeps a core busy.
         raises: Exceptions that come back to the caller as themselves.
     """
-    options = ActivityOptions(retry=retry, timeout=timeout, deadline=deadline, tag=tag)
+    options = ActivityOptions(
+        retry=retry, timeout=timeout, deadline=deadline, start_within=start_within, tag=tag
+    )
 
     def wrap(function: Callable[..., Any]) -> Activity[..., Any]:
         own_name = name if name is not None else function_name("activity", function)
@@ -308,8 +264,12 @@ def _make(
         options=options,
         process=process,
         raises=raises,
-        policy=job_policy(options.retry, options.timeout),
+        policy=_policy_of(options),
     )
+
+
+def _policy_of(options: ActivityOptions) -> bytes:
+    return job_policy(options.retry, options.timeout, options.deadline)
 
 
 def encode_result(activity: Activity[..., Any], value: object) -> bytes:

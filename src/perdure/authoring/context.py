@@ -1,30 +1,48 @@
-"""The context of a running orchestration: who it is, what time it is, its own randomness."""
+"""The context of a running orchestration: who it is, what time it is, its own randomness, what it
+keeps and says of itself, and its way to other instances."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, MutableMapping
+import sys
+from collections.abc import Coroutine, Mapping, MutableMapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
-from perdure.authoring.scope import Scope, current_scope
+import msgspec
+
+from perdure.authoring.call import Call
+from perdure.authoring.kv import KV, Json, encode_value
+from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.ref import InstanceRef, read_kv
+from perdure.authoring.scope import DetachedRequest, Place, Scope, current_scope, refuse_elsewhere
 from perdure.clock import from_datetime
-from perdure.errors import UsageError
-from perdure.model.events import Parent
+from perdure.codec import JSON, check_id
+from perdure.errors import LimitExceededError, UsageError
+from perdure.limits import MAX_REPORT_BYTES
+from perdure.model.events import Parent, Reported
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Context:
     """An orchestration's view of itself. Everything here is the same at every replay."""
 
-    __slots__ = ("_log", "_random", "_scope")
+    __slots__ = ("_kv", "_log", "_random", "_scope")
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._random: random.Random | None = None
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
+        self._kv: KV | None = None
 
     @property
     def instance_id(self) -> str:
@@ -82,6 +100,142 @@ class Context:
         """Sleep until a point in time; at once if it has passed."""
         remaining_s = from_datetime(when) / 1000 - asyncio.get_running_loop().time()
         await asyncio.sleep(max(remaining_s, 0))
+
+    # ------------------------------------------------- what it keeps and says of itself
+
+    @property
+    def kv(self) -> KV:
+        """What the instance keeps by key: a dict of JSON that outlives continue-as-new and can be
+        read from outside."""
+        if self._kv is None:
+            self._kv = KV(self._scope)
+        return self._kv
+
+    @property
+    def reported(self) -> Json:
+        """The last report as JSON; None if there is none."""
+        refuse_elsewhere(self._scope, "ctx.reported")
+        report = self._scope.report
+        return None if report is None else JSON.decode(report)
+
+    def report(self, value: object) -> None:
+        """Say how far the instance is, for clients to read and wait for. None takes it back.
+
+        Raises:
+            PayloadError: The value cannot be stored.
+            LimitExceededError: It is too large.
+        """
+        refuse_elsewhere(self._scope, "ctx.report")
+        data = encode_value(value, "report")
+        if len(data) > MAX_REPORT_BYTES:
+            raise LimitExceededError(
+                "report: the size in bytes",
+                allowed=MAX_REPORT_BYTES,
+                found=len(data),
+                advice="report a summary, and keep the data where clients can fetch it",
+            )
+        self._scope.note(Reported(value=msgspec.Raw(data)))
+
+    def patched(self, change: str) -> bool:
+        """Tell whether to take the new side of a change of the code.
+
+        False in an execution that passed this place, or any other with the same change, before the
+        change was deployed; true in all others, where it is put on record. When no instance is left
+        that was there before, delete the `if` and its old side: what is on record does no harm.
+        """
+        refuse_elsewhere(self._scope, "ctx.patched")
+        return self._scope.patched(check_id("change", change))
+
+    # --------------------------------------------------------------- other instances
+
+    @overload
+    def start(
+        self,
+        instance_id: str,
+        orchestration: Orchestration[P, R],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[object, None, InstanceRef[R]]: ...
+    @overload
+    def start(
+        self, orchestration: Orchestration[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[object, None, InstanceRef[R]]: ...
+    def start(
+        self, first: Any, /, *args: Any, **kwargs: Any
+    ) -> Coroutine[object, None, InstanceRef[Any]]:
+        """Start an instance that goes on by itself, under an id that is given or made.
+
+        It is no child: it does not end with this instance, and nobody waits for it unless it is
+        asked through the ref. It is started even if this instance ends right away.
+
+        Raises (at the `await`):
+            AlreadyExistsError: The id is taken; `ctx.ref(id)` reaches who has it.
+        """
+        refuse_elsewhere(self._scope, "ctx.start")
+        instance_id, orchestration, rest = _split(first, args)
+        frame = sys._getframe(1)
+        codec = orchestration.definition.codec
+        options = orchestration.options
+        decode = codec.returns.decode
+        return Call(
+            self._scope,
+            DetachedRequest(
+                label=orchestration.name,
+                place=Place(frame.f_code, frame.f_lasti),
+                version=orchestration.version,
+                instance_id=options.instance_id if instance_id is None else instance_id,
+                input=codec.encode(rest, kwargs),
+                delay_ms=options.delay_ms,
+                refer=lambda made: InstanceRef(made, decode),
+                same_input=codec.same,
+            ),
+        )
+
+    @overload
+    def ref(self, instance_id: str, orchestration: Orchestration[..., R], /) -> InstanceRef[R]: ...
+    @overload
+    def ref(self, instance_id: str, /) -> InstanceRef[Json]: ...
+    def ref(self, instance_id: str, orchestration: Any = None, /) -> InstanceRef[Any]:
+        """Return a ref to another instance. Asks nothing."""
+        if orchestration is None:
+            return InstanceRef(instance_id, JSON.decode)
+        if not isinstance(orchestration, Orchestration):
+            raise _no_orchestration("ctx.ref", orchestration)
+        return InstanceRef(instance_id, orchestration.definition.codec.returns.decode)
+
+    def read_kv(
+        self, instance_id: str, key: str, type: TypeForm[T], /
+    ) -> Coroutine[object, None, T | None]:
+        """Read what another instance keeps under a key, as a type; None if there is nothing.
+
+        Raises (at the `await`):
+            InstanceNotFoundError: There is no such instance.
+            PayloadError: The value is none of that type.
+        """
+        refuse_elsewhere(self._scope, "ctx.read_kv")
+        return read_kv(self._scope, instance_id, key, type)
+
+
+def _split(
+    first: object, args: tuple[Any, ...]
+) -> tuple[str | None, Orchestration[..., Any], tuple[Any, ...]]:
+    """Take an id apart from the orchestration and its arguments."""
+    instance_id: str | None = None
+    found: object = first
+    if isinstance(first, str):
+        instance_id = check_id("instance id", first)
+        found, args = (args[0], args[1:]) if args else (None, args)
+    if not isinstance(found, Orchestration):
+        raise _no_orchestration("ctx.start", found)
+    return instance_id, found, args
+
+
+def _no_orchestration(what: str, found: object) -> UsageError:
+    return UsageError(
+        f"{found!r} is not an orchestration: {what} takes an instance id and a function made with "
+        "@orchestration, or Orchestration.named(name, type)"
+    )
 
 
 def context() -> Context:

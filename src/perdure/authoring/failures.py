@@ -14,13 +14,9 @@ from typing import Any
 
 from perdure.codec import JSON
 from perdure.errors import ActivityError, PerdureError
+from perdure.limits import MAX_MESSAGE_CHARS as MAX_MESSAGE_CHARS
+from perdure.limits import MAX_TRACEBACK_CHARS as MAX_TRACEBACK_CHARS
 from perdure.model.events import ActivityFailed, Failure
-
-MAX_MESSAGE_CHARS = 10_000
-"""How much of an exception's message is kept."""
-
-MAX_TRACEBACK_CHARS = 20_000
-"""How much of a traceback is kept: its end, where the cause is."""
 
 _PACKAGE = str(Path(__file__).parent.parent)
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from perdure.authoring.call import Call
-from perdure.authoring.context import Context
 from perdure.authoring.definition import Definition, function_name
-from perdure.authoring.scope import ChildRequest, Place, current_scope
+from perdure.authoring.scope import ChildRequest, ContinueRequest, Place, current_scope
+from perdure.clock import to_ms
 from perdure.codec import check_id
 from perdure.errors import DefinitionError, UsageError
+from perdure.limits import MAX_VERSION_CHARS
 from perdure.model.options import UNSET, IfExists, ParentClose, Unset
+from perdure.model.versions import is_version
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
+
+    from perdure.authoring.context import Context
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,9 +31,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 DEFAULT_VERSION = "1.0.0"
 
-_SEMVER = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?"
-)
+OPEN_VERSION = ""
+"""The version of an orchestration that is known by name only: the worker that begins it chooses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,24 @@ class OrchestrationOptions:
     """What a client's start does when the id exists: return the instance if definition and input
     are equal (*join*), always refuse (*fail*), replace one that has ended (*restart*), or terminate
     one that is live and then replace it (*terminate*)."""
+    delay: timedelta | None = None
+    """How long after the start its first turn may run; None: at once."""
+    pins_version: bool = False
+    """Whether the version was asked for: a continue-as-new then moves to that one."""
+
+    def __post_init__(self) -> None:
+        if self.delay is None:
+            return
+        if not isinstance(self.delay, timedelta) or self.delay < timedelta(0):
+            raise ValueError(
+                f"delay must be a timedelta that is not negative, got {self.delay!r}; "
+                "say delay=timedelta(minutes=5), for example"
+            )
+
+    @property
+    def delay_ms(self) -> int:
+        """The delay in milliseconds."""
+        return 0 if self.delay is None else to_ms(self.delay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +112,42 @@ class Orchestration(Generic[P, R_co]):
                 on_parent_close=self.options.on_parent_close,
                 decode=codec.returns.decode,
                 same_input=codec.same,
+                delay_ms=self.options.delay_ms,
             ),
+        )
+
+    def continue_as_new(self, *args: P.args, **kwargs: P.kwargs) -> NoReturn:
+        """End this execution of the instance and begin the next one with these arguments.
+
+        For an orchestration that never ends: the next one has a history of its own. It keeps the
+        instance's id, parent, values under keys, report and the signals that nobody received yet.
+        Open calls and timers are dropped, children are closed by their `on_parent_close`. `finally`
+        blocks run first. The next execution runs on the version that the worker prefers (the
+        latest, as a rule), or on one that is asked for with `with_options(version=...)`.
+
+        Works in the orchestration's own task only, by an exception that `except Exception` does not
+        catch.
+
+        Raises:
+            UsageError: Called outside an orchestration, in another one, or in a task of its own;
+                or the arguments do not fit.
+        """
+        scope = current_scope()
+        if scope is None:
+            raise UsageError(
+                f"{self.name}.continue_as_new(...) works only inside the orchestration "
+                f"{self.name!r}; to begin one use client.start({self.name}, ...)"
+            )
+        frame = sys._getframe(1)
+        codec = self.definition.codec
+        scope.continue_as_new(
+            ContinueRequest(
+                label=self.name,
+                place=Place(frame.f_code, frame.f_lasti),
+                version=self.version if self.options.pins_version else None,
+                input=codec.encode(args, kwargs),
+                same_input=codec.same,
+            )
         )
 
     def with_options(
@@ -99,6 +155,7 @@ class Orchestration(Generic[P, R_co]):
         *,
         instance_id: str | Unset = UNSET,
         version: str | Unset = UNSET,
+        delay: timedelta | Unset | None = UNSET,
         on_parent_close: ParentClose | Unset = UNSET,
         if_exists: IfExists | Unset = UNSET,
     ) -> Orchestration[P, R_co]:
@@ -110,19 +167,27 @@ class Orchestration(Generic[P, R_co]):
             options = replace(options, on_parent_close=on_parent_close)
         if not isinstance(if_exists, Unset):
             options = replace(options, if_exists=if_exists)
-        chosen = self.version if isinstance(version, Unset) else _check_version(self.name, version)
-        return replace(self, version=chosen, options=options)
+        if not isinstance(delay, Unset):
+            options = replace(options, delay=delay)
+        if isinstance(version, Unset):
+            return replace(self, options=options)
+        options = replace(options, pins_version=True)
+        return replace(self, version=_check_version(self.name, version), options=options)
 
     @staticmethod
     def named(name: str, returns: TypeForm[T], /) -> Orchestration[..., T]:
-        """Return an orchestration that another program defines, by its name and result type."""
+        """Return an orchestration that another program defines, by its name and result type.
+
+        Its version is open: the worker that begins an instance chooses by its policy, the latest it
+        has if nothing else was said. `with_options(version=...)` names one.
+        """
 
         async def elsewhere(*args: Any, **kwargs: Any) -> Any:
             raise UsageError(f"{name!r} is known here by name only; a worker elsewhere runs it")
 
         return Orchestration(
             definition=Definition("orchestration", elsewhere, name, "", returns=returns),
-            version=DEFAULT_VERSION,
+            version=OPEN_VERSION,
             options=OrchestrationOptions(),
         )
 
@@ -179,8 +244,9 @@ def _make(fn: Callable[..., Any], name: str, version: str) -> Orchestration[...,
 
 
 def _check_version(name: str, version: str) -> str:
-    if not _SEMVER.fullmatch(version):
+    if not isinstance(version, str) or not is_version(version):
         raise DefinitionError(
-            f"version {version!r} of {name!r} is not a semantic version such as '1.0.0'"
+            f"version {version!r} of {name!r} is not a semantic version such as '1.0.0', "
+            f"of at most {MAX_VERSION_CHARS} characters"
         )
     return version

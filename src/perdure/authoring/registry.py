@@ -1,6 +1,8 @@
 """Which definitions a worker has: handed over as a list, checked when it is made.
 
-There is no global registry. A module stands for all definitions found in it.
+There is no global registry. A module stands for all definitions found in it, a registry for all of
+its own. An orchestration may be there in several versions; which of them begins when a start leaves
+that open is the registry's policy: the latest, or an exact one.
 """
 
 from __future__ import annotations
@@ -16,25 +18,58 @@ from typing import Any, TypeAlias
 from perdure.authoring.activity import Activity
 from perdure.authoring.orchestration import Orchestration
 from perdure.errors import DefinitionError, NotRegisteredError
+from perdure.limits import MAX_VERSION_CHARS
+from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.instances import DefinitionKey
-
-AnyDefinition: TypeAlias = ModuleType | Activity[..., Any] | Orchestration[..., Any]
+from perdure.model.versions import ascending, is_version
 
 BEHAVIOUR = 1
 """Number of the core's manner of replaying. Raised when the same code would get another history."""
 
 
 class Registry:
-    """The definitions of one worker, by name; orchestrations also by version."""
+    """Definitions by name; orchestrations also by version.
 
-    def __init__(self, definitions: Iterable[AnyDefinition]) -> None:
+    Handed to a worker, it is copied: what the worker serves is `worker.registry`, and there the
+    policy can be changed while it works.
+    """
+
+    def __init__(self, definitions: Definitions = ()) -> None:
+        """Collect definitions.
+
+        Raises:
+            DefinitionError: Two are named alike, one has a reserved name or no proper version, or
+                something is not a definition.
+        """
         self.activities: dict[str, Activity[..., Any]] = {}
         self.orchestrations: dict[tuple[str, str], Orchestration[..., Any]] = {}
         self._code: dict[tuple[str, str], str] = {}
-        self._tags: dict[str, set[str | None]] = {}
-        for definition in definitions:
-            for found in _expand(definition):
-                self._add(found)
+        self._code_beside: dict[str, str] = {}
+        self._tags: dict[str, set[str]] = {}
+        self._preferred: dict[str, str] = {}
+        self._versions: dict[str, list[str]] = {}
+        parts = (definitions,) if isinstance(definitions, Registry) else definitions
+        for part in parts:
+            if isinstance(part, Registry):
+                self._take(part)
+            else:
+                for found in _expand(part):
+                    self._add(found)
+
+    def __repr__(self) -> str:
+        own = [f"{name} {version}" for name, version in self.orchestrations]
+        return f"Registry({', '.join([*own, *self.activities])})"
+
+    def merge(self, other: Registry) -> Registry:
+        """Return a registry with the definitions and preferences of both.
+
+        Raises:
+            DefinitionError: They have different definitions under one name and version, or prefer
+                different versions.
+        """
+        return Registry((self, other))
+
+    # ----------------------------------------------------------------- looking up
 
     def activity(self, name: str) -> Activity[..., Any]:
         """Return an activity by name."""
@@ -51,43 +86,131 @@ class Registry:
             raise NotRegisteredError("orchestration", f"{name}@{version}", known=known)
         return found
 
+    def names(self) -> list[str]:
+        """Return the names of the orchestrations, sorted."""
+        return sorted(self._versions)
+
+    def versions(self, name: str) -> list[str]:
+        """Return the versions of an orchestration, from the lowest to the highest; none if it is
+        not here."""
+        return list(self._versions.get(name, ()))
+
     def code_of(self, name: str, version: str) -> str:
         """Return the digest of the code behind an orchestration."""
         key = (name, version)
-        if key not in self._code:
-            self._code[key] = code_digest(self.orchestrations[key].fn)
-        return self._code[key]
+        code = self._code.get(key)
+        if code is None:
+            fn = self.orchestrations[key].fn
+            # All definitions of a module have the same: it covers the files around them.
+            beside = self._code_beside.get(fn.__module__)
+            if beside is None:
+                beside = self._code_beside[fn.__module__] = code_beside(fn)
+            code = self._code[key] = beside or code_of_function(fn)
+        return code
+
+    def tags_of(self, name: str) -> list[str]:
+        """Return the tags that the definitions of an activity carry themselves."""
+        return sorted(self._tags.get(name, ()))
+
+    # ----------------------------------------------------------------- the policy
+
+    def prefer(self, name: str, version: str | None) -> None:
+        """Say which version begins when that is left open. None: the latest.
+
+        It counts from the next such start on, and for instances that continue as new; executions
+        under way stay on their version.
+
+        Raises:
+            NotRegisteredError: There is no such version here.
+        """
+        if version is None:
+            if name not in self._versions:
+                raise NotRegisteredError("orchestration", name, known=self.names())
+            self._preferred.pop(name, None)
+        else:
+            self.orchestration(name, version)
+            self._preferred[name] = version
+
+    def preferred(self, name: str) -> str | None:
+        """Return which version begins when that is left open; None if there is none here."""
+        found = self._versions.get(name)
+        return self._preferred.get(name, found[-1]) if found else None
+
+    # -------------------------------------------------------------------- queues
 
     def queues(self) -> Iterator[DefinitionKey]:
-        """Return the queues of jobs that a worker with these definitions can run."""
+        """Return the queues of jobs that a worker with these definitions runs unless told
+        otherwise: inline calls, and activities untagged and with the tags they carry themselves."""
         for name, version in self.orchestrations:
             yield inline_key(name, version)
-        for name, tags in self._tags.items():
-            for tag in sorted(tags, key=lambda tag: tag or ""):
+        for name in self.activities:
+            yield activity_key(name, None)
+            for tag in self.tags_of(name):
                 yield activity_key(name, tag)
 
-    def claimable(self) -> list[DefinitionKey]:
-        """Return all that a worker with these definitions can claim."""
-        own = [orchestration_key(name, version) for name, version in self.orchestrations]
-        return [*own, *self.queues()]
+    # ---------------------------------------------------------------- collecting
+
+    def _take(self, other: Registry) -> None:
+        for activity in other.activities.values():
+            self._add(activity)
+        for orchestration in other.orchestrations.values():
+            self._add(orchestration)
+        for name, tags in other._tags.items():
+            self._tags.setdefault(name, set()).update(tags)
+        for name, version in other._preferred.items():
+            if self._preferred.setdefault(name, version) != version:
+                raise DefinitionError(
+                    f"two registries prefer different versions of {name!r}: "
+                    f"{self._preferred[name]} and {version}; call prefer on one of them"
+                )
 
     def _add(self, found: Activity[..., Any] | Orchestration[..., Any]) -> None:
-        known: Activity[..., Any] | Orchestration[..., Any] | None
-        if isinstance(found, Activity):
-            known = self.activities.setdefault(found.name, found)
-            self._tags.setdefault(found.name, set()).add(found.options.tag)
-        else:
-            known = self.orchestrations.setdefault((found.name, found.version), found)
-        if known.definition is not found.definition:
-            what = found.definition.what
+        if found.name.startswith(RESERVED_PREFIX):
             raise DefinitionError(
-                f"two {what} definitions are named {found.name!r}: "
-                f"{known.definition.place} and {found.definition.place}; give one another name"
+                f"names that begin with {RESERVED_PREFIX!r} are reserved: give "
+                f"{found.definition.what} {found.name!r} ({found.definition.place}) another one"
+            )
+        if isinstance(found, Activity):
+            self._refuse_other(self.activities.setdefault(found.name, found), found, found.name)
+            if found.options.tag is not None:
+                self._tags.setdefault(found.name, set()).add(found.options.tag)
+        else:
+            self._add_orchestration(found)
+
+    def _add_orchestration(self, found: Orchestration[..., Any]) -> None:
+        name, version = found.name, found.version
+        if not is_version(version):
+            raise DefinitionError(
+                f"version {version!r} of {name!r} is not a semantic version such as '1.0.0', "
+                f"of at most {MAX_VERSION_CHARS} characters"
+            )
+        known = self.orchestrations.setdefault((name, version), found)
+        self._refuse_other(known, found, f"{name} {version}")
+        if version not in self._versions.get(name, ()):
+            self._versions[name] = ascending([*self._versions.get(name, ()), version])
+
+    def _refuse_other(
+        self,
+        known: Activity[..., Any] | Orchestration[..., Any],
+        found: Activity[..., Any] | Orchestration[..., Any],
+        label: str,
+    ) -> None:
+        if known.definition is not found.definition:
+            remedy = "name" if isinstance(found, Activity) else "name or version"
+            raise DefinitionError(
+                f"two {found.definition.what} definitions are named {label!r}: "
+                f"{known.definition.place} and {found.definition.place}; give one another {remedy}"
             )
 
 
+AnyDefinition: TypeAlias = ModuleType | Activity[..., Any] | Orchestration[..., Any] | Registry
+Definitions: TypeAlias = Registry | Iterable[AnyDefinition]
+"""What is handed to a worker."""
+
+
 def orchestration_key(name: str, version: str) -> DefinitionKey:
-    """Return what instances of an orchestration are claimed by."""
+    """Return what instances of an orchestration are claimed by. Without a version it is open: the
+    worker that takes the first turn chooses one."""
     return DefinitionKey("orchestration", name, version, BEHAVIOUR)
 
 
@@ -101,20 +224,27 @@ def activity_key(name: str, tag: str | None) -> DefinitionKey:
     return DefinitionKey("activity", name, tag or "")
 
 
-def code_digest(fn: Any) -> str:
+def code_beside(fn: Any) -> str:
     """Return a short digest of the code that an orchestration can reach.
 
     It covers the source of every loaded module of the same package (or folder, for a script), since
-    a helper may be what changed. Where there is no file, as in a notebook, it covers the function.
-    The Python version is part of it: asyncio itself differs a little between them.
+    a helper may be what changed. Nothing where there is no file, as in a notebook. The Python
+    version is part of it: asyncio itself differs a little between them.
     """
     module = sys.modules.get(fn.__module__)
-    digest = blake2b(digest_size=4)
     files = sorted(_files_beside(module)) if module is not None else []
-    for file in files:
-        digest.update(file.read_bytes())
-    if not files:
-        digest.update(_source_of(fn).encode())
+    return _digest(file.read_bytes() for file in files) if files else ""
+
+
+def code_of_function(fn: Any) -> str:
+    """Return a short digest of a function alone, for code that is in no file."""
+    return _digest([_source_of(fn).encode()])
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    digest = blake2b(digest_size=4)
+    for part in parts:
+        digest.update(part)
     return f"{digest.hexdigest()}-py{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -139,7 +269,9 @@ def _source_of(fn: Any) -> str:
         return str(fn.__code__.co_code) + str(fn.__code__.co_names)
 
 
-def _expand(definition: AnyDefinition) -> Iterator[Activity[..., Any] | Orchestration[..., Any]]:
+def _expand(
+    definition: ModuleType | Activity[..., Any] | Orchestration[..., Any],
+) -> Iterator[Activity[..., Any] | Orchestration[..., Any]]:
     match definition:
         case Activity() | Orchestration():
             if definition.is_elsewhere:
@@ -154,6 +286,6 @@ def _expand(definition: AnyDefinition) -> Iterator[Activity[..., Any] | Orchestr
                     yield value
         case _:
             raise DefinitionError(
-                f"{definition!r} is not a definition: hand over modules, and functions made with "
-                "@activity or @orchestration"
+                f"{definition!r} is not a definition: hand over modules, registries, and functions "
+                "made with @activity or @orchestration"
             )

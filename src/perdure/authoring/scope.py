@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import CodeType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 from uuid import UUID
 
-from perdure.model.events import ActivityFailed, Parent
+from perdure.errors import UsageError
+from perdure.model.events import ActivityFailed, AskedEvent, KvEntry, Parent
 from perdure.model.options import ParentClose
 
 
@@ -57,6 +58,7 @@ class ActivityRequest(NamedTuple):
     same_input: Callable[[bytes, bytes], bool]
     revive: Callable[[ActivityFailed], BaseException]
     """Turns a recorded failure into the exception that the code sees."""
+    start_within_ms: int | None = None
 
 
 class InlineRequest(NamedTuple):
@@ -84,6 +86,32 @@ class ChildRequest(NamedTuple):
     on_parent_close: ParentClose
     decode: Callable[[bytes], Any]
     same_input: Callable[[bytes, bytes], bool]
+    delay_ms: int = 0
+
+
+class DetachedRequest(NamedTuple):
+    """Start an instance and wait only until it is known that it was started."""
+
+    label: str
+    place: Place
+    version: str
+    instance_id: str | None
+    input: bytes
+    delay_ms: int
+    refer: Callable[[str], Any]
+    """Makes what the code gets, from the id of the new instance."""
+    same_input: Callable[[bytes, bytes], bool]
+
+
+class ContinueRequest(NamedTuple):
+    """End this execution and begin the next one."""
+
+    label: str
+    place: Place
+    version: str | None
+    """The version that was asked for; None: the one that the worker prefers."""
+    input: bytes
+    same_input: Callable[[bytes, bytes], bool]
 
 
 class SignalRequest(NamedTuple):
@@ -94,7 +122,7 @@ class SignalRequest(NamedTuple):
     decode: Callable[[bytes], Any]
 
 
-AnyRequest = ActivityRequest | InlineRequest | ChildRequest | SignalRequest
+AnyRequest = ActivityRequest | InlineRequest | ChildRequest | SignalRequest | DetachedRequest
 
 
 class Pending(Protocol):
@@ -118,6 +146,28 @@ class Scope(Protocol):
     parent: Parent | None
     context: Any
     """The `Context` that user code gets; made by the core, opaque here."""
+
+    @property
+    def kv(self) -> Mapping[str, KvEntry]:
+        """What the instance keeps by key, as it is now."""
+        ...
+
+    @property
+    def report(self) -> bytes | None:
+        """What the instance reports, as JSON; None: nothing."""
+        ...
+
+    def note(self, event: AskedEvent) -> None:
+        """Put something on record that needs no answer, and let it take effect at once."""
+        ...
+
+    def patched(self, change: str) -> bool:
+        """Tell whether this execution takes the new side of a change of its code."""
+        ...
+
+    def continue_as_new(self, request: ContinueRequest) -> NoReturn:
+        """End this execution by an exception and begin the next one."""
+        ...
 
     def ask(self, request: AnyRequest) -> Pending:
         """Make a request; it becomes durable when the turn is committed."""
@@ -153,3 +203,17 @@ def current_scope() -> Scope | None:
     # Not get_running_loop(): that raises when there is none, and this runs at every call.
     loop = asyncio._get_running_loop()
     return getattr(loop, "perdure_scope", None)
+
+
+def refuse_elsewhere(scope: Scope, what: str) -> None:
+    """Refuse to use a part of a context anywhere but in the orchestration that it belongs to.
+
+    Raises:
+        UsageError: Another orchestration runs here, or none.
+    """
+    if current_scope() is not scope:
+        raise UsageError(
+            f"{what} of instance {scope.instance_id!r} works only inside its own orchestration, "
+            "while it runs: hand values to activities and inline calls as arguments, and use "
+            "client.handle(...) elsewhere"
+        )

@@ -5,25 +5,38 @@ Made by `tools/make_blocking.py` from `client.py` and `handle.py`: change those,
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
+from perdure.client.blocking_admin import BlockingAdministration
 from perdure.client.client import Client
 from perdure.client.handle import Handle
-from perdure.client.info import HistoryEvent, InstanceInfo, Json
+from perdure.client.info import (
+    ExecutionInfo,
+    HistoryEvent,
+    InstanceInfo,
+    InstanceTree,
+    JobInfo,
+    Json,
+    Progress,
+    Report,
+)
 from perdure.client.loop_thread import LoopThread
 from perdure.clock import Clock, system_clock
+from perdure.model.admin import DeletedCounts, InstanceStats
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 
-class BlockingClient:
+class BlockingClient(BlockingAdministration):
     """A door to the instances of one store.
 
     Use it as `with BlockingClient(url) as client:`, or call `open` and `close`.
@@ -35,7 +48,7 @@ class BlockingClient:
 
     def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
         self._client = Client(url, clock=clock)
-        self._thread = LoopThread(type(self).__name__)
+        super().__init__(self._client, LoopThread(type(self).__name__))
 
     def __enter__(self) -> Self:
         return self.open()
@@ -74,7 +87,7 @@ class BlockingClient:
         """Start an instance, under an id that is given or made; durable when this returns.
 
         An id that exists with an equal definition and input gives its handle, live or finished.
-        `orchestration.with_options(if_exists=...)` says otherwise.
+        `orchestration.with_options(if_exists=...)` says otherwise; `delay=` lets it begin later.
 
         Raises:
             AlreadyExistsError: The id is taken by another definition or input.
@@ -82,6 +95,37 @@ class BlockingClient:
         """
         return BlockingHandle(
             self._thread, self._thread.run(self._client.start(first, *args, **kwargs))
+        )
+
+    def send_with_start(
+        self,
+        signal: Signal[T],
+        value: T,
+        instance_id: str,
+        orchestration: Orchestration[P, R],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> BlockingHandle[R]:
+        """Send a signal to an instance, and start it first if it does not exist: in one commit.
+
+        A live instance gets the signal only, whatever its input. Of an ended one
+        `orchestration.with_options(if_exists=...)` decides: *restart* and *terminate* replace it,
+        anything else refuses.
+
+        Raises:
+            InstanceEndedError: The instance has ended.
+            AlreadyExistsError: The id is taken by another definition, or has ended and
+                `if_exists="fail"` was asked for.
+            PayloadError: The value or an argument cannot be stored.
+        """
+        return BlockingHandle(
+            self._thread,
+            self._thread.run(
+                self._client.send_with_start(
+                    signal, value, instance_id, orchestration, *args, **kwargs
+                )
+            ),
         )
 
     @overload
@@ -118,13 +162,112 @@ class BlockingHandle(Generic[R_co]):
         """
         return self._thread.run(self._handle.result(timeout=timeout))
 
+    def report(self) -> Report | None:
+        """Return what the instance says of its progress; None if it never said anything."""
+        return self._thread.run(self._handle.report())
+
+    def wait_report(self, *, after: int = 0, timeout: timedelta | None = None) -> Report | None:
+        """Wait for a report that is newer than the one with version `after`; None if none comes.
+
+        It is the newest then: those between are not kept. An instance that has ended says nothing
+        more, so whoever asks for the next one until there is none sees the last one and goes on.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            ResultTimeoutError: It did not come in time; the text says what the instance waits for.
+        """
+        return self._thread.run(self._handle.wait_report(after=after, timeout=timeout))
+
+    @overload
+    def kv(self, /) -> dict[str, Json]: ...
+    @overload
+    def kv(self, key: str, /) -> Json: ...
+    @overload
+    def kv(self, key: str, type: type[T], /) -> T | None: ...
+    @overload
+    def kv(self, key: str, type: TypeForm[T], /) -> T | None: ...
+    def kv(self, key: Any = None, type: Any = Any, /) -> Any:
+        """Return what the instance keeps: all its values by key, sorted, or the one of a key.
+
+        Args:
+            key: The key; None if there is nothing under it.
+            type: What the value is decoded as.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            PayloadError: The value is not of that type.
+        """
+        return self._thread.run(self._handle.kv(key, type))
+
+    @overload
+    def wait_kv(self, key: str, /, *, timeout: timedelta | None = None) -> Json: ...
+    @overload
+    def wait_kv(
+        self, key: str, type: type[T], /, *, timeout: timedelta | None = None
+    ) -> T | None: ...
+    @overload
+    def wait_kv(
+        self, key: str, type: TypeForm[T], /, *, timeout: timedelta | None = None
+    ) -> T | None: ...
+    def wait_kv(self, key: str, type: Any = Any, /, *, timeout: timedelta | None = None) -> Any:
+        """Wait until the instance keeps a value under a key, and return it.
+
+        An instance that has ended sets nothing more: if it has no such value, None is returned.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            ResultTimeoutError: It did not come in time; the text says what the instance waits for.
+            PayloadError: The value is not of that type.
+        """
+        return self._thread.run(self._handle.wait_kv(key, type, timeout=timeout))
+
     def info(self) -> InstanceInfo:
         """Return where the instance stands."""
         return self._thread.run(self._handle.info())
 
-    def history(self) -> list[HistoryEvent]:
-        """Return everything recorded in the current execution."""
-        return self._thread.run(self._handle.history())
+    def explain(self) -> str:
+        """Return one sentence: what it waits for, since when, who holds it, why nothing moves."""
+        return self._thread.run(self._handle.explain())
+
+    def executions(self) -> list[ExecutionInfo]:
+        """Return the executions whose histories are there, oldest first."""
+        return self._thread.run(self._handle.executions())
+
+    def history(
+        self, execution: int | None = None, *, after: int = 0, limit: int | None = None
+    ) -> list[HistoryEvent]:
+        """Return what is recorded in an execution, in order.
+
+        Args:
+            execution: Which one, from 1; the current one if not given. One that was pruned is
+                empty.
+            after: Only events with a higher number.
+            limit: How many at most; all if not given.
+
+        Raises:
+            UsageError: There was no such execution, or a number is not valid.
+        """
+        return self._thread.run(self._handle.history(execution, after=after, limit=limit))
+
+    def tree(self) -> InstanceTree:
+        """Return the instance with all that it started and waits for, to any depth.
+
+        Raises:
+            LimitExceededError: They are too many to be shown as a whole.
+        """
+        return self._thread.run(self._handle.tree())
+
+    def stats(self) -> InstanceStats:
+        """Return how much is stored for the instance."""
+        return self._thread.run(self._handle.stats())
+
+    def jobs(self) -> list[JobInfo]:
+        """Return the calls of activities that have not ended: queued, running, to be retried."""
+        return self._thread.run(self._handle.jobs())
+
+    def progress(self) -> list[Progress]:
+        """Return what the running activities of the instance said of their progress."""
+        return self._thread.run(self._handle.progress())
 
     def send(self, signal: Signal[T], value: T, /, *, message_id: str | None = None) -> None:
         """Send a signal. It is kept until the orchestration receives it.
@@ -153,6 +296,36 @@ class BlockingHandle(Generic[R_co]):
         """
         self._thread.run(self._handle.terminate(reason))
 
-    def explain(self) -> str:
-        """Return one sentence: what it waits for, since when, who holds it, why nothing moves."""
-        return self._thread.run(self._handle.explain())
+    def restart(self) -> None:
+        """Start an instance that has ended again, with the definition and input of its last
+        execution. What it left behind is removed.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            InstanceRunningError: It has not ended.
+        """
+        self._thread.run(self._handle.restart())
+
+    def unpark(self) -> bool:
+        """Let a parked or blocked instance be tried again by any worker.
+
+        Returns:
+            Whether it was parked or blocked.
+        """
+        return self._thread.run(self._handle.unpark())
+
+    def delete(self, *, force: bool = False) -> DeletedCounts:
+        """Delete the instance and everything below it, as `client.delete` does."""
+        return self._thread.run(self._handle.delete(force=force))
+
+    def prune(self, *, keep_last: int = 1, before: datetime | None = None) -> DeletedCounts:
+        """Remove the histories of earlier executions. The current one always stays.
+
+        Args:
+            keep_last: How many executions stay, the current one included.
+            before: Only executions that ended earlier than that.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+        """
+        return self._thread.run(self._handle.prune(keep_last=keep_last, before=before))

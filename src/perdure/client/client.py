@@ -4,46 +4,96 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from time import perf_counter
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 import msgspec
 
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.registry import BEHAVIOUR, orchestration_key
+from perdure.authoring.signal import Signal
+from perdure.client.admin import Administration
 from perdure.client.handle import Handle
 from perdure.client.info import Json
+from perdure.client.sending import signal_delivery
+from perdure.client.starting import (
+    as_begun,
+    check_joinable,
+    check_orchestration,
+    check_same_definition,
+    new_instance,
+    split,
+)
 from perdure.client.watch import Watch
 from perdure.clock import Clock, system_clock
-from perdure.codec import JSON, MAX_ID_BYTES, check_id
-from perdure.errors import AlreadyExistsError, UsageError
-from perdure.model.events import Started, write_event
+from perdure.codec import JSON, check_id
+from perdure.errors import (
+    AlreadyExistsError,
+    InstanceEndedError,
+    NondeterminismError,
+    UsageError,
+)
+from perdure.model.admin import KvRow, ReportRow
+from perdure.model.events import CancelRequested, SignalReceived, UnreadableEventError
 from perdure.model.instances import InstanceRow, NewInstance
+from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.turns import Outcome
-from perdure.store.base import Store
+from perdure.model.turns import Outcome, TurnStatus
+from perdure.store.base import ExecutionKey, Store
 from perdure.store.opening import open_store
+from perdure.telemetry import Metrics
 from perdure.worker.endings import Endings
-from perdure.worker.turns import fresh_id
+from perdure.worker.measuring import measure
+from perdure.worker.watchdog import TurnTooLongError
+
+if TYPE_CHECKING:
+    from perdure.worker.serving import Serving
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 PATIENCE_S = 10.0
 """How long a start or a signal waits for a locked, full or unreachable store before it gives up."""
 
 
-class Client:
+class Client(Administration):
     """A door to the instances of one store.
 
     Use it as `async with Client(url) as client:`, or call `open` and `close`.
     """
 
     def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
-        self._store = open_store(url, clock=clock)
-        self._endings = Endings()
-        self._watch = Watch(self._store, self._endings, self.is_here, self.noticed_end)
+        metrics = Metrics()
+        self._set_up(measure(open_store(url, clock=clock), metrics), Endings(), metrics)
+
+    @classmethod
+    def over(cls, store: Store, endings: Endings, beside: Serving | None = None) -> Client:
+        """Return a client of a store that is open already, and stays so when this one is closed.
+
+        Args:
+            store: The open store.
+            endings: Who tells of ends at once: the worker's, if there is one in this process.
+            beside: That worker; what the client writes is looked at by it without delay.
+        """
+        client = Client.__new__(Client)
+        metrics = Metrics() if beside is None else beside.metrics
+        client._set_up(store, endings, metrics, beside)
+        client._is_open = True
+        client._owns_store = False
+        return client
+
+    def _set_up(
+        self, store: Store, endings: Endings, metrics: Metrics, beside: Serving | None = None
+    ) -> None:
+        self.telemetry = metrics
+        """What this client counted, and the worker beside it if there is one."""
+        self._store = store
+        self._endings = endings
+        self._beside = beside
+        self._watch = Watch(store, endings, self.is_here, self.noticed_end)
         self._is_open = False
+        self._owns_store = True
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -59,7 +109,8 @@ class Client:
     async def open(self) -> Self:
         """Connect to the store."""
         if not self._is_open:
-            await self._store.open()
+            if self._owns_store:
+                await self._store.open()
             self._is_open = True
         return self
 
@@ -68,7 +119,8 @@ class Client:
         if self._is_open:
             self._is_open = False
             await self._watch.close()
-            await self._store.close()
+            if self._owns_store:
+                await self._store.close()
 
     @overload
     async def start(
@@ -87,18 +139,68 @@ class Client:
         """Start an instance, under an id that is given or made; durable when this returns.
 
         An id that exists with an equal definition and input gives its handle, live or finished.
-        `orchestration.with_options(if_exists=...)` says otherwise.
+        `orchestration.with_options(if_exists=...)` says otherwise; `delay=` lets it begin later.
 
         Raises:
             AlreadyExistsError: The id is taken by another definition or input.
             PayloadError: An argument cannot be stored.
         """
-        instance_id, orchestration, rest = _split(first, args)
-        new = self._new_instance(instance_id, orchestration, rest, kwargs)
-        existing = await self._start(new, orchestration)
+        instance_id, orchestration, rest = split(first, args)
+        new = new_instance(
+            instance_id,
+            orchestration,
+            rest,
+            kwargs,
+            now_ms=self.store.clock(),
+            code=self.code_of(orchestration.name, orchestration.version),
+        )
+        existing = await self.begin(new)
         if existing is not None:
             await self._settle(existing, new, orchestration)
         return Handle(self, new.instance_id, orchestration.definition.codec.returns)
+
+    async def send_with_start(
+        self,
+        signal: Signal[T],
+        value: T,
+        instance_id: str,
+        orchestration: Orchestration[P, R],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Handle[R]:
+        """Send a signal to an instance, and start it first if it does not exist: in one commit.
+
+        A live instance gets the signal only, whatever its input. Of an ended one
+        `orchestration.with_options(if_exists=...)` decides: *restart* and *terminate* replace it,
+        anything else refuses.
+
+        Raises:
+            InstanceEndedError: The instance has ended.
+            AlreadyExistsError: The id is taken by another definition, or has ended and
+                `if_exists="fail"` was asked for.
+            PayloadError: The value or an argument cannot be stored.
+        """
+        asked = check_orchestration("send_with_start", orchestration)
+        checked = check_id("instance id", instance_id)
+        delivery = signal_delivery(checked, signal, value)
+        # Looked at before: a signal for somebody else cannot be called back.
+        [found] = await self.store.read_instances([checked])
+        if found is not None and not found.status.is_terminal:
+            check_same_definition(found, asked)
+        new = new_instance(
+            checked,
+            asked,
+            args,
+            kwargs,
+            now_ms=self.store.clock(),
+            code=self.code_of(asked.name, asked.version),
+            messages=(delivery,),
+        )
+        existing = await self.begin(new)
+        if existing is not None and existing.status.is_terminal:
+            await self._settle_ended(existing, new, asked)
+        return Handle(self, checked, asked.definition.codec.returns)
 
     @overload
     def handle(self, instance_id: str, orchestration: Orchestration[..., R], /) -> Handle[R]: ...
@@ -132,62 +234,116 @@ class Client:
 
     async def deliver(self, deliveries: Sequence[Delivery]) -> list[DeliveryStatus]:
         """Put messages into inboxes."""
-        return await self.store.deliver(deliveries, patience_s=PATIENCE_S)
+        statuses = await self.store.deliver(deliveries, patience_s=PATIENCE_S)
+        self.noticed_work()
+        for delivery, status in zip(deliveries, statuses, strict=True):
+            if status in (DeliveryStatus.DELIVERED, DeliveryStatus.BUFFERED):
+                if delivery.kind == SignalReceived.kind:
+                    self.telemetry.client_signals.add()
+                elif delivery.kind == CancelRequested.kind:
+                    self.telemetry.client_cancels.add()
+        return statuses
+
+    async def begin(self, new: NewInstance) -> InstanceRow | None:
+        """Start an instance; return the row that already has its id, if one does.
+
+        A worker beside us that has the code runs the first turn in the same commit, unless that
+        turn comes later or has messages to take.
+        """
+        beside = self._beside
+        if beside is not None and not new.visible_at_ms and not new.messages:
+            own = beside.serves(new.definition.name, new.definition.variant)
+            if own is not None:
+                try:
+                    status = await beside.turns.start(new, own, patience_s=PATIENCE_S)
+                except (NondeterminismError, UnreadableEventError, TurnTooLongError):
+                    # The start itself is good. As a claimed turn the same trouble holds the
+                    # instance, where everybody can see it.
+                    pass
+                else:
+                    if status is TurnStatus.ACCEPTED:
+                        self._count_start(new)
+                        return None
+        [existing] = await self.store.start([new], patience_s=PATIENCE_S)
+        self.noticed_work()
+        if existing is None:
+            self._count_start(new)
+        return existing
+
+    def _count_start(self, new: NewInstance) -> None:
+        self.telemetry.client_starts.add((new.definition.name, new.definition.variant))
+
+    async def replace(self, ended: InstanceRow, new: NewInstance) -> InstanceRow | None:
+        """Start an instance in place of an ended one; return the row that has its id by now, if
+        somebody else was faster."""
+        await self._removal().delete_children(ended)
+        return await self.begin(msgspec.structs.replace(new, replaces=ended.incarnation))
+
+    def code_of(self, name: str, version: str) -> str:
+        """Return the digest of the code, where it is known that this code will run."""
+        beside = self._beside
+        own = None if beside is None else beside.serves(name, version)
+        if beside is None or own is None:
+            return ""
+        return beside.registry.code_of(own.name, own.version)
 
     async def wait_ended(self, instance_id: str) -> Outcome:
         """Wait until an instance has ended."""
         self._refuse_closed()
-        return await self._watch.ended(instance_id)
+        began_s = perf_counter()
+        outcome = await self._watch.ended(instance_id)
+        self.telemetry.result_wait.observe((outcome.status.value,), perf_counter() - began_s)
+        return outcome
+
+    async def wait_reported(self, instance_id: str, after: int) -> ReportRow | None:
+        """Wait for a report newer than a version, or the end."""
+        self._refuse_closed()
+        return await self._watch.reported(instance_id, after=after)
+
+    async def wait_kept(self, instance_id: str, key: str) -> KvRow | None:
+        """Wait for a value under a key, or the end."""
+        self._refuse_closed()
+        return await self._watch.kept(instance_id, key)
 
     def is_here(self, instance_id: str) -> bool:
         """Tell whether a worker of this process has the instance in memory."""
-        return False
+        return self._beside is not None and self._beside.turns.hot.get(instance_id) is not None
+
+    def noticed_work(self) -> None:
+        """Something was written that a worker of this process may take: let it look at once."""
+        if self._beside is not None:
+            self._beside.notice()
 
     def noticed_end(self, instance_id: str, incarnation: int, outcome: Outcome) -> None:
-        """This client ended an instance itself, or found that somebody else did."""
+        """This client ended an instance itself, or found that somebody else did: stop its jobs
+        here, look for what its end told."""
         self._endings.tell(instance_id, outcome)
+        self._forget_here(instance_id, incarnation)
 
-    async def _start(
-        self, new: NewInstance, orchestration: Orchestration[..., Any]
-    ) -> InstanceRow | None:
-        """Start an instance; return the row that already has its id, if one does."""
-        [existing] = await self.store.start([new], patience_s=PATIENCE_S)
-        return existing
+    def noticed_gone(self, instance_id: str, incarnation: int) -> None:
+        """This client deleted an instance."""
+        self._endings.tell_gone(instance_id)
+        self._forget_here(instance_id, incarnation)
+        self.stop_jobs(instance_id, incarnation)
 
-    def _code_of(self, orchestration: Orchestration[..., Any]) -> str:
-        """Return the digest of the code, where it is known that this code will run."""
-        return ""
+    def noticed_job_end(self, key: JobKey) -> None:
+        """This client ended a job, whoever runs it."""
+        if self._beside is not None:
+            self._beside.jobs.cancel([key])
+            self._beside.notice()
 
-    def _new_instance(
-        self,
-        instance_id: str | None,
-        orchestration: Orchestration[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> NewInstance:
-        now_ms = self.store.clock()
-        if instance_id is None:
-            instance_id = orchestration.options.instance_id
-        encoded = orchestration.definition.codec.encode(args, kwargs)
-        kind, body = write_event(
-            Started(
-                name=orchestration.name,
-                version=orchestration.version,
-                behaviour=BEHAVIOUR,
-                input=msgspec.Raw(encoded),
-                code=self._code_of(orchestration),
-            )
-        )
-        return NewInstance(
-            instance_id=instance_id or _made_id(orchestration.name, now_ms),
-            incarnation=fresh_id(),
-            definition=orchestration_key(orchestration.name, orchestration.version),
-            input=encoded,
-            start_kind=kind,
-            start_body=body,
-            created_ms=now_ms,
-            commit_id=fresh_id(),
-        )
+    def stop_jobs(self, instance_id: str, incarnation: int) -> None:
+        """Stop the jobs of an instance that run in this process, also if it is not in memory. What
+        other processes do is found by the worker itself; what this one does is not."""
+        if self._beside is not None:
+            jobs = self._beside.jobs
+            owner = (instance_id, incarnation)
+            jobs.cancel([lease.key for lease in jobs.leases() if lease.key[:2] == owner])
+
+    def _forget_here(self, instance_id: str, incarnation: int) -> None:
+        if self._beside is not None:
+            self._beside.turns.ended_from_outside(instance_id, incarnation)
+            self._beside.notice()
 
     async def _settle(
         self, existing: InstanceRow, new: NewInstance, orchestration: Orchestration[..., Any]
@@ -198,58 +354,43 @@ class Client:
             raise AlreadyExistsError(new.instance_id, f"({existing.status})")
         if policy == "terminate" and not existing.status.is_terminal:
             await self.handle(new.instance_id).terminate("replaced by a new start")
-            await self._replace(existing, new, orchestration)
+            await self._settle_replaced(existing, new, orchestration)
         elif policy in ("restart", "terminate") and existing.status.is_terminal:
-            await self._replace(existing, new, orchestration)
+            await self._settle_replaced(existing, new, orchestration)
         else:
-            _join(existing, new, orchestration)
+            await self._join(existing, new, orchestration)
 
-    async def _replace(
+    async def _join(
         self, existing: InstanceRow, new: NewInstance, orchestration: Orchestration[..., Any]
     ) -> None:
-        successor = msgspec.structs.replace(new, replaces=existing.incarnation)
-        taken = await self._start(successor, orchestration)
+        if existing.execution > 1:
+            key = ExecutionKey(existing.instance_id, existing.incarnation, 1)
+            [first] = await self.store.read_histories([key], limit=1)
+            existing = as_begun(existing, first, new)
+        check_joinable(existing, new, orchestration)
+
+    async def _settle_ended(
+        self, existing: InstanceRow, new: NewInstance, orchestration: Orchestration[..., Any]
+    ) -> None:
+        """A signal came with a start, and the id has ended: replace it, or refuse."""
+        match orchestration.options.if_exists:
+            case "fail":
+                raise AlreadyExistsError(new.instance_id, f"({existing.status})")
+            case "restart" | "terminate":
+                taken = await self.replace(existing, new)
+                # Somebody else replaced it meanwhile: if that one is live, it got the signal.
+                if taken is None or not taken.status.is_terminal:
+                    return
+        raise InstanceEndedError(new.instance_id, existing.status)
+
+    async def _settle_replaced(
+        self, existing: InstanceRow, new: NewInstance, orchestration: Orchestration[..., Any]
+    ) -> None:
+        taken = await self.replace(existing, new)
         if taken is not None:
-            _join(taken, new, orchestration)
+            await self._join(taken, new, orchestration)
 
 
 def default_url() -> str:
     """Return the store to use when none is named."""
     return os.environ.get("PERDURE_STORE", "sqlite:///perdure.db")
-
-
-def _split(
-    first: Any, args: tuple[Any, ...]
-) -> tuple[str | None, Orchestration[..., Any], tuple[Any, ...]]:
-    instance_id = None
-    if isinstance(first, str):
-        instance_id = check_id("instance id", first)
-        if not args:
-            raise UsageError("start(instance_id, orchestration, ...): the orchestration is missing")
-        first, *rest = args
-        args = tuple(rest)
-    if not isinstance(first, Orchestration):
-        raise UsageError(
-            f"{first!r} is not an orchestration: start takes a function made with @orchestration"
-        )
-    return instance_id, first, args
-
-
-def _made_id(name: str, now_ms: int) -> str:
-    # Time first, so that ids made one after another lie beside each other in the indexes.
-    made = f"{name}-{now_ms:x}{fresh_id() & 0xFFFFFFFFFF:010x}"
-    return made if len(made.encode()) <= MAX_ID_BYTES else made[-MAX_ID_BYTES // 4 :]
-
-
-def _join(existing: InstanceRow, new: NewInstance, orchestration: Orchestration[..., Any]) -> None:
-    """Accept an instance that is what would have been started; refuse anything else."""
-    if (existing.name, existing.version) != (orchestration.name, orchestration.version):
-        raise AlreadyExistsError(
-            new.instance_id,
-            f"as {existing.name} {existing.version}, not {orchestration.name} "
-            f"{orchestration.version}",
-        )
-    if existing.input != new.input and not orchestration.definition.codec.same(
-        existing.input, new.input
-    ):
-        raise AlreadyExistsError(new.instance_id, "with another input")

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from perdure.client.overview import unclaimed_key
 from perdure.clock import to_datetime
 from perdure.core.summary import Summary
+from perdure.model import builtins
+from perdure.model.admin import SessionRow
 from perdure.model.events import (
     ActivityScheduled,
     AskedEvent,
     ChildScheduled,
+    DetachedScheduled,
     InlineScheduled,
     SignalAwaited,
     TimerScheduled,
 )
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Status
+from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
 from perdure.model.turns import WorkerRow
-from perdure.store.base import WaitingJob
-from perdure.worker.unserved import describe_queue
+from perdure.store.base import ExecutionKey, Store, WaitingJob
+from perdure.worker.unserved import advice_on_tags, describe_queue
 
 LISTED = 3
 """How many things an instance waits for are named; the others are counted."""
+
+MAX_DEAD_COUNTED = 100
+"""How many dead jobs of an instance are counted."""
 
 
 class Evidence(NamedTuple):
@@ -34,49 +44,98 @@ class Evidence(NamedTuple):
     summary: Summary
     inbox: Sequence[Message]
     jobs: Sequence[WaitingJob]
+    dead: int
+    sessions: Mapping[str, SessionRow]
     workers: Sequence[WorkerRow]
     now_ms: int
 
 
+async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[WorkerRow]) -> Evidence:
+    """Ask the store for all that the sentence needs."""
+    instance_id = row.instance_id
+    live = await store.read_live(instance_id)
+    number = None if live is None else live.definition_no
+    jobs = await store.read_jobs(instance_id)
+    history = []
+    # What is held may have a history that cannot be read, which is why it is held.
+    if row.status is Status.RUNNING:
+        key = ExecutionKey(instance_id, row.incarnation, row.execution)
+        [history] = await store.read_histories([key])
+    summary = Summary(history)
+    has_session = any(_session_of(event) for event, _ in summary.open.values())
+    return Evidence(
+        row=row,
+        live=live,
+        definition=None if number is None else await store.definition(number),
+        summary=summary,
+        inbox=await store.read_inbox(instance_id),
+        jobs=jobs,
+        dead=await _count_dead(store, row),
+        sessions={one.session: one for one in await store.read_sessions()} if has_session else {},
+        workers=workers,
+        now_ms=store.clock(),
+    )
+
+
 def explain(evidence: Evidence) -> str:
     """Return the sentence."""
+    row = evidence.row
+    # A version that is still open is left out, and so is an execution that is the only one.
+    what = " ".join(filter(None, (row.name, row.version)))
+    which = f", execution {row.execution}" if row.execution > 1 else ""
+    return f"{row.instance_id} ({what}{which}) {_state(evidence)}{_dead(evidence)}."
+
+
+def _state(evidence: Evidence) -> str:
     row, live = evidence.row, evidence.live
-    head = f"{row.instance_id} ({row.name} {row.version})"
     if row.status.is_terminal or live is None:
-        return f"{head} {_ended(evidence)}."
+        return _ended(row)
     if row.status is Status.BLOCKED:
         first_line = (row.reason or "").splitlines()[0]
-        return f"{head} is blocked: {first_line}; it goes on with a worker whose code fits."
+        return f"is blocked: {first_line}; it goes on with a worker whose code fits"
     if row.status is Status.PARKED:
-        return f"{head} is parked: {row.reason}."
+        return f"is parked: {row.reason}; handle.unpark() lets it be tried again"
     if live.lease and live.lease_until_ms > evidence.now_ms:
         until = _time(live.lease_until_ms)
-        return f"{head} is being worked on by {live.home or 'a worker'} (lease until {until})."
+        return f"is being worked on by {live.home or 'a worker'} (lease until {until})"
     unserved = _unserved(evidence)
     if unserved:
-        return f"{head} cannot move: {unserved}."
+        return f"cannot move: {unserved}"
+    if live.stamp.next_seq == 1 and (live.wake_at_ms or 0) > evidence.now_ms:
+        return f"starts at {_time(live.wake_at_ms or 0)}, as it was delayed"
     due = [message for message in evidence.inbox if message.effective_at_ms <= evidence.now_ms]
     if due:
-        return f"{head} has {len(due)} message(s) waiting for its next turn."
-    return f"{head} waits for {_waits(evidence)}."
+        return f"has {len(due)} message(s) waiting for its next turn"
+    return f"waits for {_waits(evidence)}"
 
 
-def _ended(evidence: Evidence) -> str:
-    row = evidence.row
+def _ended(row: InstanceRow) -> str:
     when = "" if row.ended_ms is None else f" at {_time(row.ended_ms)}"
     why = f": {row.reason}" if row.reason else ""
     return f"{row.status}{when}{why}"
 
 
+def _dead(evidence: Evidence) -> str:
+    if not evidence.dead:
+        return ""
+    count = f"{evidence.dead}{'+' if evidence.dead == MAX_DEAD_COUNTED else ''}"
+    jobs = "dead job" if evidence.dead == 1 else "dead jobs"
+    return f"; it has {count} {jobs}, see client.dead_jobs()"
+
+
 def _unserved(evidence: Evidence) -> str:
     """Name what no live worker serves, if the instance depends on it."""
-    served = {key for worker in evidence.workers for key in worker.definitions}
     key = evidence.definition
-    if key is not None and key not in served:
-        return f"unclaimed: needs {key.name} {key.variant}, which no live worker has"
+    if key is not None:
+        needs = unclaimed_key(key, evidence.workers)
+        if needs is not None:
+            return f"unclaimed: {needs}, which no live worker has"
+    served = {key for worker in evidence.workers for key in worker.definitions}
     for job in evidence.jobs:
-        if job.queue not in served:
-            return f"no live worker serves {describe_queue(job.queue)}"
+        if job.queue not in served and job.worker_id is None:
+            advice = advice_on_tags(job.queue, evidence.workers)
+            why = f" ({advice})" if advice else ""
+            return f"no live worker serves {describe_queue(job.queue)}{why}"
     return ""
 
 
@@ -89,19 +148,27 @@ def _waits(evidence: Evidence) -> str:
             else "something inside its own code that no open call can bring about"
         )
     jobs = {job.key.seq: job for job in evidence.jobs}
-    named = [_one(event, at_ms, jobs.get(seq)) for seq, (event, at_ms) in waiting[:LISTED]]
+    named = [
+        _one(event, at_ms, jobs.get(seq), evidence) for seq, (event, at_ms) in waiting[:LISTED]
+    ]
     if len(waiting) > LISTED:
         named.append(f"{len(waiting) - LISTED} more")
     return ", ".join(named)
 
 
-def _one(event: AskedEvent, at_ms: int, job: WaitingJob | None) -> str:
+def _one(event: AskedEvent, at_ms: int, job: WaitingJob | None, evidence: Evidence) -> str:
     since = f" since {_time(at_ms)}"
     match event:
-        case ActivityScheduled(name=name) | InlineScheduled(name=name):
-            return f"activity {name!r}{since}{_run_of(job)}"
+        case ActivityScheduled(name=name) if name.startswith(builtins.RESERVED_PREFIX):
+            return f"{_builtin(event)}{since}"
+        case ActivityScheduled(name=name):
+            return f"activity {name!r}{since}{_run_of(job, event, evidence)}"
+        case InlineScheduled(name=name):
+            return f"activity {name!r}{since}{_run_of(job, event, evidence)}"
         case ChildScheduled(instance_id=child_id):
             return f"child {child_id!r}{since}"
+        case DetachedScheduled(instance_id=other_id):
+            return f"the start of {other_id!r}{since}"
         case SignalAwaited(name=name):
             return f"signal {name!r}{since}"
         case TimerScheduled(due_ms=due_ms):
@@ -109,14 +176,50 @@ def _one(event: AskedEvent, at_ms: int, job: WaitingJob | None) -> str:
     return event.kind
 
 
-def _run_of(job: WaitingJob | None) -> str:
+class _Target(msgspec.Struct):
+    """What the inputs of all built-in activities have in common."""
+
+    instance_id: str
+
+
+def _builtin(event: ActivityScheduled) -> str:
+    target = msgspec.json.decode(event.input, type=_Target).instance_id
+    match event.name:
+        case builtins.RESULT:
+            return f"the result of instance {target!r}"
+        case builtins.SEND:
+            return f"a signal to instance {target!r} to be sent"
+        case builtins.CANCEL:
+            return f"instance {target!r} to be asked to stop"
+    return f"a value of instance {target!r}"
+
+
+def _run_of(job: WaitingJob | None, event: AskedEvent, evidence: Evidence) -> str:
     if job is None:
         return ""
     if job.worker_id is not None:
         return f" (attempt {job.attempt}, on {job.worker_id})"
-    if job.attempt:
+    if job.attempt and job.visible_at_ms > evidence.now_ms:
         return f" (attempt {job.attempt} failed, next one {_time(job.visible_at_ms)})"
-    return " (queued)"
+    session = evidence.sessions.get(_session_of(event) or "")
+    held = ""
+    if session is not None and session.until_ms > evidence.now_ms:
+        held = f", for session {session.session!r}, which {session.owner} has"
+    start_by = event.start_by_ms if isinstance(event, ActivityScheduled) else None
+    until = "" if start_by is None else f", to start by {_time(start_by)}"
+    return f" (queued{held}{until})"
+
+
+def _session_of(event: AskedEvent) -> str | None:
+    return event.session if isinstance(event, ActivityScheduled) else None
+
+
+async def _count_dead(store: Store, row: InstanceRow) -> int:
+    # Dead jobs come in order of their keys, so those of one instance lie beside each other.
+    before = JobKey(row.instance_id, 0, 0, 0)
+    dead = await store.read_dead_jobs(limit=MAX_DEAD_COUNTED, after=before)
+    ours = (row.instance_id, row.incarnation)
+    return sum(1 for job in dead if job.key[:2] == ours)
 
 
 def _time(at_ms: int) -> str:

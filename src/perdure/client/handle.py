@@ -3,45 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from uuid import uuid4
-
-import msgspec
+import json
+from collections.abc import Awaitable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from perdure.authoring.signal import Signal
-from perdure.client.explain import Evidence, explain
-from perdure.client.info import HistoryEvent, InstanceInfo, event_of, info_of
-from perdure.codec import ValueCodec
-from perdure.core.identity import ExecutionId
-from perdure.core.summary import Stop, Summary
+from perdure.client.explain import explain, gather_evidence
+from perdure.client.info import (
+    ExecutionInfo,
+    HistoryEvent,
+    InstanceInfo,
+    InstanceTree,
+    JobInfo,
+    Json,
+    Progress,
+    Report,
+    event_of,
+    execution_of,
+    info_of,
+    job_of,
+    progress_of,
+    report_of,
+)
+from perdure.client.lists import check_count, check_time
+from perdure.client.outcomes import result_in
+from perdure.client.overview import unclaimed_key, unclaimed_row
+from perdure.client.removal import Removal
+from perdure.client.sending import signal_delivery
+from perdure.client.starting import successor
+from perdure.client.stopping import stop
+from perdure.client.trees import nested, read_tree
+from perdure.codec import ValueCodec, check_id, value_codec
 from perdure.errors import (
-    InstanceCancelledError,
     InstanceEndedError,
-    InstanceFailedError,
     InstanceNotFoundError,
-    InstanceTerminatedError,
+    InstanceRunningError,
     ResultTimeoutError,
     StoreUnavailableError,
+    UsageError,
 )
-from perdure.model.events import (
-    CancelRequested,
-    Failure,
-    SignalReceived,
-    Started,
-    StoredEvent,
-    Terminated,
-    read_event,
-    write_event,
-)
-from perdure.model.instances import InstanceRow, LiveRow, Stamp, Status
+from perdure.limits import MAX_TREE_SHOWN
+from perdure.model.admin import DeletedCounts, InstanceStats
+from perdure.model.events import CancelRequested, Terminated, write_event
+from perdure.model.instances import InstanceRow, LiveRow, Status
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.turns import Outcome, Turn, TurnStatus
 from perdure.store.base import ExecutionKey
-from perdure.worker.turns import fresh_id
-from perdure.worker.unserved import LIVE_WORKER_MS
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
     from perdure.client.client import Client
 
 T = TypeVar("T")
@@ -66,6 +77,8 @@ class Handle(Generic[R_co]):
     def __repr__(self) -> str:
         return f"Handle({self.instance_id!r})"
 
+    # --------------------------------------------------------------------- waiting
+
     async def result(
         self,
         *,
@@ -80,25 +93,202 @@ class Handle(Generic[R_co]):
             InstanceNotFoundError: There is no such instance.
             ResultTimeoutError: It has not ended in time; the text says what it waits for.
         """
-        if timeout is None:
-            return self._result_of(await self._client.wait_ended(self.instance_id))
-        try:
-            async with asyncio.timeout(timeout.total_seconds()) as limit:
-                outcome = await self._client.wait_ended(self.instance_id)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise ResultTimeoutError(self.instance_id, timeout, await self.explain()) from None
-        return self._result_of(outcome)
+        waiting = self._client.wait_ended(self.instance_id)
+        outcome = await waiting if timeout is None else await self._within(timeout, waiting)
+        result: R_co = result_in(outcome, self.instance_id, self._codec)
+        return result
+
+    async def report(self) -> Report | None:
+        """Return what the instance says of its progress; None if it never said anything."""
+        [row] = await self._client.store.read_reports([self.instance_id])
+        if row is None:
+            await self._row()
+        return report_of(row)
+
+    async def wait_report(
+        self,
+        *,
+        after: int = 0,
+        timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
+    ) -> Report | None:
+        """Wait for a report that is newer than the one with version `after`; None if none comes.
+
+        It is the newest then: those between are not kept. An instance that has ended says nothing
+        more, so whoever asks for the next one until there is none sees the last one and goes on.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            ResultTimeoutError: It did not come in time; the text says what the instance waits for.
+        """
+        check_count("after", after, least=0)
+        what = "report" if after == 0 else f"report after version {after}"
+        waiting = self._client.wait_reported(self.instance_id, after)
+        return report_of(await self._within(timeout, waiting, what))
+
+    @overload
+    async def kv(self, /) -> dict[str, Json]: ...
+    @overload
+    async def kv(self, key: str, /) -> Json: ...
+    @overload
+    async def kv(self, key: str, type: type[T], /) -> T | None: ...
+    @overload
+    async def kv(self, key: str, type: TypeForm[T], /) -> T | None: ...
+    async def kv(self, key: Any = None, type: Any = Any, /) -> Any:
+        """Return what the instance keeps: all its values by key, sorted, or the one of a key.
+
+        Args:
+            key: The key; None if there is nothing under it.
+            type: What the value is decoded as.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            PayloadError: The value is not of that type.
+        """
+        wanted = None if key is None else check_id("key", key)
+        rows = await self._client.store.read_kv(self.instance_id, wanted)
+        if not rows:
+            await self._row()
+        if wanted is None:
+            return {one: json.loads(row.value) for one, row in sorted(rows.items())}
+        return value_codec(type).decode(rows[wanted].value) if wanted in rows else None
+
+    @overload
+    async def wait_kv(
+        self,
+        key: str,
+        /,
+        *,
+        timeout: timedelta | None = None,  # noqa: ASYNC109 - as below
+    ) -> Json: ...
+    @overload
+    async def wait_kv(
+        self,
+        key: str,
+        type: type[T],
+        /,
+        *,
+        timeout: timedelta | None = None,  # noqa: ASYNC109 - as below
+    ) -> T | None: ...
+    @overload
+    async def wait_kv(
+        self,
+        key: str,
+        type: TypeForm[T],
+        /,
+        *,
+        timeout: timedelta | None = None,  # noqa: ASYNC109 - as below
+    ) -> T | None: ...
+    async def wait_kv(
+        self,
+        key: str,
+        type: Any = Any,
+        /,
+        *,
+        timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
+    ) -> Any:
+        """Wait until the instance keeps a value under a key, and return it.
+
+        An instance that has ended sets nothing more: if it has no such value, None is returned.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            ResultTimeoutError: It did not come in time; the text says what the instance waits for.
+            PayloadError: The value is not of that type.
+        """
+        waiting = self._client.wait_kept(self.instance_id, check_id("key", key))
+        row = await self._within(timeout, waiting, f"value under key {key!r}")
+        return None if row is None else value_codec(type).decode(row.value)
+
+    # ---------------------------------------------------------------------- asking
 
     async def info(self) -> InstanceInfo:
         """Return where the instance stands."""
-        return info_of(await self._row())
-
-    async def history(self) -> list[HistoryEvent]:
-        """Return everything recorded in the current execution."""
         row = await self._row()
-        return [event_of(stored) for stored in await self._history(row)]
+        store = self._client.store
+        live = None if row.status.is_terminal else await store.read_live(self.instance_id)
+        if live is None:
+            # Ended between the two questions, if it had not before.
+            return info_of(row if row.status.is_terminal else await self._row())
+        unclaimed = None
+        if row.status is Status.RUNNING and live.definition_no is not None:
+            key = await store.definition(live.definition_no)
+            unclaimed = unclaimed_key(key, await self._client.live_workers())
+        return info_of(row, last_at_ms=await self._last_at_ms(live), unclaimed=unclaimed)
+
+    async def explain(self) -> str:
+        """Return one sentence: what it waits for, since when, who holds it, why nothing moves."""
+        row = await self._row()
+        workers = await self._client.live_workers()
+        return explain(await gather_evidence(self._client.store, row, workers))
+
+    async def executions(self) -> list[ExecutionInfo]:
+        """Return the executions whose histories are there, oldest first."""
+        rows = await self._client.store.read_executions(self.instance_id)
+        if not rows:
+            await self._row()
+        return [execution_of(row) for row in rows]
+
+    async def history(
+        self, execution: int | None = None, *, after: int = 0, limit: int | None = None
+    ) -> list[HistoryEvent]:
+        """Return what is recorded in an execution, in order.
+
+        Args:
+            execution: Which one, from 1; the current one if not given. One that was pruned is
+                empty.
+            after: Only events with a higher number.
+            limit: How many at most; all if not given.
+
+        Raises:
+            UsageError: There was no such execution, or a number is not valid.
+        """
+        row = await self._row()
+        check_count("after", after, least=0)
+        if limit is not None:
+            check_count("limit", limit, least=1)
+        if execution is not None:
+            check_count("execution", execution, least=1)
+            if execution > row.execution:
+                raise UsageError(
+                    f"instance {self.instance_id!r} has no execution {execution}: "
+                    f"the current one is {row.execution}"
+                )
+        key = ExecutionKey(row.instance_id, row.incarnation, execution or row.execution)
+        [events] = await self._client.store.read_histories([key], after_seq=after, limit=limit)
+        return [event_of(stored) for stored in events]
+
+    async def tree(self) -> InstanceTree:
+        """Return the instance with all that it started and waits for, to any depth.
+
+        Raises:
+            LimitExceededError: They are too many to be shown as a whole.
+        """
+        rows = await read_tree(self._client.store, [await self._row()], limit=MAX_TREE_SHOWN)
+        workers = await self._client.live_workers()
+        return nested(rows, {row.instance_id: unclaimed_row(row, workers) for row in rows})
+
+    async def stats(self) -> InstanceStats:
+        """Return how much is stored for the instance."""
+        stats = await self._client.store.instance_stats(self.instance_id)
+        if stats is None:
+            raise InstanceNotFoundError(self.instance_id)
+        return stats
+
+    async def jobs(self) -> list[JobInfo]:
+        """Return the calls of activities that have not ended: queued, running, to be retried."""
+        jobs = await self._client.store.read_jobs(self.instance_id)
+        if not jobs:
+            await self._row()
+        return [job_of(job) for job in jobs]
+
+    async def progress(self) -> list[Progress]:
+        """Return what the running activities of the instance said of their progress."""
+        jobs = await self._client.store.read_progress(self.instance_id)
+        if not jobs:
+            await self._row()
+        return [progress_of(job) for job in jobs]
+
+    # ---------------------------------------------------------------------- telling
 
     async def send(self, signal: Signal[T], value: T, /, *, message_id: str | None = None) -> None:
         """Send a signal. It is kept until the orchestration receives it.
@@ -111,18 +301,7 @@ class Handle(Generic[R_co]):
         Raises:
             InstanceEndedError: The instance has ended.
         """
-        raw = msgspec.Raw(signal.codec.encode(value, f"signal {signal.name!r}"))
-        kind, body = write_event(SignalReceived(name=signal.name, value=raw))
-        await self._deliver(
-            Delivery(
-                instance_id=self.instance_id,
-                kind=kind,
-                body=body,
-                # Always one: a delivery that is sent again after a fault must not count twice.
-                message_id=message_id or uuid4().hex,
-                if_absent="buffer",
-            )
-        )
+        await self._deliver(signal_delivery(self.instance_id, signal, value, message_id=message_id))
 
     async def cancel(self, reason: str = "") -> None:
         """Ask the instance to stop: its code sees `CancelledError` and may clean up.
@@ -144,7 +323,7 @@ class Handle(Generic[R_co]):
         for tries in range(MAX_TERMINATE_TRIES):
             row = await self._row()
             live = await self._client.store.read_live(self.instance_id)
-            if row.status.is_terminal or live is None or await self._stop(live, reason):
+            if row.status.is_terminal or live is None or await self._stop(row, live, reason):
                 return
             if tries == ASK_AFTER_TRIES:
                 await self._ask_to_terminate(reason)
@@ -155,25 +334,60 @@ class Handle(Generic[R_co]):
             f"{MAX_TERMINATE_TRIES} tries; try again"
         )
 
-    async def explain(self) -> str:
-        """Return one sentence: what it waits for, since when, who holds it, why nothing moves."""
-        store = self._client.store
-        row = await self._row()
-        live = await store.read_live(self.instance_id)
-        number = None if live is None else live.definition_no
-        now_ms = store.clock()
-        return explain(
-            Evidence(
-                row=row,
-                live=live,
-                definition=None if number is None else await store.definition(number),
-                # What is held may have a history that cannot be read, which is why it is held.
-                summary=Summary(await self._history(row) if row.status is Status.RUNNING else []),
-                inbox=await store.read_inbox(self.instance_id),
-                jobs=await store.read_jobs(self.instance_id),
-                workers=await store.read_workers(seen_since_ms=now_ms - LIVE_WORKER_MS),
-                now_ms=now_ms,
-            )
+    async def restart(self) -> None:
+        """Start an instance that has ended again, with the definition and input of its last
+        execution. What it left behind is removed.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            InstanceRunningError: It has not ended.
+        """
+        while True:
+            row = await self._row()
+            if not row.status.is_terminal:
+                raise InstanceRunningError(
+                    self.instance_id,
+                    row.status,
+                    "only what has ended can be restarted; terminate it first, or start it with "
+                    '.with_options(if_exists="terminate")',
+                )
+            now_ms, code = self._client.store.clock(), self._client.code_of(row.name, row.version)
+            new = successor(row, now_ms=now_ms, code=code)
+            # Otherwise somebody else has restarted it meanwhile.
+            if await self._client.replace(row, new) is None:
+                return
+
+    async def unpark(self) -> bool:
+        """Let a parked or blocked instance be tried again by any worker.
+
+        Returns:
+            Whether it was parked or blocked.
+        """
+        was_held = await self._client.store.unpark(self.instance_id)
+        if was_held:
+            self._client.noticed_work()
+        else:
+            await self._row()
+        return was_held
+
+    async def delete(self, *, force: bool = False) -> DeletedCounts:
+        """Delete the instance and everything below it, as `client.delete` does."""
+        return await self._client.delete(self.instance_id, force=force)
+
+    async def prune(self, *, keep_last: int = 1, before: datetime | None = None) -> DeletedCounts:
+        """Remove the histories of earlier executions. The current one always stays.
+
+        Args:
+            keep_last: How many executions stay, the current one included.
+            before: Only executions that ended earlier than that.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+        """
+        return await Removal(self._client.store, self._client.noticed_gone).prune(
+            self.instance_id,
+            keep_last=check_count("keep_last", keep_last, least=1),
+            before_ms=check_time("before", before),
         )
 
     # ------------------------------------------------------------------ inside
@@ -184,10 +398,27 @@ class Handle(Generic[R_co]):
             raise InstanceNotFoundError(self.instance_id)
         return row
 
-    async def _history(self, row: InstanceRow) -> list[StoredEvent]:
-        key = ExecutionKey(row.instance_id, row.incarnation, row.execution)
-        [history] = await self._client.store.read_histories([key])
-        return history
+    async def _last_at_ms(self, live: LiveRow) -> int:
+        """Return when the newest event of an instance was recorded; 0 if there is none yet."""
+        incarnation, execution, next_seq = live.stamp
+        key = ExecutionKey(self.instance_id, incarnation, execution)
+        [last] = await self._client.store.read_histories([key], after_seq=next_seq - 2, limit=1)
+        return last[0].at_ms if last else 0
+
+    async def _within(
+        self, limit: timedelta | None, waiting: Awaitable[T], what: str = "result"
+    ) -> T:
+        """Wait for so long; then say what the instance itself waits for."""
+        if limit is None:
+            return await waiting
+        try:
+            async with asyncio.timeout(limit.total_seconds()) as scope:
+                return await waiting
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            explanation = await self.explain()
+            raise ResultTimeoutError(self.instance_id, limit, explanation, what=what) from None
 
     async def _deliver(self, delivery: Delivery) -> None:
         [status] = await self._client.deliver([delivery])
@@ -203,51 +434,13 @@ class Handle(Generic[R_co]):
         delivery = Delivery(instance_id=self.instance_id, kind=kind, body=body, if_absent="refuse")
         await self._client.deliver([delivery])
 
-    async def _stop(self, live: LiveRow, reason: str) -> bool:
-        store = self._client.store
-        incarnation, execution, _ = live.stamp
-        execution_id = ExecutionId(self.instance_id, incarnation, execution)
-        [history] = await store.read_histories([ExecutionKey(*execution_id)])
-        inbox = await store.read_inbox(self.instance_id)
-        starts = [
-            read_event(message.kind, message.body) for message in inbox if message.kind == "started"
-        ]
-        unstarted = starts[0] if starts and isinstance(starts[0], Started) else None
-        now_ms = max(store.clock(), history[-1].at_ms if history else 0)
-        stop = Stop(execution_id, history, unstarted, reason, now_ms)
-        turn = Turn(
-            instance_id=self.instance_id,
-            stamp=Stamp(incarnation, execution, len(history) + 1),
-            commit_id=fresh_id(),
-            now_ms=now_ms,
-            worker_id="",
-            seize=True,
-            events=stop.events,
-            deliveries=stop.deliveries,
-            outcome=stop.outcome,
-        )
-        [receipt] = await store.commit([turn])
-        if receipt.status is not TurnStatus.ACCEPTED:
+    async def _stop(self, row: InstanceRow, live: LiveRow, reason: str) -> bool:
+        outcome = await stop(self._client.store, live, reason)
+        if outcome is None:
             return False
-        self._client.noticed_end(self.instance_id, incarnation, stop.outcome)
+        took_s = max(self._client.store.clock() - row.created_ms, 0) / 1000
+        self._client.telemetry.instance_ended(row.name, row.version, outcome.status.value, took_s)
+        incarnation = live.stamp.incarnation
+        self._client.noticed_end(self.instance_id, incarnation, outcome)
+        self._client.stop_jobs(self.instance_id, incarnation)
         return True
-
-    def _result_of(self, outcome: Outcome) -> R_co:
-        reason = outcome.reason or ""
-        match outcome.status:
-            case Status.COMPLETED:
-                assert outcome.output is not None
-                result: R_co = self._codec.decode(outcome.output)
-                return result
-            case Status.FAILED:
-                assert outcome.output is not None
-                failure = msgspec.json.decode(outcome.output, type=Failure)
-                raise InstanceFailedError(
-                    self.instance_id,
-                    type_name=failure.type_name,
-                    message=failure.message,
-                    traceback_text=failure.traceback_text,
-                )
-            case Status.CANCELLED:
-                raise InstanceCancelledError(self.instance_id, reason)
-        raise InstanceTerminatedError(self.instance_id, reason)

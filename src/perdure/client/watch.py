@@ -1,16 +1,22 @@
-"""Waiting for instances to end, with one question to the store for all that are waited for.
+"""Waiting for instances to end, to report or to keep a value.
 
-Ends in this process are told at once by the worker; the others are found by looking, and looking is
-worth it only after the store has changed.
+What turns of this process commit is told at once by the worker; the rest is found by looking, with
+one question to the store for all that are waited for, and looking is worth it only after the store
+has changed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 
+from perdure.client.outcomes import outcome_in
 from perdure.errors import InstanceNotFoundError, StoreError
+from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow
 from perdure.model.turns import Outcome
 from perdure.store.base import Store
@@ -21,12 +27,22 @@ logger = logging.getLogger(__name__)
 LOOK_MIN_S = 0.005
 LOOK_MAX_S = 0.25
 LOOK_HERE_S = 2.0
-"""How often to look, without a sign of change, at instances that are in memory here: their ends are
-told, unless somebody else ended them."""
+"""How often to look, without a sign of change, at instances that are in memory here: their news is
+told, unless it came about elsewhere."""
+
+
+@dataclass(eq=False, slots=True)
+class _Want:
+    """Somebody waits for a report newer than a version, or for a value under a key."""
+
+    instance_id: str
+    key: str | None
+    after: int
+    found: asyncio.Future[ReportRow | KvRow | None]
 
 
 class Watch:
-    """Looks for the ends of instances that somebody waits for."""
+    """Looks for news of instances that somebody waits for."""
 
     def __init__(
         self,
@@ -39,9 +55,9 @@ class Watch:
 
         Args:
             store: Where to look.
-            endings: Who waits for what.
+            endings: Who waits for what, and who tells at once.
             is_here: Tells whether a worker of this process has an instance in memory, and so will
-                most likely be the one to end it, and tell.
+                most likely be the one to end or change it, and tell.
             tell: Called with an end that was found by looking.
         """
         self._store = store
@@ -49,26 +65,52 @@ class Watch:
         self._is_here = is_here
         self._tell = tell
         self._task: asyncio.Task[None] | None = None
+        self._wants: list[_Want] = []
+        self._told: set[str] = set()
+        self._wake = asyncio.Event()
 
     async def ended(self, instance_id: str) -> Outcome:
         """Wait until an instance has ended.
 
         Raises:
-            InstanceNotFoundError: There is no such instance.
+            InstanceNotFoundError: There is no such instance, or it was deleted meanwhile.
         """
         future = self._endings.expect(instance_id)
         try:
             if not self._is_here(instance_id):
-                [row] = await self._store.read_instances([instance_id])
-                if row is None:
-                    raise InstanceNotFoundError(instance_id)
+                row = await self._row(instance_id)
                 if row.status.is_terminal:
                     return outcome_in(row)
-            if self._task is None or self._task.done():
-                self._task = asyncio.get_running_loop().create_task(self._look())
+            self._look_on()
             return await future
         finally:
             self._endings.forget(instance_id, future)
+
+    async def reported(self, instance_id: str, *, after: int) -> ReportRow | None:
+        """Wait until an instance has a report newer than a version, or has ended.
+
+        Returns:
+            Its newest report; None if it ended without a newer one.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance, or it was deleted meanwhile.
+        """
+        found = await self._wanted(instance_id, key=None, after=after)
+        assert not isinstance(found, KvRow)
+        return found
+
+    async def kept(self, instance_id: str, key: str) -> KvRow | None:
+        """Wait until an instance keeps a value under a key, or has ended.
+
+        Returns:
+            The value; None if it ended without one.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance, or it was deleted meanwhile.
+        """
+        found = await self._wanted(instance_id, key=key, after=0)
+        assert not isinstance(found, ReportRow)
+        return found
 
     async def close(self) -> None:
         """Stop looking."""
@@ -76,12 +118,46 @@ class Watch:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    # ------------------------------------------------------------------ inside
+
+    async def _row(self, instance_id: str) -> InstanceRow:
+        [row] = await self._store.read_instances([instance_id])
+        if row is None:
+            raise InstanceNotFoundError(instance_id)
+        return row
+
+    async def _wanted(
+        self, instance_id: str, *, key: str | None, after: int
+    ) -> ReportRow | KvRow | None:
+        want = _Want(instance_id, key, after, asyncio.get_running_loop().create_future())
+        self._wants.append(want)
+        self._endings.listen(instance_id, self._heard)
+        try:
+            await self._serve([want])
+            if not want.found.done():
+                self._look_on()
+            return await want.found
+        finally:
+            self._wants.remove(want)
+            self._endings.unlisten(instance_id, self._heard)
+
+    def _heard(self, instance_id: str) -> None:
+        """The worker of this process has changed an instance."""
+        self._told.add(instance_id)
+        self._wake.set()
+
+    def _look_on(self) -> None:
+        if self._task is None or self._task.done():
+            # A client that was closed may be opened again under another loop.
+            self._wake = asyncio.Event()
+            self._task = asyncio.get_running_loop().create_task(self._look())
+
     async def _look(self) -> None:
         pause_s = LOOK_MIN_S
         seen = seen_here = self._store.change_count()
         rested_s = 0.0
-        while self._endings.awaited():
-            await asyncio.sleep(pause_s)
+        while self._endings.awaited() or self._wants:
+            await self._rest(pause_s)
             rested_s += pause_s
             changes = self._store.change_count()
             # At the longest pause look anyway: a change count is a hint, the rows are the truth.
@@ -93,22 +169,75 @@ class Watch:
             looks_here = rested_s >= (LOOK_MAX_S if changes != seen_here else LOOK_HERE_S)
             if looks_here:
                 seen_here, rested_s = changes, 0.0
-            await self._look_once(with_here=looks_here)
+            ids = {*self._endings.awaited(), *(want.instance_id for want in self._wants)}
+            began_s = time.monotonic()
+            await self._look_once({one for one in ids if looks_here or not self._is_here(one)})
+            # Where very many are waited for, looking takes long: it must not be all that is done.
+            pause_s = max(pause_s, time.monotonic() - began_s)
 
-    async def _look_once(self, *, with_here: bool) -> None:
-        ids = [one for one in self._endings.awaited() if with_here or not self._is_here(one)]
+    async def _rest(self, pause_s: float) -> None:
+        """Do nothing for a while, except to look at once at what the worker here tells of."""
+        until_s = time.monotonic() + pause_s
+        while (left_s := until_s - time.monotonic()) > 0:
+            if not self._told:
+                self._wake.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left_s):
+                        await self._wake.wait()
+            told, self._told = self._told, set()
+            await self._look_once({want.instance_id for want in self._wants} & told)
+
+    async def _look_once(self, ids: set[str]) -> None:
         if not ids:
             return
         try:
-            rows = await self._store.read_instances(ids)
+            awaited = [one for one in self._endings.awaited() if one in ids]
+            for one, row in zip(awaited, await self._read(awaited), strict=True):
+                if row is None:
+                    self._endings.tell_gone(one)
+                elif row.status.is_terminal:
+                    self._tell(row.instance_id, row.incarnation, outcome_in(row))
+            await self._serve([want for want in self._wants if want.instance_id in ids])
         except StoreError:
-            logger.warning("could not look for results this time", exc_info=True)
+            logger.warning("could not look for news this time", exc_info=True)
+
+    async def _read(self, ids: Iterable[str]) -> list[InstanceRow | None]:
+        asked = list(ids)
+        return await self._store.read_instances(asked) if asked else []
+
+    async def _serve(self, wants: list[_Want]) -> None:
+        """Give those who wait what there is for them by now."""
+        if not wants:
             return
-        for row in rows:
-            if row is not None and row.status.is_terminal:
-                self._tell(row.instance_id, row.incarnation, outcome_in(row))
+        ids = sorted({want.instance_id for want in wants})
+        # The rows first: of an instance that has ended by then, the last report is there by then.
+        rows = dict(zip(ids, await self._read(ids), strict=True))
+        reporting = sorted({want.instance_id for want in wants if want.key is None})
+        reports: dict[str, ReportRow | None] = {}
+        if reporting:
+            found = await self._store.read_reports(reporting)
+            reports = dict(zip(reporting, found, strict=True))
+        for want in wants:
+            row = rows[want.instance_id]
+            if want.key is None:
+                report = reports[want.instance_id]
+                is_news = report is not None and report.version > want.after
+                _give(want, row, report, is_news=is_news)
+            elif row is not None:
+                kept = (await self._store.read_kv(want.instance_id, want.key)).get(want.key)
+                _give(want, row, kept, is_news=kept is not None)
+            else:
+                _give(want, row, None, is_news=False)
 
 
-def outcome_in(row: InstanceRow) -> Outcome:
-    """Return how an ended instance ended."""
-    return Outcome(row.status, row.output, row.reason, row.digest or b"")
+def _give(
+    want: _Want, row: InstanceRow | None, value: ReportRow | KvRow | None, *, is_news: bool
+) -> None:
+    if want.found.done():
+        return
+    if row is None:
+        want.found.set_exception(InstanceNotFoundError(want.instance_id))
+    elif is_news:
+        want.found.set_result(value)
+    elif row.status.is_terminal:
+        want.found.set_result(None)

@@ -33,15 +33,9 @@ from perdure.errors import (
     PayloadError,
     UsageError,
 )
-
-MAX_PAYLOAD_BYTES = 2 * 1024 * 1024
-"""Largest value, as JSON."""
-
-MAX_DEPTH = 200
-"""Deepest nesting of arrays and objects."""
-
-MAX_ID_BYTES = 200
-"""Longest id, name or tag, in UTF-8."""
+from perdure.limits import MAX_DEPTH as MAX_DEPTH
+from perdure.limits import MAX_ID_BYTES as MAX_ID_BYTES
+from perdure.limits import MAX_PAYLOAD_BYTES as MAX_PAYLOAD_BYTES
 
 MAX_CACHED_CODECS = 1024
 """Annotations whose codecs `value_codec` keeps."""

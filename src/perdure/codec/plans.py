@@ -24,8 +24,7 @@ from uuid import UUID
 
 import msgspec
 
-MAX_INT_DIGITS = 400
-"""Longest whole number; Python's own limit differs from process to process."""
+from perdure.limits import MAX_INT_DIGITS as MAX_INT_DIGITS
 
 Json: TypeAlias = Any
 Convert: TypeAlias = Callable[[Any], Any]

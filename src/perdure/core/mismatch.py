@@ -9,6 +9,7 @@ import msgspec
 
 from perdure.clock import to_datetime
 from perdure.codec import ValueCodec
+from perdure.core.ending import Continuing
 from perdure.core.pending import Ask, PendingCall
 from perdure.errors import NondeterminismError
 from perdure.model.events import (
@@ -23,9 +24,18 @@ from perdure.model.events import (
     ChildFailed,
     ChildScheduled,
     Completed,
+    ContinuedAsNew,
+    DetachedRefused,
+    DetachedScheduled,
+    DetachedStarted,
     Event,
     Failed,
     InlineScheduled,
+    KvPruned,
+    KvRemoved,
+    KvSet,
+    Patched,
+    Reported,
     SignalAwaited,
     SignalReceived,
     SignalTaken,
@@ -77,26 +87,48 @@ def matches(ask: Ask, stored: StoredEvent, returns: ValueCodec[Any]) -> bool:
             return then.type_name == now.type_name
         case Completed(result=before), Completed(result=after):
             return returns.same(bytes(before), bytes(after))
-        case (
-            ActivityScheduled() | InlineScheduled() | ChildScheduled(),
-            ActivityScheduled() | InlineScheduled() | ChildScheduled(),
-        ):
-            return _is_same_call(ask, recorded, asked)
-    return False
+        case KvSet(key=old_key, value=old), KvSet(key=key, value=new):
+            return old_key == key and _canonical(old) == _canonical(new)
+        case Reported(), Reported():
+            ask.event = recorded
+            return True
+        case ContinuedAsNew(), ContinuedAsNew():
+            return _is_same_continuation(ask, recorded, asked)
+    return isinstance(recorded, _CALLS) and _is_same_call(ask, recorded, asked)
+
+
+_CALLS = ActivityScheduled | InlineScheduled | ChildScheduled | DetachedScheduled
+_OPTIONS = ("deadline_ms", "start_by_ms", "delay_ms")
+"""What is recorded of a call and may change: when it is too late, or not yet time."""
 
 
 def _is_same_call(ask: Ask, recorded: Any, asked: Any) -> bool:
-    """Compare two calls: the recorded input may lack what has a default today, and a deadline
-    is an option, which may change."""
+    """Compare two calls of one kind: the recorded input may lack what has a default today."""
     assert isinstance(ask, PendingCall)
     request: Any = ask.request
-    aligned = msgspec.structs.replace(recorded, input=asked.input)
-    if isinstance(asked, ActivityScheduled):
-        aligned = msgspec.structs.replace(aligned, deadline_ms=asked.deadline_ms)
+    options = {name: getattr(asked, name) for name in _OPTIONS if hasattr(asked, name)}
+    aligned = msgspec.structs.replace(recorded, input=asked.input, **options)
     if aligned != asked or not request.same_input(bytes(recorded.input), bytes(asked.input)):
         return False
     ask.event = recorded
     return True
+
+
+def _is_same_continuation(ask: Ask, recorded: ContinuedAsNew, asked: ContinuedAsNew) -> bool:
+    """Compare where two executions go on: a version that nobody asked for was the choice of the
+    worker that was there."""
+    assert isinstance(ask, Continuing)
+    if ask.request.version not in (None, recorded.version):
+        return False
+    if not ask.request.same_input(bytes(recorded.input), bytes(asked.input)):
+        return False
+    ask.event = recorded
+    return True
+
+
+def _canonical(value: msgspec.Raw) -> bytes:
+    """Return a JSON value so that equal ones have equal bytes, whatever the order of keys."""
+    return msgspec.json.encode(msgspec.json.decode(value), order="sorted")
 
 
 def mismatch(
@@ -139,21 +171,34 @@ def mismatch(
 
 def summary(event: Event) -> str:
     """Return an event in a few words."""
+    kind = event.kind.replace("_", " ")
     match event:
-        case Started(name=name) | ActivityScheduled(name=name):
-            return f"{event.kind.replace('_', ' ')} {name}"
-        case InlineScheduled(name=name) | SignalReceived(name=name):
-            return f"{event.kind.replace('_', ' ')} {name}"
-        case SignalAwaited(name=name) | SignalTaken(name=name):
-            return f"{event.kind.replace('_', ' ')} {name}"
-        case ChildScheduled(name=name, version=version, instance_id=child_id):
-            return f"child scheduled {name}@{version} as {child_id}"
+        case ChildScheduled() | DetachedScheduled():
+            return f"{kind} {_versioned(event.name, event.version)} as {event.instance_id}"
+        case ContinuedAsNew(version=version):
+            return _versioned(kind, version)
         case TimerScheduled(due_ms=due_ms):
-            return f"timer until {to_datetime(due_ms):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+            return f"timer until {_time(due_ms)}"
         case Failed(failure=failure):
             return f"failed {failure.type_name}: {failure.message}"[:_SHOWN_CHARS]
         case CancelRequested(reason=reason) | Cancelled(reason=reason) | Terminated(reason=reason):
-            return f"{event.kind.replace('_', ' ')}: {reason}"[:_SHOWN_CHARS]
+            return f"{kind}: {reason}"[:_SHOWN_CHARS]
+        case KvSet(key=key) | KvRemoved(key=key):
+            return f"{kind} {key!r}"
+        case KvPruned(before_ms=before_ms):
+            return f"kv pruned before {_time(before_ms)}"
+        case Patched(change=change):
+            return f"patched {change!r}"
+    return f"{kind}{_subject(event)}"
+
+
+def _subject(event: Event) -> str:
+    """Return what an event is about: a name, or the number of the event that it answers."""
+    match event:
+        case Started(name=name) | ActivityScheduled(name=name) | InlineScheduled(name=name):
+            return f" {name}"
+        case SignalReceived(name=name) | SignalAwaited(name=name) | SignalTaken(name=name):
+            return f" {name}"
         case (
             ActivityCompleted(schedule=schedule)
             | ActivityFailed(schedule=schedule)
@@ -164,9 +209,19 @@ def summary(event: Event) -> str:
             | ChildCompleted(schedule=schedule)
             | ChildFailed(schedule=schedule)
             | ChildCancelled(schedule=schedule)
+            | DetachedStarted(schedule=schedule)
+            | DetachedRefused(schedule=schedule)
         ):
-            return f"{event.kind.replace('_', ' ')} (of {schedule})"
-    return event.kind.replace("_", " ")
+            return f" (of {schedule})"
+    return ""
+
+
+def _versioned(name: str, version: str) -> str:
+    return f"{name}@{version}" if version else name
+
+
+def _time(at_ms: int) -> str:
+    return f"{to_datetime(at_ms):%Y-%m-%d %H:%M:%S.%f}"[:-3]
 
 
 def _heading(history: Sequence[StoredEvent], code: Code, width: int) -> str:
@@ -201,6 +256,8 @@ def _advice(code: Code) -> list[str]:
         why = [
             f'The code of "{code.name}" changed after this instance started '
             f"({_source(code.then)} -> {_source(code.now)}).",
+            'Code that keeps both sides fits all instances: if ctx.patched("..."): the new one, '
+            "else: the old one.",
         ]
     else:
         why = [f'It is not recorded with which code of "{code.name}" this instance started.']
@@ -220,7 +277,10 @@ def _stored(event: StoredEvent) -> str:
 
 def _with_payload(event: Event) -> str:
     """Return an event with what it carries; used when the short forms are equal."""
-    payload = getattr(event, "input", getattr(event, "result", None))
+    payload = next(
+        (getattr(event, name) for name in ("input", "result", "value") if hasattr(event, name)),
+        None,
+    )
     options = [
         f"{name}={getattr(event, name)!r}"
         for name in ("tag", "session", "signal", "schedule", "on_parent_close")

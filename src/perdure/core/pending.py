@@ -9,23 +9,22 @@ from typing import Any
 
 import msgspec
 
-from perdure.authoring.failures import describe
 from perdure.authoring.scope import ActivityRequest, AnyRequest, InlineRequest, Place
 from perdure.core.loop import DurableLoop
-from perdure.errors import ChildError
+from perdure.errors import AlreadyExistsError, ChildError
 from perdure.model.events import (
     ActivityCancelled,
     ActivityCompleted,
     ActivityFailed,
     ActivityScheduled,
     AskedEvent,
-    Cancelled,
     ChildCancelled,
     ChildCompleted,
     ChildFailed,
     ChildScheduled,
-    Completed,
-    Failed,
+    DetachedRefused,
+    DetachedScheduled,
+    DetachedStarted,
     InlineScheduled,
     MessageEvent,
     SignalAwaited,
@@ -55,7 +54,7 @@ class Ask:
 
 
 class PendingCall(Ask):
-    """An activity, inline call, child or signal wait without an answer."""
+    """An activity, inline call, child, detached start or signal wait without an answer."""
 
     __slots__ = ("future", "request")
 
@@ -84,6 +83,14 @@ class PendingCall(Ask):
                     message=failure.message,
                     traceback_text=failure.traceback_text,
                 )
+            case DetachedStarted():
+                assert isinstance(self.event, DetachedScheduled)
+                return request.refer(self.event.instance_id)
+            case DetachedRefused():
+                assert isinstance(self.event, DetachedScheduled)
+                taken = self.event.instance_id
+                advice = f"use another id, or reach who has it with ctx.ref({taken!r})"
+                raise AlreadyExistsError(taken, "and was not started again", advice=advice)
         raise AssertionError(f"{answer!r} answers no call")
 
 
@@ -101,13 +108,14 @@ def job_event(request: ActivityRequest | InlineRequest, now_ms: int) -> AskedEve
     """Return what is recorded of a call that a worker runs as a job."""
     if isinstance(request, InlineRequest):
         return InlineScheduled(name=request.label, input=msgspec.Raw(request.input))
-    deadline_ms = request.deadline_ms
+    deadline_ms, start_within_ms = request.deadline_ms, request.start_within_ms
     return ActivityScheduled(
         name=request.label,
         input=msgspec.Raw(request.input),
         tag=request.tag,
         session=request.session,
         deadline_ms=None if deadline_ms is None else now_ms + deadline_ms,
+        start_by_ms=None if start_within_ms is None else now_ms + start_within_ms,
     )
 
 
@@ -125,24 +133,12 @@ def cancellation(event: AskedEvent, seq: int) -> AskedEvent:
     raise AssertionError(f"{event!r} cannot be given up")
 
 
-def ending(root: asyncio.Task[Any], cancel_reason: str | None, now_ms: int) -> AskedEvent:
-    """Return what is recorded of the end of the root task."""
-    try:
-        return Completed(result=msgspec.Raw(root.result()))
-    except asyncio.CancelledError as error:
-        if cancel_reason is not None:
-            return Cancelled(reason=cancel_reason)
-        return Failed(failure=describe(error, at_ms=now_ms))
-    except BaseException as error:
-        return Failed(failure=describe(error, at_ms=now_ms))
-
-
 def user_place() -> Place | None:
-    """Return the innermost line outside asyncio and perdure, for a timer."""
+    """Return the innermost line outside asyncio and perdure, for what has no call of its own."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not _RUN:
         module = str(frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] not in ("asyncio", "perdure"):
+        if module.partition(".")[0] not in _NOT_THE_USERS:
             return Place(frame.f_code, frame.f_lasti)
         frame = frame.f_back
     return None
@@ -150,3 +146,6 @@ def user_place() -> Place | None:
 
 _RUN = DurableLoop.run_until.__code__
 """What is further out is not the orchestration's code."""
+
+_NOT_THE_USERS = ("asyncio", "perdure", "collections", "_collections_abc")
+"""Packages whose lines nobody wrote; the last two have what makes `ctx.kv` a dict."""

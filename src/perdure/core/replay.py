@@ -10,11 +10,10 @@ A mismatch raises `NondeterminismError` and changes nothing: the caller drops th
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import heapq
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,16 +21,13 @@ import msgspec
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.core.asking import Asking
+from perdure.core.ending import ending
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId as ExecutionId
 from perdure.core.mismatch import Code, matches, mismatch
-from perdure.core.pending import (
-    Ask,
-    PendingCall,
-    PendingTimer,
-    ending,
-)
+from perdure.core.pending import Ask, PendingCall, PendingTimer
 from perdure.core.teardown import tear_down
+from perdure.core.values import Values
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
@@ -42,10 +38,16 @@ from perdure.model.events import (
     ChildCompleted,
     ChildFailed,
     ChildScheduled,
+    Completed,
+    DetachedRefused,
+    DetachedScheduled,
+    DetachedStarted,
     Digest,
     Event,
     InlineScheduled,
     MessageEvent,
+    Patched,
+    Reported,
     SignalAwaited,
     SignalReceived,
     SignalTaken,
@@ -62,24 +64,62 @@ from perdure.model.events import (
 class Execution(Asking):
     """A live coroutine, its loop, and how far its history goes."""
 
+    __slots__ = (
+        "_code_now",
+        "_code_then",
+        "_digest",
+        "_due",
+        "_prefer",
+        "_starts",
+        "cancel_reason",
+        "guard",
+        "has_chosen",
+        "last_seq",
+        "orchestration",
+        "since_ms",
+        "started_by",
+        "terminal",
+    )
+
     def __init__(
         self,
         orchestration: Orchestration[..., Any],
         id: ExecutionId,
         code: str,
         guard: Guard,
+        *,
+        version: str | None = None,
+        prefer: Callable[[str], str] | None = None,
     ) -> None:
-        super().__init__(id, orchestration.name, orchestration.version)
+        """Make an execution that has not begun.
+
+        Args:
+            orchestration: The code.
+            id: Which execution this is.
+            code: Digest of the code.
+            guard: Watches the stretches.
+            version: The version on record, or the one to put there; that of the code if not given.
+            prefer: Tells to which version of a name an execution goes on that continues as new and
+                does not say it; the one it has if not given.
+        """
+        chosen = orchestration.version if version is None else version
+        super().__init__(id, orchestration.name, chosen)
         self.orchestration = orchestration
         self.guard = guard
         self.last_seq = 0
         self.terminal: AskedEvent | Terminated | None = None
         """The last event, once there is one."""
         self.cancel_reason: str | None = None
+        self.since_ms = 0
+        """When the first execution of the instance started."""
+        self.started_by = ""
+        self.has_chosen = False
+        """Whether the start left the version open, and it was chosen here since the last commit."""
+        self._prefer = prefer
         self._code_now = code
         self._code_then = ""
-        self._root: asyncio.Task[Any] | None = None
         self._due: list[tuple[int, int]] = []
+        self._starts: list[tuple[int, int]] = []
         self._digest = Digest()
 
     # -------------------------------------------------------------- both paths
@@ -92,6 +132,9 @@ class Execution(Asking):
             UnreadableEventError: A stored event is damaged or of an unknown kind.
         """
         self.is_replaying = True
+        for stored in history:
+            if stored.kind == Patched.kind:
+                self._know_patch(stored)
         try:
             with self.entered():
                 position = 0
@@ -99,6 +142,9 @@ class Execution(Asking):
                     position = self._replay_stretch(history, position)
         finally:
             self.is_replaying = False
+            self.new_report = None
+            if self.values is not None:
+                self.values.changed.clear()
 
     def entered(self) -> Self:
         """Return the execution, to be entered for the stretches of one turn: its loop is the
@@ -153,6 +199,8 @@ class Execution(Asking):
                 return isinstance(self._open_event(schedule), TimerScheduled)
             case CancelRequested():
                 return self.cancel_reason is None
+            case DetachedStarted(schedule=schedule) | DetachedRefused(schedule=schedule):
+                return isinstance(self._open_event(schedule), DetachedScheduled)
         return True
 
     def digest(self) -> bytes:
@@ -161,13 +209,34 @@ class Execution(Asking):
 
     def next_due_ms(self) -> int | None:
         """Return when the next open timer becomes due."""
-        due = self._due
+        due_ms = self._first_open(self._due) if self._due else None
+        if self._starts:
+            start_by_ms = self._first_open(self._starts)
+            if due_ms is None or (start_by_ms is not None and start_by_ms < due_ms):
+                return start_by_ms
+        return due_ms
+
+    def _first_open(self, due: list[tuple[int, int]]) -> int | None:
         while due:
             due_ms, seq = due[0]
             if seq in self.open:
                 return due_ms
             heapq.heappop(due)
         return None
+
+    def await_start(self, start_by_ms: int, seq: int) -> None:
+        """Count the timer of a job that must be started in time."""
+        heapq.heappush(self._starts, (start_by_ms, seq))
+
+    def woken_in_vain(self) -> None:
+        """Forget a start timer that is due and brought no message.
+
+        The store removes it when a worker takes the job, and nobody tells the owner.
+        """
+        due_ms = self._first_open(self._starts)
+        if due_ms is not None and due_ms <= self.now_ms:
+            while self._starts and self._starts[0][0] == due_ms:
+                heapq.heappop(self._starts)
 
     def tear_down(self) -> list[object]:
         """End the coroutine without a trace: nothing it does from now on is asked for.
@@ -199,6 +268,9 @@ class Execution(Asking):
         """Apply the message at a position and match what follows; return the next message's."""
         stored = history[position]
         event = read_event(stored.kind, stored.body)
+        if isinstance(event, Patched):
+            self._record(stored)
+            return position + 1
         if not isinstance(event, MessageEvent) or not self._fits(event):
             raise self._mismatch(history, stored.seq, None)
         self.now_ms = stored.at_ms
@@ -206,15 +278,29 @@ class Execution(Asking):
         self._apply(event, stored.seq)
         returns = self.orchestration.definition.codec.returns
         for ask in self._take_asks():
-            position += 1
+            position = self._skip_patches(history, position + 1)
             recorded = history[position] if position < len(history) else None
             if recorded is None or not matches(ask, recorded, returns):
                 raise self._mismatch(history, history[0].seq + position, ask)
             self._record(recorded)
             self._number(ask, recorded.seq)
+            if isinstance(ask.event, Reported):
+                self._set_report(bytes(ask.event.value))
         position += 1
         if position < len(history) and self.terminal is not None:
             raise self._mismatch(history, history[position].seq, None)
+        return position
+
+    def _know_patch(self, stored: StoredEvent) -> None:
+        event = read_event(stored.kind, stored.body)
+        assert isinstance(event, Patched)
+        self._patches[event.change] = True
+
+    def _skip_patches(self, history: Sequence[StoredEvent], position: int) -> int:
+        """Pass over recorded changes: what they say is known, and the code may be rid of them."""
+        while position < len(history) and history[position].kind == Patched.kind:
+            self._record(history[position])
+            position += 1
         return position
 
     def _fits(self, event: MessageEvent) -> bool:
@@ -224,8 +310,11 @@ class Execution(Asking):
         return self.accepts(event)
 
     def _bind(self, event: MessageEvent) -> MessageEvent:
-        """Put on record which wait gets a signal (the oldest), and which code begins."""
+        """Put on record which wait gets a signal (the oldest), and which code and version begin."""
         if isinstance(event, Started):
+            if not event.version:
+                self.has_chosen = True
+                event = msgspec.structs.replace(event, version=self.version)
             is_known = event.code == self._code_now
             return event if is_known else msgspec.structs.replace(event, code=self._code_now)
         if isinstance(event, SignalReceived):
@@ -251,7 +340,7 @@ class Execution(Asking):
                 del self._timers[id(timer.handle)]
                 self._loop.fire(timer.handle)
             case SignalReceived(name=name, wait=None):
-                self._kept.setdefault(name, deque()).append((seq, event))
+                self._kept.setdefault(name, deque()).append((seq, self.now_ms, event))
             case SignalReceived(name=name, wait=wait):
                 self._waits[name].popleft()
                 assert wait is not None
@@ -263,11 +352,20 @@ class Execution(Asking):
             case Terminated():
                 self.terminal = event
                 return
+            case DetachedStarted(schedule=schedule) | DetachedRefused(schedule=schedule):
+                self._answer(schedule, event)
         assert self._root is not None
         self._loop.run_until(self._root)
 
     def _begin(self, event: Started) -> None:
         self.parent = event.parent
+        self.version = event.version
+        self.since_ms = event.since_ms or self.now_ms
+        self.started_by = event.started_by
+        if event.kv:
+            self.values = Values(event.kv)
+        report = bytes(event.report)
+        self.report = None if report == b"null" else report
         self._code_then = event.code
         # An empty context: what the worker's own code has set must not reach an orchestration.
         context = contextvars.Context()
@@ -291,10 +389,14 @@ class Execution(Asking):
         """Return what the code asked for since the last time, its end included."""
         asks = [ask for ask in self._asks if not ask.undone]
         self._asks.clear()
+        self._answered_asks = 0
         if self._root is not None and self._root.done() and self.terminal is None:
-            self.terminal = ending(self._root, self.cancel_reason, self.now_ms)
-            asks.append(Ask(self.terminal))
+            last = ending(self._root, self.cancel_reason, self.now_ms, self._preferred)
+            self.terminal = last.event
+            asks.append(last)
             self._loop.report_lost()
+            if isinstance(last.event, Completed):
+                self._report_swallowed()
         return asks
 
     def _number(self, ask: Ask, seq: int) -> None:
@@ -307,12 +409,19 @@ class Execution(Asking):
             self.open[seq] = ask
             if isinstance(event, SignalAwaited):
                 self._waits.setdefault(event.name, deque()).append(ask)
-            elif isinstance(event, ActivityScheduled) and event.deadline_ms is not None:
-                heapq.heappush(self._due, (event.deadline_ms, seq))
+            elif isinstance(event, ActivityScheduled):
+                if event.deadline_ms is not None:
+                    heapq.heappush(self._due, (event.deadline_ms, seq))
+                if event.start_by_ms is not None and self.is_replaying:
+                    # Whether it has a timer, or was started long ago, is not recorded.
+                    self.await_start(event.start_by_ms, seq)
         elif isinstance(ask, PendingTimer):
             assert isinstance(event, TimerScheduled)
             self.open[seq] = ask
             heapq.heappush(self._due, (event.due_ms, seq))
+
+    def _preferred(self, name: str) -> str:
+        return self.version if self._prefer is None else self._prefer(name)
 
     def _append(self, event: Event) -> Body:
         self.last_seq += 1

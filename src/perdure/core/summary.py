@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from perdure.core.ending import outcome_of, parent_message
 from perdure.core.identity import ExecutionId, child_incarnation
-from perdure.core.turn import outcome_of, parent_message
 from perdure.model.events import (
     AskedEvent,
     Body,

@@ -20,6 +20,7 @@ from types import CoroutineType
 from typing import Any
 
 from perdure.core.loop import NumberedTask
+from perdure.telemetry import error_facts
 
 logger = logging.getLogger(__name__)
 
@@ -84,9 +85,9 @@ def _ends(
             step()
         except (TornDownError, StopIteration, StopAsyncIteration, asyncio.CancelledError):
             return True
-        except BaseException:
+        except BaseException as error:
             # A `finally` block that raises while everything ends: nobody is left to hear it.
-            logger.debug("an orchestration raised while it was torn down", exc_info=True)
+            logger.debug("an orchestration raised while it was torn down", extra=error_facts(error))
             return True
         step = again
     return False

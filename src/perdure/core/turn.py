@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from perdure.authoring.registry import BEHAVIOUR, activity_key, inline_key, orchestration_key
 from perdure.authoring.scope import ActivityRequest, InlineRequest
+from perdure.core.ending import continuation, outcome_of, parent_message
 from perdure.core.identity import child_incarnation
 from perdure.core.pending import Ask, PendingCall
 from perdure.core.replay import Execution
@@ -18,14 +17,14 @@ from perdure.model.events import (
     ActivityFailed,
     ActivityScheduled,
     Body,
-    Cancelled,
     CancelRequested,
     ChildCancelled,
-    ChildCompleted,
     ChildFailed,
     ChildScheduled,
-    Completed,
-    Failed,
+    ContinuedAsNew,
+    DetachedRefused,
+    DetachedScheduled,
+    DetachedStarted,
     Failure,
     InlineScheduled,
     MessageEvent,
@@ -38,10 +37,10 @@ from perdure.model.events import (
     read_event,
     write_event,
 )
-from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
+from perdure.model.instances import DefinitionKey, NewInstance, Stamp
 from perdure.model.jobs import JobEnd, NewJob
 from perdure.model.messages import Delivery, Message
-from perdure.model.turns import ChildStart, NewTimer, Outcome, Turn
+from perdure.model.turns import ChildStart, Continuation, NewTimer, Outcome, Turn
 
 
 class TurnTerms(NamedTuple):
@@ -69,6 +68,8 @@ def run_turn(
     """
     execution.now_ms = max(execution.now_ms, now_ms)
     changes = _Changes(execution, terms)
+    if not messages and terms.lease:
+        execution.woken_in_vain()
     with execution.entered():
         for message in messages:
             changes.take(message)
@@ -92,27 +93,43 @@ class _Changes:
 
     def take(self, message: Message) -> None:
         """Apply a message, or drop it if it means nothing any more."""
+        execution = self._execution
+        last = execution.terminal
+        if last is not None and isinstance(last, ContinuedAsNew):
+            return  # It stays in the inbox, for the next execution.
         if message.no:
             self._consumed.append(message.no)
-        execution = self._execution
-        if execution.terminal is not None or message.execution not in (0, execution.execution):
+        if last is not None or message.execution not in (0, execution.execution):
             return
         event = read_event(message.kind, message.body)
         assert isinstance(event, MessageEvent), f"{message.kind} is not a message"
         if not execution.accepts(event):
             return
-        self._settle(event, is_timer=message.timer_key is not None)
+        self._settle(event, message.timer_key)
         for ask in execution.advance(event, self._events):
             self._change(ask)
 
     def turn(self) -> Turn:
         """Return everything as one value."""
         execution, terms = self._execution, self._terms
-        outcome = None
-        if execution.terminal is not None:
-            outcome = self._end(execution.terminal)
+        last = execution.terminal
+        outcome: Outcome | None = None
+        continued: Continuation | None = None
+        if last is not None:
+            if isinstance(last, ContinuedAsNew):
+                self._close_children("has continued as new")
+                continued = continuation(execution, last)
+            else:
+                outcome = self._end(last)
             self._jobs.clear()
             self._timers.clear()
+        definition: DefinitionKey | None = None
+        if execution.has_chosen:
+            execution.has_chosen = False
+            definition = orchestration_key(execution.name, execution.version)
+        values, report = execution.values, execution.new_report
+        if report is not None:
+            execution.new_report = None
         return Turn(
             instance_id=execution.instance_id,
             stamp=terms.stamp,
@@ -130,19 +147,22 @@ class _Changes:
             jobs_leased_until_ms=terms.lease_until_ms,
             jobs_gone=tuple(self._jobs_gone),
             timers=tuple(self._timers.values()),
-            next_due_ms=None if outcome is not None else execution.next_due_ms(),
+            next_due_ms=None if last is not None else execution.next_due_ms(),
             deliveries=tuple(self._deliveries),
             children=tuple(self._children),
+            definition=definition,
+            kv=() if values is None or not values.changed else values.take_changes(),
+            report=report,
+            continued=continued,
             outcome=outcome,
         )
 
-    def _settle(self, event: MessageEvent, *, is_timer: bool) -> None:
-        """Remove the rest of a call that is answered: a job past its deadline, or the deadline."""
+    def _settle(self, event: MessageEvent, timer_key: str | None) -> None:
+        """Remove the rest of a call that is answered: a job that is late, and timers."""
         if isinstance(event, ActivityCompleted | ActivityFailed):
-            if is_timer:
+            if timer_key is not None:
                 self._drop_job(event.schedule)
-            else:
-                self._drop_deadline(event.schedule, self._execution.open[event.schedule])
+            self._drop_timers_of(event.schedule, self._execution.open[event.schedule], timer_key)
 
     def _change(self, ask: Ask) -> None:
         seq = ask.seq
@@ -152,7 +172,7 @@ class _Changes:
                 self._add_job(ask, seq)
             case ActivityCancelled(schedule=schedule):
                 self._drop_job(schedule)
-                self._drop_deadline(schedule, ask.cancels)
+                self._drop_timers_of(schedule, ask.cancels)
             case TimerScheduled(due_ms=due_ms):
                 self._add_timer(f"timer:{seq}", due_ms, TimerFired(schedule=seq))
             case TimerCancelled(schedule=schedule):
@@ -162,6 +182,8 @@ class _Changes:
             case ChildCancelled(schedule=schedule):
                 assert ask.cancels is not None
                 self._cancel_child(schedule, ask.cancels, "its parent no longer waits for it")
+            case DetachedScheduled() as event:
+                self._children.append(self._start_detached(event, seq))
 
     # -------------------------------------------------------------------- jobs
 
@@ -169,24 +191,38 @@ class _Changes:
         assert isinstance(ask, PendingCall)
         request, event = ask.request, ask.event
         execution = self._execution
+        session: str | None = None
+        start_by_ms: int | None = None
         if isinstance(request, ActivityRequest):
             queue = activity_key(request.label, request.tag)
+            session = request.session
             assert isinstance(event, ActivityScheduled)
+            start_by_ms = event.start_by_ms
             if event.deadline_ms is not None:
                 late = Failure("DeadlineExceeded", f"{request.label} did not end in time")
-                failed = ActivityFailed(schedule=seq, failures=(late,))
-                self._add_timer(f"deadline:{seq}", event.deadline_ms, failed)
+                self._add_failure(f"deadline:{seq}", event.deadline_ms, seq, late)
         else:
             assert isinstance(request, InlineRequest)
             queue = inline_key(execution.name, execution.version)
+        # Who may run a job with a session is decided when it is claimed.
+        leased = session is None and self._terms.takes(queue)
+        if start_by_ms is not None and not leased:
+            late = Failure("StartedTooLate", f"no worker started {request.label} in time")
+            self._add_failure(f"start:{seq}", start_by_ms, seq, late)
+            execution.await_start(start_by_ms, seq)
         self._jobs[seq] = NewJob(
             seq=seq,
             queue=queue,
             input=request.input,
             policy=request.policy,
-            session=getattr(request, "session", None),
-            leased=self._terms.takes(queue),
+            session=session,
+            start_by_ms=start_by_ms,
+            leased=leased,
         )
+
+    def _add_failure(self, key: str, due_ms: int, seq: int, late: Failure) -> None:
+        """Set a timer that fails a call."""
+        self._add_timer(key, due_ms, ActivityFailed(schedule=seq, failures=(late,)))
 
     def _drop_job(self, schedule: int) -> None:
         if self._jobs.pop(schedule, None) is None:
@@ -200,18 +236,42 @@ class _Changes:
         if self._timers.pop(key, None) is None:
             self._timers_gone.append(key)
 
-    def _drop_deadline(self, schedule: int, call: Ask | None) -> None:
+    def _drop_timers_of(self, schedule: int, call: Ask | None, fired: str | None = None) -> None:
+        """Remove the timers of a call, but for one that has fired."""
         assert call is not None
-        if isinstance(call.event, ActivityScheduled) and call.event.deadline_ms is not None:
+        event = call.event
+        if not isinstance(event, ActivityScheduled):
+            return
+        if event.deadline_ms is not None and fired != f"deadline:{schedule}":
             self._drop_timer(f"deadline:{schedule}")
+        if event.start_by_ms is not None and fired != f"start:{schedule}":
+            self._drop_timer(f"start:{schedule}")
 
-    # ---------------------------------------------------------------- children
+    # ---------------------------------------------------------- other instances
 
     def _start_child(self, event: ChildScheduled, seq: int) -> ChildStart:
+        me = self._parent(seq)
+        failure = Failure("AlreadyExistsError", f"the id {event.instance_id!r} is taken")
+        taken = ChildFailed(schedule=seq, status="not started", failure=failure)
+        return ChildStart(self._new_instance(event, seq, me), self._to(me, taken))
+
+    def _start_detached(self, event: DetachedScheduled, seq: int) -> ChildStart:
+        me = self._parent(seq)
+        failure = Failure("AlreadyExistsError", f"the id {event.instance_id!r} is taken")
+        return ChildStart(
+            self._new_instance(event, seq, None),
+            if_taken=self._to(me, DetachedRefused(schedule=seq, failure=failure)),
+            if_started=self._to(me, DetachedStarted(schedule=seq)),
+        )
+
+    def _parent(self, seq: int) -> Parent:
+        instance_id, incarnation, number = self._execution.id
+        return Parent(instance_id, incarnation, number, seq)
+
+    def _new_instance(
+        self, event: ChildScheduled | DetachedScheduled, seq: int, parent: Parent | None
+    ) -> NewInstance:
         execution = self._execution
-        incarnation = child_incarnation(execution.id, seq)
-        parent = Parent(execution.instance_id, execution.id.incarnation, execution.execution, seq)
-        definition = orchestration_key(event.name, event.version)
         kind, body = write_event(
             Started(
                 name=event.name,
@@ -219,26 +279,20 @@ class _Changes:
                 behaviour=BEHAVIOUR,
                 input=event.input,
                 parent=parent,
+                started_by=execution.instance_id if parent is None else "",
             )
         )
-        taken = ChildFailed(
-            schedule=seq,
-            status="not started",
-            failure=Failure("AlreadyExistsError", f"the id {event.instance_id!r} is taken"),
-        )
-        return ChildStart(
-            NewInstance(
-                instance_id=event.instance_id,
-                incarnation=incarnation,
-                definition=definition,
-                input=bytes(event.input),
-                start_kind=kind,
-                start_body=body,
-                created_ms=execution.now_ms,
-                parent_id=execution.instance_id,
-                parent_incarnation=execution.id.incarnation,
-            ),
-            self._to(parent, taken),
+        return NewInstance(
+            instance_id=event.instance_id,
+            incarnation=child_incarnation(execution.id, seq),
+            definition=orchestration_key(event.name, event.version),
+            input=bytes(event.input),
+            start_kind=kind,
+            start_body=body,
+            created_ms=execution.now_ms,
+            visible_at_ms=execution.now_ms + event.delay_ms if event.delay_ms else 0,
+            parent_id=None if parent is None else parent.instance_id,
+            parent_incarnation=None if parent is None else parent.incarnation,
         )
 
     def _cancel_child(self, schedule: int, call: Ask, reason: str) -> None:
@@ -270,50 +324,25 @@ class _Changes:
     def _end(self, terminal: Any) -> Outcome:
         """Tell the parent and the children, and say how it ended."""
         execution = self._execution
-        for schedule, ask in execution.open.items():
-            if isinstance(ask.event, ChildScheduled):
-                self._close_child(schedule, ask, ask.event)
+        if execution.open:
+            self._close_children("has ended")
         outcome = outcome_of(terminal, execution.digest())
         if execution.parent is not None:
             event = parent_message(execution.parent, terminal)
             self._deliveries.append(self._to(execution.parent, event))
         return outcome
 
-    def _close_child(self, schedule: int, call: Ask, event: ChildScheduled) -> None:
-        reason = f"its parent {self._execution.instance_id!r} has ended"
+    def _close_children(self, how: str) -> None:
+        """Let go of the children that are open, each as it was started."""
+        for schedule, ask in self._execution.open.items():
+            if isinstance(ask.event, ChildScheduled):
+                self._close_child(schedule, ask, ask.event, how)
+
+    def _close_child(self, schedule: int, call: Ask, event: ChildScheduled, how: str) -> None:
+        reason = f"its parent {self._execution.instance_id!r} {how}"
         match event.on_parent_close:
             case "cancel":
                 self._cancel_child(schedule, call, reason)
             case "terminate":
                 message = Terminated(reason=reason)
                 self._deliveries.append(self._to_child(schedule, event.instance_id, message))
-
-
-def outcome_of(terminal: Any, digest: bytes) -> Outcome:
-    """Return what the store keeps of the last event."""
-    match terminal:
-        case Completed(result=result):
-            return Outcome(Status.COMPLETED, bytes(result), None, digest)
-        case Failed(failure=failure):
-            return Outcome(Status.FAILED, msgspec.json.encode(failure), failure.message, digest)
-        case Cancelled(reason=reason):
-            return Outcome(Status.CANCELLED, None, reason, digest)
-        case Terminated(reason=reason):
-            return Outcome(Status.TERMINATED, None, reason, digest)
-    raise AssertionError(f"{terminal!r} ends nothing")
-
-
-def parent_message(parent: Parent, terminal: Any) -> MessageEvent:
-    """Return how the parent hears of a child's end."""
-    match terminal:
-        case Completed(result=result):
-            return ChildCompleted(schedule=parent.seq, result=result)
-        case Failed(failure=failure):
-            return ChildFailed(schedule=parent.seq, status="failed", failure=failure)
-        case Cancelled(reason=reason):
-            failure = Failure("Cancelled", reason)
-            return ChildFailed(schedule=parent.seq, status="was cancelled", failure=failure)
-        case Terminated(reason=reason):
-            failure = Failure("Terminated", reason)
-            return ChildFailed(schedule=parent.seq, status="was terminated", failure=failure)
-    raise AssertionError(f"{terminal!r} ends nothing")

@@ -17,6 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+NULL = msgspec.Raw(b"null")
+"""No value. A field cannot be `Raw | None`: msgspec would read nothing but null into it."""
+
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """One failed attempt, or the error of something that ended badly."""
@@ -38,6 +41,14 @@ class Parent(msgspec.Struct, frozen=True):
     seq: int
 
 
+class KvEntry(msgspec.Struct, frozen=True):
+    """A value that an instance keeps under a key, and when it was set."""
+
+    key: str
+    value: msgspec.Raw
+    updated_ms: int
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A recorded fact. Its number and time are kept beside it, see `StoredEvent`."""
 
@@ -56,7 +67,12 @@ class AskedEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """The first event of an execution."""
+    """The first event of an execution.
+
+    While it is a message its version may be empty: the worker that takes it chooses one, and puts
+    that on record. The last fields are what a continued instance takes over from the execution
+    before it, so that a history can be replayed by itself.
+    """
 
     kind: ClassVar[str] = "started"
     name: str
@@ -65,6 +81,14 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     input: msgspec.Raw
     code: str = ""
     parent: Parent | None = None
+    kv: tuple[KvEntry, ...] = ()
+    report: msgspec.Raw = NULL
+    previous: str = ""
+    """Digest of the execution before this one, in hexadecimal: the link of the chain."""
+    since_ms: int = 0
+    """When the first execution started; 0 in that one."""
+    started_by: str = ""
+    """The instance that started this one and does not wait for it; empty: a client or a parent."""
 
 
 class ActivityCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -119,6 +143,21 @@ class ChildFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     failure: Failure
 
 
+class DetachedStarted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A detached instance was started."""
+
+    kind: ClassVar[str] = "detached_started"
+    schedule: int
+
+
+class DetachedRefused(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A detached instance could not be started: its id is taken."""
+
+    kind: ClassVar[str] = "detached_refused"
+    schedule: int
+    failure: Failure
+
+
 class CancelRequested(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     """Somebody asked the instance to stop."""
 
@@ -145,6 +184,7 @@ class ActivityScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=Tru
     tag: str | None = None
     session: str | None = None
     deadline_ms: int | None = None
+    start_by_ms: int | None = None
 
 
 class InlineScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -207,6 +247,7 @@ class ChildScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
     instance_id: str
     input: msgspec.Raw
     on_parent_close: str = "cancel"
+    delay_ms: int = 0
 
 
 class ChildCancelled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -214,6 +255,67 @@ class ChildCancelled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: ClassVar[str] = "child_cancelled"
     schedule: int
+
+
+class DetachedScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code started an instance that it does not wait for."""
+
+    kind: ClassVar[str] = "detached_scheduled"
+    name: str
+    version: str
+    instance_id: str
+    input: msgspec.Raw
+    delay_ms: int = 0
+
+
+class KvSet(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code set a value of the instance."""
+
+    kind: ClassVar[str] = "kv_set"
+    key: str
+    value: msgspec.Raw
+
+
+class KvRemoved(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code removed a value of the instance."""
+
+    kind: ClassVar[str] = "kv_removed"
+    key: str
+
+
+class KvCleared(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code removed all values of the instance."""
+
+    kind: ClassVar[str] = "kv_cleared"
+
+
+class KvPruned(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code removed the values that were set before a point in time."""
+
+    kind: ClassVar[str] = "kv_pruned"
+    before_ms: int
+
+
+class Reported(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code said how far it is. `null` takes the report back."""
+
+    kind: ClassVar[str] = "reported"
+    value: msgspec.Raw
+
+
+class Patched(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """From here on this execution takes the new side of a change of its code."""
+
+    kind: ClassVar[str] = "patched"
+    change: str
+
+
+class ContinuedAsNew(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code ended this execution and began the next one with another input."""
+
+    kind: ClassVar[str] = "continued_as_new"
+    version: str
+    input: msgspec.Raw
 
 
 class Completed(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -245,7 +347,10 @@ KINDS: dict[str, type[Event]] = {
 """Every event kind by the name it is stored under."""
 
 TERMINAL_KINDS = frozenset({Completed.kind, Failed.kind, Cancelled.kind, Terminated.kind})
-"""The kinds that end an execution. Nothing follows them."""
+"""The kinds that end an instance. Nothing follows them."""
+
+LAST_KINDS = TERMINAL_KINDS | {ContinuedAsNew.kind}
+"""The kinds that end an execution. Nothing follows them in it."""
 
 
 class StoredEvent(NamedTuple):

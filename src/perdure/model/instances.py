@@ -8,6 +8,8 @@ from zlib import crc32
 
 import msgspec
 
+from perdure.model.messages import Delivery
+
 PARTS = 256
 """Into how many fixed slices all instances fall. Never changes: it is stored in every key."""
 
@@ -76,6 +78,8 @@ class NewInstance(msgspec.Struct, frozen=True, kw_only=True):
     """Incarnation of an ended instance of this id whose rows are removed in the same commit."""
     commit_id: int = 0
     """Sent again with the same number, a start is accepted once."""
+    messages: tuple[Delivery, ...] = ()
+    """Delivered to this id in the same commit, after the start; also if the id is live already."""
 
 
 class InstanceRow(msgspec.Struct, frozen=True, kw_only=True):

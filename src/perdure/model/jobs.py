@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from perdure.limits import MAX_FAILURES_KEPT as MAX_FAILURES_KEPT
 from perdure.model.events import Failure
 from perdure.model.instances import DefinitionKey
 
@@ -38,10 +39,8 @@ class JobPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """Names of exception classes that end it at once."""
     timeout_ms: int | None = None
     """How long one attempt may take."""
-
-
-MAX_FAILURES_KEPT = 20
-"""How many failures of a job are kept, the first and the newest."""
+    deadline_ms: int | None = None
+    """How long the call may take in all. The owner's timer keeps it; attempts only know of it."""
 
 
 class JobFailures(msgspec.Struct, frozen=True):
@@ -68,6 +67,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """A JobPolicy as JSON."""
     session: str | None = None
     priority: int = 0
+    start_by_ms: int | None = None
+    """When it is too late to start. Its claim removes the owner's timer `start:{seq}`."""
     leased: bool = False
     """Whether the committing worker takes it at once, under the commit's id as token."""
 
@@ -86,6 +87,24 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     """How many attempts ended without a word, together with their workers."""
     failures: JobFailures = JobFailures()
     created_ms: int = 0
+    session: str | None = None
+    details: bytes | None = None
+    """What the last heartbeat of an earlier attempt said, as JSON."""
+    owner_name: str = ""
+    owner_version: str = ""
+    """Which orchestration made the call."""
+    lease_until_ms: int = 0
+    """When the lease ends unless it is renewed; 0: not known."""
+    damage: str = ""
+    """What of its row cannot be read. It fails with this text."""
+
+
+class AttemptFacts(NamedTuple):
+    """What is counted of an attempt that ran."""
+
+    activity: str
+    tag: str
+    took_s: float
 
 
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,3 +121,20 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Kept with the job when it goes back."""
     refund: bool = False
     """Whether the attempt does not count, because it was given back unstarted."""
+    details: bytes | None = None
+    """What its last heartbeat said, kept with the job when it goes back."""
+    is_dead: bool = False
+    """Whether it ends because it is out of attempts: kept among the dead jobs, for a person."""
+    ran: AttemptFacts | None = None
+    """Counted by the worker once the end is accepted; not stored."""
+
+
+class JobBeat(NamedTuple):
+    """A running job's sign of progress. None: as before."""
+
+    key: JobKey
+    token: int
+    details: bytes | None = None
+    """For the next attempt, as JSON."""
+    progress: bytes | None = None
+    """For whoever watches, as JSON."""

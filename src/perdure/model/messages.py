@@ -13,7 +13,10 @@ import msgspec
 
 
 class Message(NamedTuple):
-    """A message as the inbox keeps it. `timer_key` is set for timers; `execution` 0 means any."""
+    """A message as the inbox keeps it. `timer_key` is set for timers; `execution` 0 means any.
+
+    One that a continued instance gave to its next execution has a number below zero.
+    """
 
     no: int
     effective_at_ms: int

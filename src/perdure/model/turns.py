@@ -23,10 +23,37 @@ class NewTimer(NamedTuple):
 
 
 class ChildStart(NamedTuple):
-    """An instance started by a turn, and what the turn's instance hears if the id is taken."""
+    """An instance started by a turn, and what the turn's instance hears of it at once."""
 
     instance: NewInstance
     if_taken: Delivery
+    if_started: Delivery | None = None
+
+
+class KvChange(NamedTuple):
+    """What a turn leaves under a key of its instance; None: nothing."""
+
+    key: str
+    value: bytes | None
+
+
+class CarriedMessage(NamedTuple):
+    """A message that a continued instance gives to its next execution."""
+
+    effective_at_ms: int
+    kind: str
+    body: bytes
+
+
+class Continuation(NamedTuple):
+    """The next execution of an instance, begun in the commit that ends the one before."""
+
+    definition: DefinitionKey
+    start: Body
+    """The message that its first turn takes."""
+    input: bytes
+    unread: tuple[CarriedMessage, ...]
+    """Messages that were recorded and not taken, in order. They come before those in the inbox."""
 
 
 class Outcome(NamedTuple):
@@ -75,6 +102,14 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """When its next timer becomes due, if it has one after this turn."""
     deliveries: tuple[Delivery, ...] = ()
     children: tuple[ChildStart, ...] = ()
+    definition: DefinitionKey | None = None
+    """Of a first turn whose start left the version open: the one that was chosen."""
+    kv: tuple[KvChange, ...] = ()
+    report: bytes | None = None
+    """What the instance reports from now on, as JSON; None: as before."""
+    continued: Continuation | None = None
+    """Ends this execution and begins the next: removes its jobs, its timers and all messages that
+    are addressed to it; messages for any execution stay."""
     outcome: Outcome | None = None
     """The end: removes its live row, inbox, jobs and timers."""
 
@@ -95,6 +130,8 @@ class TurnReceipt(NamedTuple):
     """Number of the newest message of the instance, its own new timers included."""
     has_unseen: bool = False
     """Whether there are messages that the turn did not know of."""
+    ends_kept: tuple[bool, ...] = ()
+    """Of a refused turn: which of its `job_ends` were taken all the same, and are in the inbox."""
 
 
 class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +159,19 @@ class TurnClaim(NamedTuple):
     """Fresh random token for everything claimed by this call."""
 
 
+class SessionClaim(NamedTuple):
+    """How a worker takes jobs that must all run on one worker."""
+
+    owner: str
+    """Who holds the sessions: a lasting name outlives a restart."""
+    lease_ms: int
+    """How long a session stays its owner's without a renewal."""
+    busy: tuple[str, ...]
+    """Sessions with jobs running here. More of their jobs may always come."""
+    more: int
+    """How many other sessions it has room for."""
+
+
 class JobClaim(NamedTuple):
     """What a worker wants to run."""
 
@@ -130,6 +180,8 @@ class JobClaim(NamedTuple):
     limit: int
     lease_ms: int
     token: int
+    sessions: SessionClaim | None = None
+    """On what terms it takes jobs with a session; None: not at all."""
 
 
 class Hold(NamedTuple):

@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 from perdure.clock import Clock
 from perdure.model.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
-from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
+from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd, JobKey
 from perdure.model.messages import Delivery, DeliveryStatus, Message
 from perdure.model.turns import (
     ClaimedTurn,
@@ -35,6 +35,7 @@ from perdure.model.turns import (
     TurnReceipt,
     WorkerRow,
 )
+from perdure.store.admin import AdminStore
 
 
 class ExecutionKey(NamedTuple):
@@ -71,9 +72,12 @@ class WaitingJob(NamedTuple):
     """Who runs it now; None when it waits."""
     attempt: int
     created_ms: int
+    session: str | None = None
+    start_by_ms: int | None = None
+    """Until when it must start; None when it has started, or may start at any time."""
 
 
-class Store(Protocol):
+class Store(AdminStore, Protocol):
     """Rows and leases behind one atomic commit."""
 
     clock: Clock
@@ -112,7 +116,10 @@ class Store(Protocol):
         messages, append its events, add jobs and timers and remove the cancelled ones, put its
         messages, start its children, set `wake_at` to now if there are messages it has not seen and
         else to its next timer, end its lease, clear `attempts` and `blocked_by`, make the worker
-        its home. A turn with an outcome removes its live row, inbox, jobs and timers instead.
+        its home. A turn with an outcome removes its live row, inbox, jobs and timers instead. A
+        turn that is continued removes the jobs of its execution and all messages addressed to it,
+        moves the stamp to the next execution and puts its start and the unread messages, which come
+        before those in the inbox. Values and the report stay in both cases.
 
         A refused turn writes nothing, except that results of its jobs whose leases are valid go to
         the owner's inbox when the owner still is of that incarnation and execution.
@@ -125,7 +132,8 @@ class Store(Protocol):
         """Start instances whose first turn is somebody's claim; None means started.
 
         Messages that were sent before the start stay, after the start. An id that exists (live, or
-        ended unless `replaces` names that incarnation) is left alone and its row returned.
+        ended unless `replaces` names that incarnation) is left alone and its row returned; messages
+        that came with the start are delivered to it if it is live.
         """
         ...
 
@@ -148,7 +156,15 @@ class Store(Protocol):
         ...
 
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
-        """Lease jobs of these queues, longest waiting first, and count the attempt."""
+        """Lease jobs of these queues, longest waiting first, and count the attempt.
+
+        A job with a session goes only to the session's owner; a session that nobody has, or whose
+        lease has run out, or whose owner has given no sign of life for that long or does not serve
+        the job's queue, becomes the claimer's in the same transaction, unless another worker holds
+        an unexpired lease on a job of that session and queue. An owner without a row among the
+        workers is restarting: its lease decides. A job that starts removes its owner's timer
+        `start:{seq}`.
+        """
         ...
 
     async def end_jobs(self, ends: Sequence[JobEnd]) -> list[bool]:
@@ -162,6 +178,28 @@ class Store(Protocol):
         self, turns: Sequence[TurnLease], jobs: Sequence[JobLease], *, lease_ms: int
     ) -> tuple[list[TurnLease], list[JobLease]]:
         """Extend leases; return those that are lost. Never shortens one, never revives one."""
+        ...
+
+    async def beat_jobs(self, beats: Sequence[JobBeat]) -> None:
+        """Keep what running jobs say of their progress; a job whose lease is lost says nothing."""
+        ...
+
+    async def lost_jobs(self, jobs: Sequence[JobLease]) -> list[JobLease]:
+        """Return which of these leases are gone: the job was cancelled, ended or taken over.
+
+        A question only, cheap enough to be asked whenever another process has changed something.
+        """
+        ...
+
+    async def renew_sessions(
+        self, owner: str, busy: Sequence[str], *, lease_ms: int, idle_ms: int
+    ) -> list[str]:
+        """Extend the owner's sessions that are busy, or were used within `idle_ms`; the others are
+        left to run out. Return those of the busy ones that are no longer the owner's."""
+        ...
+
+    async def release_sessions(self, owner: str) -> None:
+        """Give up all sessions of an owner that will not come back."""
         ...
 
     async def release_turns(self, leases: Sequence[TurnLease]) -> None:
@@ -218,7 +256,11 @@ class Store(Protocol):
         ...
 
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
-        """Return when the next turn or job of these becomes claimable; None for never."""
+        """Return when the next turn or job of these becomes claimable; None for never.
+
+        Of jobs with a session only those whose time lies ahead: what waits already is another
+        worker's, or there was no room for it.
+        """
         ...
 
     def change_count(self) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from perdure.model.admin import KvRow, ReportRow, SessionRow
 from perdure.model.events import StoredEvent
 from perdure.model.instances import InstanceRow, LiveRow
+from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
 from perdure.store.base import ExecutionKey, WaitingJob
 
@@ -20,6 +22,10 @@ class Contents:
     histories: dict[ExecutionKey, list[StoredEvent]] = field(default_factory=dict)
     inboxes: dict[str, list[Message]] = field(default_factory=dict)
     jobs: dict[str, list[WaitingJob]] = field(default_factory=dict)
+    dead_jobs: dict[str, list[JobKey]] = field(default_factory=dict)
+    kv: dict[str, dict[str, KvRow]] = field(default_factory=dict)
+    reports: dict[str, ReportRow] = field(default_factory=dict)
+    sessions: list[SessionRow] = field(default_factory=list)
 
 
 @runtime_checkable

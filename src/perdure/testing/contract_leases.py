@@ -238,6 +238,9 @@ class TestJobs:
             policy=b'{"max_attempts":3}',
             attempt=1,
             created_ms=clock(),
+            owner_name="greet",
+            owner_version="1.0.0",
+            lease_until_ms=clock() + LEASE_MS,
         )
         assert await claim_jobs(store, "w2") == []
 

@@ -6,62 +6,42 @@ events, which the store never does. Used by unit tests, chaos runs and `perdure 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
+from perdure.model.admin import KvRow
 from perdure.model.events import (
+    LAST_KINDS,
     TERMINAL_KINDS,
-    ActivityCancelled,
-    ActivityCompleted,
-    ActivityFailed,
-    ActivityScheduled,
-    ChildCancelled,
-    ChildCompleted,
-    ChildFailed,
-    ChildScheduled,
+    ContinuedAsNew,
     Digest,
     Event,
-    InlineScheduled,
-    SignalAwaited,
-    SignalReceived,
-    SignalWaitCancelled,
+    KvCleared,
+    KvPruned,
+    KvRemoved,
+    KvSet,
+    Reported,
     Started,
     StoredEvent,
-    TimerCancelled,
-    TimerFired,
-    TimerScheduled,
-    UnreadableEventError,
-    read_event,
 )
-from perdure.model.instances import InstanceRow, LiveRow
-from perdure.model.messages import Message
+from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import Contents, Inspectable
+from perdure.testing.conservation import check_live, is_rerun
+from perdure.testing.violations import (
+    ANSWERS,
+    SCHEDULES,
+    Violation,
+    current_execution,
+    event_of,
+    first_event,
+    readable,
+    schedule_of,
+)
 
-_SCHEDULES = (ActivityScheduled, InlineScheduled, TimerScheduled, SignalAwaited, ChildScheduled)
-_ANSWERS: dict[type[Event], tuple[type[Event], ...]] = {
-    ActivityCompleted: (ActivityScheduled, InlineScheduled),
-    ActivityFailed: (ActivityScheduled, InlineScheduled),
-    ActivityCancelled: (ActivityScheduled, InlineScheduled),
-    TimerFired: (TimerScheduled,),
-    TimerCancelled: (TimerScheduled,),
-    ChildCompleted: (ChildScheduled,),
-    ChildFailed: (ChildScheduled,),
-    ChildCancelled: (ChildScheduled,),
-    SignalReceived: (SignalAwaited,),
-    SignalWaitCancelled: (SignalAwaited,),
-}
-"""Which schedules an event answers."""
-
-
-class Violation(NamedTuple):
-    """A promise that does not hold."""
-
-    invariant: str
-    """Its number in INVARIANTS.md, or "leftover" or "orphan"."""
-    instance_id: str
-    problem: str
+__all__ = ["Violation", "check", "digest_of"]
 
 
 async def check(store: Store) -> list[Violation]:
@@ -71,14 +51,17 @@ async def check(store: Store) -> list[Violation]:
     contents = await store.read_contents()
     return [
         *_check_histories(contents),
+        *_check_chains(contents),
         *_check_instances(contents),
-        *_check_live(contents),
+        *check_live(contents),
+        *_check_values(contents),
+        *_check_sessions(contents, store.clock()),
         *_check_leftovers(contents),
     ]
 
 
 def digest_of(events: Sequence[StoredEvent]) -> bytes:
-    """Return the hash over a history that an ended instance keeps."""
+    """Return the hash over the history of an execution, as the store and the next one keep it."""
     digest = Digest()
     for event in events:
         digest.feed(event.kind, event.at_ms, event.body)
@@ -110,7 +93,7 @@ def _shape(events: Sequence[StoredEvent]) -> Iterator[str]:
         yield f"the first event is {kinds[0]}"
     if Started.kind in kinds[1:]:
         yield "it was started twice"
-    ends = [index for index, kind in enumerate(kinds, start=1) if kind in TERMINAL_KINDS]
+    ends = [index for index, kind in enumerate(kinds, start=1) if kind in LAST_KINDS]
     if len(ends) > 1:
         yield f"it ended {len(ends)} times"
     if ends and ends[0] != len(kinds):
@@ -120,33 +103,63 @@ def _shape(events: Sequence[StoredEvent]) -> Iterator[str]:
 def _answers(events: Sequence[StoredEvent]) -> Iterator[str]:
     asked: dict[int, Event] = {}
     answered: set[int] = set()
-    for seq, event in _readable(events):
-        if isinstance(event, _SCHEDULES):
+    for seq, event in readable(events):
+        if isinstance(event, SCHEDULES):
             asked[seq] = event
-        schedule = _schedule_of(event)
+        schedule = schedule_of(event)
         if schedule is None:
             continue
-        if not isinstance(asked.get(schedule), _ANSWERS[type(event)]):
+        if not isinstance(asked.get(schedule), ANSWERS[type(event)]):
             yield f"event {seq} ({event.kind}) answers {schedule}, which asked for no such thing"
         elif schedule in answered:
             yield f"event {seq} ({event.kind}) answers {schedule} a second time"
         answered.add(schedule)
 
 
-def _readable(events: Sequence[StoredEvent]) -> Iterator[tuple[int, Event]]:
-    for stored in events:
-        try:
-            yield stored.seq, read_event(stored.kind, stored.body)
-        except UnreadableEventError:
-            continue  # Written by a newer version, or damaged: S2 tells that at its end.
+# -------------------------------------------------------------------- executions
 
 
-def _schedule_of(event: Event) -> int | None:
-    """Return the number of the schedule that an event answers, if it answers one."""
-    if isinstance(event, SignalReceived):
-        return event.wait
-    schedule: int | None = getattr(event, "schedule", None)
-    return schedule
+def _check_chains(contents: Contents) -> Iterator[Violation]:
+    """S35: an execution ends by going on exactly if there is a next one, which knows it."""
+    numbers: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for key in contents.histories:
+        numbers[key.instance_id, key.incarnation].append(key.execution)
+    for instance_id in contents.instances:
+        current = current_execution(contents, instance_id)
+        assert current is not None
+        known = numbers[current[:2]]
+        if not known or known[-1] != current.execution:
+            # The next execution may have begun with nothing but its start message.
+            known.append(current.execution)
+        for problem in _chain(contents, current, sorted(known)):
+            yield Violation("S35", instance_id, problem)
+
+
+def _chain(contents: Contents, current: ExecutionKey, known: Sequence[int]) -> Iterator[str]:
+    # Earlier ones may have been pruned.
+    if list(known) != list(range(known[0], current.execution + 1)):
+        yield f"it is in execution {current.execution} and has {list(known)[:20]}"
+    for number in known:
+        key = current._replace(execution=number)
+        events = contents.histories.get(key, [])
+        goes_on = bool(events) and events[-1].kind == ContinuedAsNew.kind
+        if goes_on != (number < current.execution):
+            yield f"execution {number} of {current.execution} ends with {_last_kind(events)}"
+        yield from _link(contents, key)
+
+
+def _link(contents: Contents, key: ExecutionKey) -> Iterator[str]:
+    """Check that an execution names the digest of the one before."""
+    first = first_event(contents, key)
+    before = contents.histories.get(key._replace(execution=key.execution - 1))
+    if first is None or (before is None and key.execution > 1):
+        return  # It cannot be read, or the one before was pruned.
+    if first.previous != ("" if before is None else digest_of(before).hex()):
+        yield f"execution {key.execution} follows another one than {key.execution - 1}"
+
+
+def _last_kind(events: Sequence[StoredEvent]) -> str:
+    return events[-1].kind if events else "nothing"
 
 
 # --------------------------------------------------------------------- instances
@@ -154,15 +167,12 @@ def _schedule_of(event: Event) -> int | None:
 
 def _check_instances(contents: Contents) -> Iterator[Violation]:
     for instance_id, row in contents.instances.items():
-        events = _whole_history(contents, row)
+        current = current_execution(contents, instance_id)
+        assert current is not None
+        events = contents.histories.get(current, [])
         ended_as = events[-1].kind if events and events[-1].kind in TERMINAL_KINDS else None
         if row.status.is_terminal:
-            if ended_as != row.status.value:
-                yield Violation("S9", instance_id, f"is {row.status} but its end is {ended_as}")
-            if row.digest != digest_of(events):
-                yield Violation("S2", instance_id, "its history is not the one it ended with")
-            if instance_id in contents.live:
-                yield Violation("leftover", instance_id, "has ended and has a live row")
+            yield from _check_end(contents, row, events, ended_as)
         else:
             if ended_as is not None:
                 yield Violation("S9", instance_id, f"is {row.status} but its end is {ended_as}")
@@ -170,108 +180,85 @@ def _check_instances(contents: Contents) -> Iterator[Violation]:
                 yield Violation("S9", instance_id, f"is {row.status} but has no live row")
 
 
-def _whole_history(contents: Contents, row: InstanceRow) -> list[StoredEvent]:
-    keys = sorted(
-        key for key in contents.histories if key[:2] == (row.instance_id, row.incarnation)
-    )
-    return [event for key in keys for event in contents.histories[key]]
-
-
-# ------------------------------------------------------------------ live instances
-
-
-def _check_live(contents: Contents) -> Iterator[Violation]:
-    for instance_id, live in contents.live.items():
-        inbox = contents.inboxes.get(instance_id, [])
-        if any(message.no > live.last_no for message in inbox):
-            yield Violation("S21", instance_id, "a message has a number that was never given")
-        row = contents.instances.get(instance_id)
-        if live.definition_no is None:
-            continue  # Unborn: it has messages and nothing else.
-        if row is None or row.incarnation != live.stamp.incarnation:
-            yield Violation("orphan", instance_id, "a live row without its instance")
-            continue
-        events = contents.histories.get(ExecutionKey(instance_id, *live.stamp[:2]), [])
-        if live.stamp.next_seq != len(events) + 1:
-            yield Violation(
-                "S7", instance_id, f"next is {live.stamp.next_seq} after {len(events)} events"
-            )
-        if live.lease and live.wake_at_ms is None:
-            yield Violation("S7", instance_id, "is leased and would never be found again")
-        yield from _check_conservation(contents, live, events, inbox)
-
-
-def _check_conservation(
-    contents: Contents,
-    live: LiveRow,
-    events: Sequence[StoredEvent],
-    inbox: Sequence[Message],
+def _check_end(
+    contents: Contents, row: InstanceRow, events: Sequence[StoredEvent], ended_as: str | None
 ) -> Iterator[Violation]:
-    """S5: every open schedule has exactly one token, so that it will be answered exactly once."""
-    tokens = _tokens(contents, live, inbox)
-    timers = {message.timer_key for message in inbox if message.timer_key is not None}
-    expected_timers: set[str] = set()
-    asked = _open_schedules(events)
-    for seq, event in asked.items():
-        found = tokens[seq]
-        if isinstance(event, ChildScheduled):
-            found += _is_running_child(contents, live, event)
-        if isinstance(event, TimerScheduled):
-            expected_timers.add(f"timer:{seq}")
-            found += f"timer:{seq}" in timers
-        if isinstance(event, ActivityScheduled) and event.deadline_ms is not None:
-            expected_timers.add(f"deadline:{seq}")
-            if f"deadline:{seq}" not in timers:
-                yield Violation("S5", live.instance_id, f"schedule {seq} lost its deadline")
-        if not isinstance(event, SignalAwaited) and found != 1:
-            yield Violation(
-                "S5", live.instance_id, f"schedule {seq} ({event.kind}) has {found} tokens"
-            )
-    for key in sorted(timers - expected_timers):
-        yield Violation("S5", live.instance_id, f"{key} belongs to no open schedule")
-    for job in contents.jobs.get(live.instance_id, []):
-        if not isinstance(asked.get(job.key.seq), ActivityScheduled | InlineScheduled):
-            problem = f"job {job.key.seq} belongs to no open schedule"
-            yield Violation("S5", live.instance_id, problem)
+    if ended_as != row.status.value:
+        yield Violation("S9", row.instance_id, f"is {row.status} but its end is {ended_as}")
+    if row.digest != digest_of(events):
+        yield Violation("S2", row.instance_id, "its history is not the one it ended with")
+    if row.instance_id in contents.live:
+        yield Violation("leftover", row.instance_id, "has ended and has a live row")
 
 
-def _open_schedules(events: Sequence[StoredEvent]) -> dict[int, Event]:
-    asked: dict[int, Event] = {}
-    for seq, event in _readable(events):
-        if isinstance(event, _SCHEDULES):
-            asked[seq] = event
-        schedule = _schedule_of(event)
-        if schedule is not None:
-            asked.pop(schedule, None)
-    return asked
+# ------------------------------------------------------------- values and reports
 
 
-def _tokens(contents: Contents, live: LiveRow, inbox: Sequence[Message]) -> Counter[int]:
-    """Count the jobs and results that are under way for each schedule."""
-    tokens: Counter[int] = Counter()
-    for job in contents.jobs.get(live.instance_id, []):
-        if job.key[1:3] == live.stamp[:2]:
-            tokens[job.key.seq] += 1
-    for message in inbox:
-        if message.timer_key is None and message.execution in (0, live.stamp.execution):
-            try:
-                event = read_event(message.kind, message.body)
-            except UnreadableEventError:
-                continue
-            schedule = _schedule_of(event)
-            if schedule is not None:
-                tokens[schedule] += 1
-    return tokens
+def _check_values(contents: Contents) -> Iterator[Violation]:
+    """What an instance keeps and reports follows from its present execution alone."""
+    for instance_id in contents.instances:
+        key = current_execution(contents, instance_id)
+        assert key is not None
+        first = first_event(contents, key)
+        events = contents.histories.get(key, [])
+        if first is None or any(event_of(event) is None for event in events):
+            continue
+        kept = {entry.key: KvRow(bytes(entry.value), entry.updated_ms) for entry in first.kv}
+        report = None if bytes(first.report) == b"null" else bytes(first.report)
+        for stored in events:
+            event = event_of(stored)
+            if isinstance(event, Reported):
+                report = bytes(event.value)
+            elif event is not None:
+                _apply(kept, event, stored.at_ms)
+        if _plain(contents.kv.get(instance_id, {})) != _plain(kept):
+            yield Violation("fold", instance_id, "its values are not those of its history")
+        row = contents.reports.get(instance_id)
+        if _json(None if row is None else row.value) != _json(report):
+            yield Violation("fold", instance_id, "its report is not that of its history")
 
 
-def _is_running_child(contents: Contents, live: LiveRow, event: ChildScheduled) -> bool:
-    child = contents.instances.get(event.instance_id)
-    return (
-        child is not None
-        and not child.status.is_terminal
-        and (child.parent_id, child.parent_incarnation)
-        == (live.instance_id, live.stamp.incarnation)
-    )
+def _apply(kept: dict[str, KvRow], event: Event, at_ms: int) -> None:
+    match event:
+        case KvSet(key=key, value=value):
+            kept[key] = KvRow(bytes(value), at_ms)
+        case KvRemoved(key=key):
+            kept.pop(key, None)
+        case KvCleared():
+            kept.clear()
+        case KvPruned(before_ms=before_ms):
+            for key in [key for key, row in kept.items() if row.updated_ms < before_ms]:
+                del kept[key]
+
+
+def _plain(kept: dict[str, KvRow]) -> dict[str, tuple[object, int]]:
+    return {key: (_json(row.value), row.updated_ms) for key, row in kept.items()}
+
+
+def _json(value: bytes | None) -> object:
+    """Return what bytes mean, or themselves if they are no JSON; none and null are the same."""
+    try:
+        return None if value is None else msgspec.json.decode(value)
+    except msgspec.MsgspecError:
+        return value
+
+
+# ---------------------------------------------------------------------- sessions
+
+
+def _check_sessions(contents: Contents, now_ms: int) -> Iterator[Violation]:
+    """S27: of each session one worker at a time runs jobs of a queue."""
+    for row in contents.sessions:
+        if row.used_ms > row.until_ms:
+            yield Violation("S27", row.session, "was used after its lease had run out")
+    running: dict[tuple[object, str], set[str | None]] = defaultdict(set)
+    for jobs in contents.jobs.values():
+        for job in jobs:
+            if job.session is not None and job.token and job.visible_at_ms > now_ms:
+                running[job.queue, job.session].add(job.worker_id)
+    for (_, session), workers in running.items():
+        if len(workers) > 1:
+            yield Violation("S27", session, f"{len(workers)} workers run jobs of it")
 
 
 # --------------------------------------------------------------------- leftovers
@@ -284,9 +271,20 @@ def _check_leftovers(contents: Contents) -> Iterator[Violation]:
     for instance_id, jobs in contents.jobs.items():
         live = contents.live.get(instance_id)
         for job in jobs:
-            if live is None or job.key.incarnation != live.stamp.incarnation:
+            # Of the execution it is in: `check_live` looks at those.
+            is_owned = live is not None and job.key[1:3] == live.stamp[:2]
+            if not is_owned and not is_rerun(contents, job):
                 yield Violation("leftover", instance_id, f"job {job.key.seq} has no live owner")
     for key in contents.histories:
         row = contents.instances.get(key.instance_id)
         if row is None or row.incarnation != key.incarnation:
             yield Violation("orphan", key.instance_id, "has events and no instance")
+    yield from _check_kept(contents, "values", contents.kv)
+    yield from _check_kept(contents, "a report", contents.reports)
+    yield from _check_kept(contents, "dead jobs", contents.dead_jobs)
+
+
+def _check_kept(contents: Contents, what: str, ids: Iterable[str]) -> Iterator[Violation]:
+    for instance_id in ids:
+        if instance_id not in contents.instances:
+            yield Violation("leftover", instance_id, f"has {what} and is no instance")

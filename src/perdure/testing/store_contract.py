@@ -10,13 +10,38 @@ No test sleeps, and none looks behind the contract.
 
 from __future__ import annotations
 
+from perdure.testing.contract_admin import (
+    TestInstancesInDetail,
+    TestJobsInDetail,
+    TestQueueDepths,
+    TestTotals,
+)
+from perdure.testing.contract_carried import TestDefinitionsOfTurns, TestMessagesAcrossExecutions
+from perdure.testing.contract_continue import TestContinuations, TestWorkOfContinuedExecutions
+from perdure.testing.contract_deletion import TestDeletion, TestWorkOnDeletedInstances
+from perdure.testing.contract_jobs import TestDeadJobs, TestHeartbeats, TestLostJobs
+from perdure.testing.contract_kept import TestReports, TestValues
 from perdure.testing.contract_leases import (
     TestJobs,
     TestRenewals,
     TestTurnClaims,
     TestWorkersAndTimes,
 )
+from perdure.testing.contract_lists import TestFilters, TestLists
 from perdure.testing.contract_messages import TestChildren, TestDeliveries, TestHolds, TestStarts
+from perdure.testing.contract_repair import TestRepair
+from perdure.testing.contract_retention import TestExpiry, TestPruning
+from perdure.testing.contract_session_leases import TestSessionLeases
+from perdure.testing.contract_sessions import (
+    TestFairnessOfSessions,
+    TestSessionClaims,
+    TestSessionOwners,
+)
+from perdure.testing.contract_starts import (
+    TestDetachedStarts,
+    TestLateStarts,
+    TestStartsWithMessages,
+)
 from perdure.testing.contract_turns import (
     TestEnds,
     TestFencing,
@@ -31,19 +56,46 @@ __all__ = [
     "TestBadValues",
     "TestBodies",
     "TestChildren",
+    "TestContinuations",
+    "TestDeadJobs",
+    "TestDefinitionsOfTurns",
+    "TestDeletion",
     "TestDeliveries",
+    "TestDetachedStarts",
     "TestEnds",
+    "TestExpiry",
+    "TestFairnessOfSessions",
     "TestFencing",
+    "TestFilters",
     "TestFirstTurns",
+    "TestHeartbeats",
     "TestHolds",
     "TestIdempotence",
+    "TestInstancesInDetail",
     "TestJobs",
+    "TestJobsInDetail",
     "TestJobsOfTurns",
+    "TestLateStarts",
+    "TestLists",
+    "TestLostJobs",
+    "TestMessagesAcrossExecutions",
+    "TestPruning",
+    "TestQueueDepths",
     "TestReading",
     "TestRenewals",
+    "TestRepair",
+    "TestReports",
+    "TestSessionClaims",
+    "TestSessionLeases",
+    "TestSessionOwners",
     "TestStarts",
+    "TestStartsWithMessages",
     "TestTimers",
+    "TestTotals",
     "TestTurnClaims",
+    "TestValues",
     "TestWaking",
+    "TestWorkOfContinuedExecutions",
+    "TestWorkOnDeletedInstances",
     "TestWorkersAndTimes",
 ]

@@ -10,10 +10,13 @@ from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.messages import Delivery
 from perdure.model.turns import (
+    CarriedMessage,
     ClaimedTurn,
+    Continuation,
     JobClaim,
     NewTimer,
     Outcome,
+    SessionClaim,
     Turn,
     TurnClaim,
     TurnReceipt,
@@ -27,6 +30,7 @@ LEASE_MS = 30_000
 STARTED = Body("started", b'{"name":"greet","version":"1.0.0","behaviour":1,"input":null}')
 SCHEDULED = Body("activity_scheduled", b'{"name":"say_hello","input":null}')
 COMPLETED = Body("completed", b'{"result":null}')
+CONTINUED = Body("continued_as_new", b'{"version":"1.0.0","input":null}')
 
 
 def token() -> int:
@@ -111,6 +115,28 @@ def result_of(key: JobKey, token: int, text: str = "done") -> JobEnd:
     return JobEnd(key=key, token=token, kind="activity_completed", body=text.encode())
 
 
+def start_timer(seq: int, due_ms: int) -> NewTimer:
+    """Return the timer of a job that must start in time."""
+    body = b'{"schedule":%d,"failures":[{"type_name":"StartedTooLate","message":""}]}' % seq
+    return NewTimer(f"start:{seq}", due_ms, "activity_failed", body)
+
+
+def continuation(text: str = "next", *unread: CarriedMessage, **fields: Any) -> Continuation:
+    """Return the next execution of an instance."""
+    values: dict[str, Any] = {
+        "definition": ORCHESTRATION,
+        "start": Body(STARTED.kind, text.encode()),
+        "input": text.encode(),
+        "unread": unread,
+    }
+    return Continuation(**{**values, **fields})
+
+
+def carried(text: str, at_ms: int = 0) -> CarriedMessage:
+    """Return a message that an execution gives to the next one."""
+    return CarriedMessage(at_ms, "signal_received", text.encode())
+
+
 def outcome(status: Status = Status.COMPLETED, **fields: Any) -> Outcome:
     """Return how an instance ended."""
     values: dict[str, Any] = {"output": b"null", "reason": None, "digest": b"\0" * 16}
@@ -159,10 +185,27 @@ async def claim_jobs(
     *,
     limit: int = 100,
     queues: tuple[DefinitionKey, ...] = (QUEUE,),
+    sessions: SessionClaim | None = None,
 ) -> list[ClaimedJob]:
     """Claim jobs with a fresh token."""
     numbers = await store.intern(queues)
-    return await store.claim_jobs(JobClaim(worker_id, tuple(numbers), limit, LEASE_MS, token()))
+    return await store.claim_jobs(
+        JobClaim(worker_id, tuple(numbers), limit, LEASE_MS, token(), sessions)
+    )
+
+
+async def claim_bound(
+    store: Store,
+    owner: str = "w1",
+    *,
+    busy: tuple[str, ...] = (),
+    more: int = 10,
+    lease_ms: int = LEASE_MS,
+    **fields: Any,
+) -> list[ClaimedJob]:
+    """Claim jobs with and without a session."""
+    terms = SessionClaim(owner, lease_ms, busy, more)
+    return await claim_jobs(store, owner, sessions=terms, **fields)
 
 
 async def events_of(store: Store, instance_id: str, incarnation: int) -> list[Body]:

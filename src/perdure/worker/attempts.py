@@ -1,4 +1,4 @@
-"""One attempt of a job: what its code sees, how it ends, and what that means for the job.
+"""One attempt of a job: what it calls, how it ends, and what that means for the job.
 
 The functions that call user code return an outcome and raise nothing, whatever that code does; only
 a Ctrl-C on the main thread goes through. What an outcome means is decided here too, from values
@@ -11,22 +11,18 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Coroutine
-from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from perdure.authoring.activity import Activity, encode_result
 from perdure.authoring.failures import describe
 from perdure.authoring.scope import InlineRequest
-from perdure.clock import Clock, to_datetime
-from perdure.errors import UsageError
 from perdure.model.events import ActivityCompleted, ActivityFailed, Event, Failure, write_event
 from perdure.model.jobs import ClaimedJob, JobEnd, JobPolicy
 from perdure.model.options import delay_after
-
-T = TypeVar("T")
+from perdure.worker.running import RunningActivity
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True):
@@ -43,6 +39,8 @@ class Raised(msgspec.Struct, frozen=True, tag=True):
     """Names of the exception's class and of all its bases, for `no_retry`."""
     is_final: bool = False
     """Whether another attempt cannot end in another way."""
+    is_dead: bool = False
+    """Whether the job is given up, though another attempt might end in another way."""
 
 
 class GivenBack(NamedTuple):
@@ -90,65 +88,6 @@ def inline_work(request: InlineRequest) -> Work:
     return Work(
         name=request.label, fn=request.run, decode=lambda _: ([], {}), encode=request.encode
     )
-
-
-# ------------------------------------------------------------- what code sees
-
-
-class RunningActivity:
-    """The `ActivityContext` of one attempt. Threads may use it: each write is a single one."""
-
-    def __init__(
-        self, job: ClaimedJob, activity: str, resources: tuple[object, ...], clock: Clock
-    ) -> None:
-        self._job = job
-        self._resources = resources
-        self._clock = clock
-        self.activity = activity
-        self.is_cancelled = False
-        self.beat_ms: int | None = None
-        """When the code last said that it goes on."""
-        self.details: object = None
-        """What it said then."""
-
-    @property
-    def instance_id(self) -> str:
-        """The instance that made the call."""
-        return self._job.key.instance_id
-
-    @property
-    def attempt(self) -> int:
-        """Which run of this call this is, from 1."""
-        return self._job.attempt
-
-    @property
-    def idempotency_key(self) -> str:
-        """A string that is equal in all attempts of this call and unlike any other call's."""
-        return self._job.key.idempotency_key
-
-    @property
-    def scheduled_at(self) -> datetime:
-        """When the call was made."""
-        return to_datetime(self._job.created_ms)
-
-    def resource(self, kind: type[T], /) -> T:
-        """Return the one resource of this type."""
-        found = [resource for resource in self._resources if isinstance(resource, kind)]
-        if len(found) == 1:
-            return found[0]
-        here = ", ".join(type(resource).__qualname__ for resource in self._resources) or "none"
-        problem = "several resources are" if found else "no resource is"
-        raise UsageError(
-            f"{self.activity}: {problem} a {kind.__qualname__} (handed to the worker: {here}); "
-            "hand over exactly one with resources=[...]"
-        )
-
-    def heartbeat(self, details: object = None) -> None:
-        """Say that the work goes on; raises `asyncio.CancelledError` when it was cancelled."""
-        if self.is_cancelled:
-            raise asyncio.CancelledError(f"nobody waits for {self.activity} any more")
-        self.details = details
-        self.beat_ms = self._clock()
 
 
 # -------------------------------------------------------------- calling it
@@ -256,8 +195,18 @@ def conclude(
     *,
     now_ms: int,
     chance: Callable[[], float],
+    details: bytes | None = None,
 ) -> JobEnd:
-    """Return what becomes of a job after an attempt."""
+    """Return what becomes of a job after an attempt.
+
+    Args:
+        job: The job.
+        policy: The policy in its row.
+        outcome: How the attempt ended.
+        now_ms: The time.
+        chance: Returns a random number between 0 and 1, for the jitter.
+        details: What the attempt's last heartbeat said, for the next one.
+    """
     match outcome:
         case Returned(result):
             return _answer(
@@ -266,32 +215,50 @@ def conclude(
             )
         case GivenBack(delay_ms, refund):
             return JobEnd(
-                key=job.key, token=job.token, retry_at_ms=now_ms + delay_ms, refund=refund
+                key=job.key,
+                token=job.token,
+                retry_at_ms=now_ms + delay_ms,
+                refund=refund,
+                details=details,
             )
         case Raised(failure):
             failure = msgspec.structs.replace(failure, at_ms=now_ms)
-            if is_final(job, policy, outcome):
+            is_dead = outcome.is_dead or _is_exhausted(job, policy, outcome)
+            if is_dead or _is_final(policy, outcome):
                 all_failures = job.failures.plus(failure)
-                return _answer(
-                    job,
-                    ActivityFailed(
-                        schedule=job.key.seq,
-                        failures=all_failures.kept,
-                        attempts=all_failures.count,
-                    ),
+                failed = ActivityFailed(
+                    schedule=job.key.seq, failures=all_failures.kept, attempts=all_failures.count
+                )
+                end = _answer(job, failed)
+                # A dead job is kept with all its failures, so the last one goes with it.
+                return (
+                    msgspec.structs.replace(end, is_dead=True, failure=failure) if is_dead else end
                 )
             delay_ms = delay_after(policy, job.failures.count + 1, chance=chance())
             return JobEnd(
-                key=job.key, token=job.token, retry_at_ms=now_ms + delay_ms, failure=failure
+                key=job.key,
+                token=job.token,
+                retry_at_ms=now_ms + delay_ms,
+                failure=failure,
+                details=details,
             )
 
 
-def is_final(job: ClaimedJob, policy: JobPolicy, outcome: Raised) -> bool:
-    """Tell whether a failure is the job's last."""
+def _is_final(policy: JobPolicy, outcome: Raised) -> bool:
+    """Tell whether a failure is an answer: trying again was never promised, or is in vain."""
     return (
         outcome.is_final
-        or (policy.max_attempts is not None and job.failures.count + 1 >= policy.max_attempts)
+        or policy.max_attempts == 1
         or not set(policy.no_retry).isdisjoint(outcome.class_names)
+    )
+
+
+def _is_exhausted(job: ClaimedJob, policy: JobPolicy, outcome: Raised) -> bool:
+    """Tell whether a failure that could have been tried again was the last one allowed."""
+    return (
+        policy.max_attempts is not None
+        and job.failures.count + 1 >= policy.max_attempts
+        and not _is_final(policy, outcome)
     )
 
 

@@ -7,6 +7,9 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from perdure.errors import StoreError
+from perdure.telemetry import error_facts
+
 logger = logging.getLogger(__name__)
 
 
@@ -30,5 +33,10 @@ class Background:
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except Exception:
-            logger.exception("a part of the worker failed; what it held will be claimed again")
+        except Exception as error:
+            # Only what the store says is safe to repeat: anything else may quote values of users.
+            logger.error(
+                "a part of the worker failed; what it held will be claimed again",
+                exc_info=isinstance(error, StoreError),
+                extra=error_facts(error),
+            )

@@ -8,7 +8,7 @@ nothing to do only compares two numbers now and then, and one that runs on local
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from perdure.clock import Clock, to_ms
 from perdure.model.jobs import ClaimedJob, JobEnd
@@ -17,9 +17,13 @@ from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import Store, TurnLease
 from perdure.worker.jobs import JobRunner
 from perdure.worker.lanes import Kind
+from perdure.worker.metrics import WorkerMetrics
 from perdure.worker.turns import TurnRunner, fresh_id
 
 NEVER_MS = 2**62
+
+ON_THE_LOOP = (Kind.ASYNC, Kind.BUILTIN, Kind.WAITING)
+"""Kinds with so many slots that one claim for all of them is seldom too small."""
 
 
 class Claimer:
@@ -33,8 +37,7 @@ class Claimer:
         worker_id: str,
         turns: TurnRunner,
         jobs: JobRunner,
-        definitions: Sequence[tuple[int, str]],
-        queues: Mapping[Kind, Sequence[int]],
+        metrics: WorkerMetrics,
     ) -> None:
         self._store = store
         self._clock: Clock = store.clock
@@ -43,14 +46,28 @@ class Claimer:
         self._lease_ms = to_ms(options.lease_for)
         self._turns = turns
         self._jobs = jobs
-        self._definitions = tuple(definitions)
-        self._queues = queues
+        self._metrics = metrics
+        self._definitions: tuple[tuple[int, str], ...] = ()
+        self._queues: Mapping[Kind, Sequence[int]] = {}
         self._look_at_ms = 0
         self._seen_changes = -1
         self._fruitless = 0
-        self._is_starved = False
-        """Whether jobs may wait that there was no room for at the last claim."""
+        self._starved: tuple[Kind, ...] = ()
+        """Kinds of which jobs may wait that there was no room for at the last claim."""
         self._rung = asyncio.Event()
+
+    def serve(
+        self, definitions: Iterable[tuple[int, str]], queues: Mapping[Kind, Sequence[int]]
+    ) -> None:
+        """Say what to claim from now on.
+
+        Args:
+            definitions: Numbers of orchestrations, each with the digest of the code that runs it.
+            queues: Numbers of queues, by where the code of their jobs runs.
+        """
+        self._definitions = tuple(definitions)
+        self._queues = queues
+        self.look(0)
 
     def look(self, at_ms: int = 0) -> None:
         """Look for work at that time, or now."""
@@ -63,7 +80,7 @@ class Claimer:
 
         Not for every single job, since a claim is a transaction: only when few are left to run.
         """
-        if self._is_starved and self._jobs.is_hungry():
+        if self._starved and self._jobs.is_hungry(self._starved):
             self.look(0)
 
     async def run(self) -> None:
@@ -97,6 +114,7 @@ class Claimer:
         except asyncio.CancelledError:
             await self._give_back(claiming)
             raise
+        self._metrics.claimed(len(turns), len(jobs))
         for job in jobs:
             self._jobs.run(job)
         await self._turns.take(turns)
@@ -126,18 +144,35 @@ class Claimer:
 
     async def _claim_jobs(self) -> list[ClaimedJob]:
         batch, room = self._options.claim_batch, self._jobs.room()
+        groups = self._groups(room)
+        terms = self._jobs.sessions.terms(len(groups))
         wanted = [
             JobClaim(
-                self._worker_id, tuple(queues), min(room[kind], batch), self._lease_ms, fresh_id()
+                self._worker_id,
+                tuple(number for kind in group for number in self._queues[kind]),
+                min(batch, *(room[kind] for kind in group)),
+                self._lease_ms,
+                fresh_id(),
+                sessions,
             )
-            for kind, queues in self._queues.items()
-            if room.get(kind, 0) > 0
+            for group, sessions in zip(groups, terms, strict=True)
         ]
         claimed = await asyncio.gather(*(self._store.claim_jobs(claim) for claim in wanted))
-        self._is_starved = len(wanted) < len(self._queues) or any(
-            len(jobs) == claim.limit for claim, jobs in zip(wanted, claimed, strict=True)
-        )
+        satisfied = {
+            kind
+            for group, claim, jobs in zip(groups, wanted, claimed, strict=True)
+            if len(jobs) < claim.limit
+            for kind in group
+        }
+        self._starved = tuple(kind for kind in self._queues if kind not in satisfied)
         return [job for some in claimed for job in some]
+
+    def _groups(self, room: Mapping[Kind, int]) -> list[tuple[Kind, ...]]:
+        """Return the kinds there is room for, in groups that share a claim."""
+        kinds = [kind for kind in self._queues if room.get(kind, 0) > 0]
+        shared = tuple(kind for kind in kinds if kind in ON_THE_LOOP)
+        others = [(kind,) for kind in kinds if kind not in ON_THE_LOOP]
+        return [*([shared] if shared else ()), *others]
 
     async def _plan(self) -> None:
         """Nothing was found: work out when to look again."""

@@ -75,6 +75,10 @@ class CommitQueue:
     def _unanswered(self, batch: list[tuple[HotInstance, Turn]], error: StoreError) -> None:
         """The store is damaged or closed and will never answer: the coroutines are dropped, and
         whoever has the store next goes on from what it holds."""
-        logger.error("turns could not be committed: %s", error, extra={"turns": len(batch)})
+        logger.error(
+            "turns could not be committed: %s",
+            error,
+            extra={"turns": len(batch), "worker_id": batch[0][1].worker_id},
+        )
         for hot, turn in batch:
             self._answer(hot, turn, TurnReceipt(TurnStatus.REFUSED))

@@ -1,9 +1,15 @@
-"""Who in this process waits for an instance to end, and telling them at once."""
+"""Who in this process waits for news of an instance, and telling them at once.
+
+News is its end, and any change of what it reports or keeps under its keys. The worker tells what
+its own turns committed; what happens elsewhere is found by looking (`client.watch`).
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
+from perdure.errors import InstanceNotFoundError
 from perdure.model.turns import Outcome
 
 
@@ -12,6 +18,7 @@ class Endings:
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[asyncio.Future[Outcome]]] = {}
+        self._listeners: dict[str, list[Callable[[str], None]]] = {}
 
     def expect(self, instance_id: str) -> asyncio.Future[Outcome]:
         """Return a future that is done if this process ends the instance."""
@@ -28,7 +35,7 @@ class Endings:
                 del self._waiting[instance_id]
 
     def awaited(self) -> list[str]:
-        """Return the ids that somebody waits for."""
+        """Return the ids whose end somebody waits for."""
         return list(self._waiting)
 
     def tell(self, instance_id: str, outcome: Outcome) -> None:
@@ -36,3 +43,31 @@ class Endings:
         for future in self._waiting.pop(instance_id, ()):
             if not future.done():
                 future.set_result(outcome)
+        if self._listeners:
+            self.tell_change(instance_id)
+
+    def tell_gone(self, instance_id: str) -> None:
+        """An instance was deleted: there will be no end."""
+        for future in self._waiting.pop(instance_id, ()):
+            if not future.done():
+                future.set_exception(InstanceNotFoundError(instance_id))
+        self.tell_change(instance_id)
+
+    # ---------------------------------------------------------------- reports and kv
+
+    def listen(self, instance_id: str, listener: Callable[[str], None]) -> None:
+        """Have a function called with the id whenever this process has changed the instance."""
+        self._listeners.setdefault(instance_id, []).append(listener)
+
+    def unlisten(self, instance_id: str, listener: Callable[[str], None]) -> None:
+        """Undo one `listen`."""
+        listeners = self._listeners.get(instance_id, [])
+        if listener in listeners:
+            listeners.remove(listener)
+            if not listeners:
+                del self._listeners[instance_id]
+
+    def tell_change(self, instance_id: str) -> None:
+        """A turn that reported, or changed a value under a key, was committed."""
+        for listener in tuple(self._listeners.get(instance_id, ())):
+            listener(instance_id)

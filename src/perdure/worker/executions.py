@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from perdure.authoring.definition import Definition
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.registry import Registry
 from perdure.clock import Clock, to_ms
 from perdure.core.guard import Guard
 from perdure.core.replay import Execution, ExecutionId
@@ -23,6 +22,7 @@ from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.messages import Message
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import Turn
+from perdure.worker.coverage import Coverage
 from perdure.worker.hot import HotInstance
 from perdure.worker.watchdog import Watchdog
 
@@ -51,10 +51,10 @@ class Executions:
     """Makes executions, replays them, and runs their turns. One at a time, on one thread."""
 
     def __init__(
-        self, registry: Registry, options: WorkerOptions, *, clock: Clock, worker_id: str
+        self, coverage: Coverage, options: WorkerOptions, *, clock: Clock, worker_id: str
     ) -> None:
         self.watchdog = Watchdog(options.turn_warning, options.turn_limit)
-        self._registry = registry
+        self._coverage = coverage
         self._options = options
         self._clock = clock
         self._worker_id = worker_id
@@ -62,10 +62,33 @@ class Executions:
         self._guards = {watch: Guard(watch_calls=watch) for watch in (False, True)}
         self._turns_of: dict[Definition, int] = {}
 
-    def new(self, orchestration: Orchestration[..., Any], execution_id: ExecutionId) -> Execution:
-        """Return an execution that has not begun."""
-        code = self._registry.code_of(orchestration.name, orchestration.version)
-        return Execution(orchestration, execution_id, code, self._guard_for(orchestration))
+    def new(
+        self, orchestration: Orchestration[..., Any], execution_id: ExecutionId, *, version: str
+    ) -> Execution:
+        """Return an execution that has not begun.
+
+        Args:
+            orchestration: The code that runs it.
+            execution_id: Whose it is.
+            version: The recorded version, which may differ from that of the code.
+        """
+        return Execution(
+            orchestration,
+            execution_id,
+            self._coverage.registry.code_of(orchestration.name, orchestration.version),
+            self._guard_for(orchestration),
+            version=version,
+            prefer=self._prefer,
+        )
+
+    def again(self, execution: Execution) -> Execution:
+        """Return an execution on the same code as another one, to replay what that one did."""
+        return self.new(execution.orchestration, execution.id, version=execution.version)
+
+    def _prefer(self, name: str) -> str:
+        version = self._coverage.choose(name)
+        assert version is not None, "an execution that runs here has code here"
+        return version
 
     def replay(self, execution: Execution, history: Sequence[StoredEvent]) -> None:
         """Bring a new execution to where its history ends.

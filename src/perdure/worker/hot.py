@@ -15,6 +15,7 @@ from perdure.core.replay import Execution
 from perdure.model.instances import Stamp
 from perdure.model.jobs import JobEnd
 from perdure.model.turns import ClaimedTurn
+from perdure.worker.tally import Tally
 
 ALARM_AT_UNDEAD = 100
 """At every multiple of this number of coroutines that will not end an error is logged."""
@@ -25,7 +26,16 @@ logger = logging.getLogger(__name__)
 class HotInstance:
     """A live coroutine, the stamp it fits, and what waits for its next turn."""
 
-    __slots__ = ("claim", "execution", "has_mail", "is_committing", "results", "seen_no", "stamp")
+    __slots__ = (
+        "claim",
+        "execution",
+        "has_mail",
+        "is_committing",
+        "results",
+        "seen_no",
+        "stamp",
+        "tally",
+    )
 
     def __init__(self, execution: Execution, stamp: Stamp, seen_no: int) -> None:
         self.execution = execution
@@ -39,6 +49,7 @@ class HotInstance:
         """Ends of local jobs that came while a turn was being committed."""
         self.claim: ClaimedTurn | None = None
         """A claim that came while a turn was being committed."""
+        self.tally = Tally()
 
 
 class HotInstances:
@@ -79,7 +90,13 @@ class HotInstances:
             if len(self.undead) % ALARM_AT_UNDEAD == 1:
                 logger.error(
                     "an orchestration catches everything and would not end; it is kept in memory",
-                    extra={"definition": hot.execution.name, "kept": len(self.undead)},
+                    extra={
+                        "instance_id": hot.execution.instance_id,
+                        "execution": hot.execution.execution,
+                        "definition": hot.execution.name,
+                        "version": hot.execution.version,
+                        "kept": len(self.undead),
+                    },
                 )
 
     def surplus(self) -> list[HotInstance]:

@@ -5,8 +5,9 @@ A job that was handed to `run` is at every moment in exactly one of these states
 - *waiting* for a slot of its kind, first in first out;
 - *started*: an asyncio task of its own runs the attempt. Whatever user code does, that task ends in
   an outcome, and `_leave`, its done-callback, settles it;
-- *over*: reported to `end` once, or dropped because nobody waits for it (cancelled, lease lost),
-  or given back by `stop`. Its code may go on for a while; what it says is dropped and counted.
+- *over*: reported to `end` once, or dropped because nobody waits for it (cancelled, lease lost, or
+  ended before it could start), or given back by `stop`. Its code may go on for a while; what it
+  says is dropped and counted.
 
 Waiting and started jobs are *leased here*; a job that is over is not. Code that was told to stop
 and goes on is abandoned after `cancel_grace`: a thread keeps its slot until it returns, a coroutine
@@ -22,33 +23,40 @@ import contextvars
 import logging
 import os
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
+from time import monotonic
+
+from msgspec.structs import force_setattr
 
 from perdure.authoring.registry import Registry
 from perdure.authoring.scope import InlineRequest
-from perdure.clock import Clock
+from perdure.errors import NotRegisteredError
 from perdure.model.events import Failure
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, JobPolicy
 from perdure.model.options import WorkerOptions
 from perdure.store.base import JobLease
+from perdure.telemetry import Metrics, error_facts
 from perdure.worker.attempts import (
     GivenBack,
     Outcome,
     Raised,
     Returned,
-    RunningActivity,
     Work,
     conclude,
     raised,
     read_policy,
 )
+from perdure.worker.builtins import BUILTIN_JOBS, WAITING_JOBS
 from perdure.worker.lanes import JobCounts, JobRun, Kind, Lane
 from perdure.worker.launcher import Launcher
+from perdure.worker.metrics import WorkerMetrics
 from perdure.worker.processes import refuse_in_activity_process
+from perdure.worker.running import Host, RunningActivity
 from perdure.worker.served import Served
+from perdure.worker.sessions import BusySessions
 
 logger = logging.getLogger(__name__)
 
@@ -67,11 +75,11 @@ class JobRunner:
         registry: Registry,
         options: WorkerOptions,
         *,
-        clock: Clock,
-        resources: Iterable[object],
-        worker_id: str,
+        host: Host,
         end: Callable[[ClaimedJob, JobEnd], None],
         find_inline: Callable[[JobKey], Awaitable[InlineRequest | None]],
+        builtins: Mapping[str, Work] | None = None,
+        metrics: WorkerMetrics | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         """Prepare; nothing runs yet.
@@ -79,11 +87,11 @@ class JobRunner:
         Args:
             registry: The activities and orchestrations to serve.
             options: How many jobs at a time, and how much patience.
-            clock: Tells the time of failures and retries.
-            resources: What activities fetch with `ctx.resource(Type)`.
-            worker_id: For the log.
+            host: What all attempts share; its clock tells the time of failures and retries.
             end: Hears of the end of each attempt that somebody waits for.
             find_inline: Returns the callable behind an inline job, or None if that cannot be had.
+            builtins: The activities of our own, by name.
+            metrics: Counts activities that are cancelled while they run.
             chance: Returns a random number between 0 and 1, for the jitter of retries.
 
         Raises:
@@ -92,19 +100,24 @@ class JobRunner:
         """
         refuse_in_activity_process()
         self.counts = JobCounts()
+        self._metrics = metrics or WorkerMetrics(Metrics(), worker_id=host.worker_id)
         self._options = options
-        self._clock = clock
-        self._resources = tuple(resources)
-        self._worker_id = worker_id
+        self._clock = host.clock
+        self._host = host
         self._end = end
-        self._launcher = Launcher(find_inline)
+        self._launcher = Launcher(options, find_inline)
         self._chance = chance
         self._lanes = {
             Kind.ASYNC: Lane(Kind.ASYNC, options.async_jobs),
             Kind.THREADED: Lane(Kind.THREADED, options.threaded_jobs),
             Kind.PROCESS: Lane(Kind.PROCESS, options.process_jobs or os.cpu_count() or 1),
+            Kind.BUILTIN: Lane(Kind.BUILTIN, BUILTIN_JOBS),
+            Kind.WAITING: Lane(Kind.WAITING, WAITING_JOBS),
         }
-        self._served = Served(registry)
+        self.sessions = BusySessions(options, host.worker_id)
+        self._served = Served(
+            registry, builtins=builtins or {}, takes_any_tag=options.tags == "any"
+        )
         self._runs: dict[JobKey, JobRun] = {}
         self._started: set[JobRun] = set()
         self._beside_slots = 0
@@ -112,6 +125,10 @@ class JobRunner:
         self._is_stopping = False
 
     # ----------------------------------------------------------------- admission
+
+    def serve(self, queues: Iterable[DefinitionKey]) -> None:
+        """Take jobs of these queues from now on; by default those of the registry."""
+        self._served.serve(queues)
 
     def kind_of(self, queue: DefinitionKey) -> Kind:
         """Return which kind of slot the jobs of a queue need."""
@@ -124,16 +141,17 @@ class JobRunner:
             for kind, lane in self._lanes.items()
         }
 
-    def is_hungry(self) -> bool:
-        """Tell whether some kind will run out of jobs soon."""
-        return any(len(lane.waiting) <= lane.capacity // 2 for lane in self._lanes.values())
+    def is_hungry(self, kinds: Iterable[Kind]) -> bool:
+        """Tell whether one of these kinds will run out of jobs soon."""
+        lanes = (self._lanes[kind] for kind in kinds)
+        return any(len(lane.waiting) <= lane.capacity // 2 for lane in lanes)
 
     def takes(self, queue: DefinitionKey) -> bool:
         """Promise room for one job, if the queue is served here and there is some.
 
         A promise is kept until `run(..., promised=True)` or `unpromise`.
         """
-        kind = self._served.kinds.get(queue)
+        kind = self._served.kinds.get(queue) or self._served.kind_of_new(queue)
         lane = None if kind is None else self._lanes.get(kind)
         if lane is None or self._is_stopping or lane.room <= 0:
             return False
@@ -142,7 +160,7 @@ class JobRunner:
 
     def unpromise(self, queue: DefinitionKey) -> None:
         """Give up a promised room: the job will not come."""
-        lane = self._lanes[self._served.kinds[queue]]
+        lane = self._lanes[self._served.kinds.get(queue) or self._served.kind_of(queue)]
         assert lane.promised > 0, "nothing was promised"
         lane.promised -= 1
 
@@ -160,12 +178,21 @@ class JobRunner:
             self._drop(older)
         run = self._prepare(job)
         self._runs[job.key] = run
+        if job.session is not None:
+            self.sessions.begin(job.session)
         self._admit(run)
 
     def leases(self) -> list[JobLease]:
         """Return the leases of all waiting and running jobs. Any thread may ask."""
         # list() of a dict's values is one step for other threads.
         return [JobLease(run.job.key, run.job.token) for run in list(self._runs.values())]
+
+    def renewed(self, leases: Iterable[JobLease], until_ms: int) -> None:
+        """Leases were extended. Any thread may tell."""
+        for lease in leases:
+            run = self._runs.get(lease.key)
+            if run is not None and run.job.token == lease.token:
+                run.lease_until_ms = until_ms
 
     # -------------------------------------------------------------------- ending
 
@@ -174,6 +201,8 @@ class JobRunner:
         for key in keys:
             if (run := self._runs.get(key)) is not None:
                 self.counts.cancelled += 1
+                if run.began_s:
+                    self._metrics.job_cancelled(run.counted())
                 self._drop(run)
 
     def lose(self, leases: Iterable[JobLease]) -> None:
@@ -187,8 +216,9 @@ class JobRunner:
     async def stop(self, grace: timedelta) -> list[JobEnd]:
         """Take no more jobs, and end those that are here.
 
-        Waiting ones are given back. Running ones may go on for `grace` and are reported as ever;
-        then they are cancelled, and given back if they do not return a result after all.
+        Waiting ones are given back, and those that wait for other instances. Running ones may go on
+        for `grace` and are reported as ever; then they are cancelled, and given back if they do not
+        return a result after all.
 
         Returns:
             What the store has to be told of the jobs that were given back.
@@ -198,6 +228,10 @@ class JobRunner:
             while lane.waiting:
                 run, _ = lane.waiting.popitem(last=False)
                 self._give_back(run, refund=True)
+        for run in list(self._runs.values()):
+            if run.lane.kind is Kind.WAITING:
+                # Somebody else can wait as well.
+                self._tell(run)
         try:
             await self._wait_for_code(grace)
             for run in list(self._runs.values()):
@@ -217,18 +251,21 @@ class JobRunner:
     def _prepare(self, job: ClaimedJob) -> JobRun:
         """Work out all that is needed to run a job, or why it cannot be run."""
         lane = self._lanes.get(self.kind_of(job.queue), self._lanes[Kind.ASYNC])
-        run = JobRun(job, lane, RunningActivity(job, job.queue.name, self._resources, self._clock))
+        run = JobRun(job, lane, RunningActivity(job, job.queue.name, self._host))
         try:
             run.policy = read_policy(job.policy)
             if job.queue.kind != "inline":
                 run.work = self._served.work_of(job.queue.name)
+        except NotRegisteredError:
+            run.refusal = self._launcher.unserved(job.key)
         except Exception as error:
-            # A damaged row, a definition that is not here, annotations that cannot be stored:
-            # whatever it is, this job can never succeed at this worker.
+            # A damaged row, annotations that cannot be stored: whatever it is, this job can never
+            # succeed.
             run.refusal = raised(error, is_final=True)
-        if job.lost >= self._options.max_attempts:
-            message = f"{job.queue.name}: its worker was lost {job.lost} times"
-            run.refusal = Raised(Failure("WorkerLost", message), is_final=True)
+        if run.policy.deadline_ms is not None:
+            run.context.call_until_ms = job.created_ms + run.policy.deadline_ms
+        if job.damage or job.lost >= self._options.max_attempts:
+            run.refusal = _refusal_of(job)
         return run
 
     def _admit(self, run: JobRun) -> None:
@@ -240,8 +277,15 @@ class JobRunner:
 
     def _start(self, run: JobRun) -> None:
         """Begin an attempt, in a slot and a context of its own."""
+        if 0 < run.lease_until_ms <= self._clock():
+            # This process was stopped, or waited for long, after the claim. Somebody else may run
+            # the job by now.
+            self.counts.lost += 1
+            self._let_go(run)
+            return
         run.lane.running += 1
         run.has_slot = True
+        run.began_s = monotonic()
         self.counts.started += 1
         self._started.add(run)
         loop = asyncio.get_running_loop()
@@ -250,6 +294,7 @@ class JobRunner:
         run.task.add_done_callback(partial(self._leave, run))
         if run.policy.timeout_ms is not None:
             run.timer = loop.call_later(run.policy.timeout_ms / 1000, self._time_out, run)
+            run.context.attempt_until_ms = self._clock() + run.policy.timeout_ms
 
     def _leave(self, run: JobRun, task: asyncio.Task[Outcome | Work]) -> None:
         """Settle an attempt whose task is done. Whatever was started comes through here."""
@@ -307,19 +352,24 @@ class JobRunner:
     def _report(self, run: JobRun, outcome: Outcome) -> None:
         """Tell the end of an attempt, once."""
         try:
-            end = self._conclude(run.job, run.policy, outcome)
+            end = self._conclude(run.job, run.policy, outcome, run.context.details)
         except Exception as error:
             # What is recorded of user code must never be what keeps its job from ending.
-            logger.exception("an outcome could not be recorded", extra=run.facts)
+            logger.error(
+                "an outcome could not be recorded", extra={**run.facts, **error_facts(error)}
+            )
             end = self._conclude(run.job, JobPolicy(), raised(error, is_final=True))
         self._count(outcome, end)
         self._let_go(run)
+        # Nobody else has seen it yet, and a copy would cost every job several times as much.
+        force_setattr(end, "ran", run.counted())
         self._end(run.job, end)
 
     def _give_back(self, run: JobRun, *, refund: bool) -> None:
         self._let_go(run)
         self.counts.given_back += 1
-        end = self._conclude(run.job, run.policy, GivenBack(refund=refund))
+        outcome = GivenBack(refund=refund)
+        end = self._conclude(run.job, run.policy, outcome, run.context.details)
         self._given_back.append(end)
 
     def _drop(self, run: JobRun) -> None:
@@ -334,9 +384,15 @@ class JobRunner:
         assert not run.is_over, "a job ends once"
         run.is_over = True
         del self._runs[run.job.key]
+        if run.job.session is not None:
+            self.sessions.end(run.job.session)
 
-    def _conclude(self, job: ClaimedJob, policy: JobPolicy, outcome: Outcome) -> JobEnd:
-        return conclude(job, policy, outcome, now_ms=self._clock(), chance=self._chance)
+    def _conclude(
+        self, job: ClaimedJob, policy: JobPolicy, outcome: Outcome, details: bytes | None = None
+    ) -> JobEnd:
+        return conclude(
+            job, policy, outcome, now_ms=self._clock(), chance=self._chance, details=details
+        )
 
     def _conclude_unstarted(self, job: ClaimedJob) -> JobEnd:
         self.counts.given_back += 1
@@ -361,7 +417,7 @@ class JobRunner:
         if run.is_told:
             return
         run.is_told = True
-        run.context.is_cancelled = True
+        run.context.cancel()
         if run.timer is not None:
             run.timer.cancel()
         grace_s = self._options.cancel_grace.total_seconds()
@@ -381,7 +437,7 @@ class JobRunner:
         logger.warning(
             "an activity goes on after it was told to stop and is abandoned; %s",
             "its slot is free again" if frees_slot else "it keeps its slot until it returns",
-            extra={**run.facts, "worker_id": self._worker_id},
+            extra={**run.facts, "worker_id": self._host.worker_id},
         )
         if frees_slot:
             run.has_slot = False
@@ -394,6 +450,15 @@ class JobRunner:
         tasks = [run.task for run in self._started if run.task and not run.is_abandoned]
         if tasks:
             await asyncio.wait(tasks, timeout=patience.total_seconds())
+
+
+def _refusal_of(job: ClaimedJob) -> Raised:
+    """Return why a job is not run, whatever its code is."""
+    name = job.queue.name
+    if job.damage:
+        return Raised(Failure("DamagedJob", f"{name}: {job.damage}"), is_final=True)
+    message = f"{name}: its worker was lost {job.lost} times"
+    return Raised(Failure("WorkerLost", message), is_final=True, is_dead=True)
 
 
 def _outcome_of(task: asyncio.Task[Outcome | Work]) -> Outcome | Work:

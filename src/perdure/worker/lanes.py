@@ -7,9 +7,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from time import monotonic
 
-from perdure.model.jobs import ClaimedJob, JobPolicy
-from perdure.worker.attempts import Outcome, Raised, RunningActivity, Work
+from perdure.model.jobs import AttemptFacts, ClaimedJob, JobPolicy
+from perdure.worker.attempts import GivenBack, Outcome, Raised, Work
+from perdure.worker.running import RunningActivity
 
 
 class Kind(StrEnum):
@@ -18,6 +20,8 @@ class Kind(StrEnum):
     ASYNC = "async"
     THREADED = "threaded"
     PROCESS = "process"
+    BUILTIN = "built-in"  # our own, on the loop
+    WAITING = "waiting"  # our own that wait for other instances, for as long as those take
     ELSEWHERE = "elsewhere"  # at other workers: there are no slots of this kind
 
 
@@ -61,6 +65,7 @@ class JobRun:
     """A job at this worker, until its code has ended."""
 
     __slots__ = (
+        "began_s",
         "context",
         "has_slot",
         "interrupt",
@@ -69,6 +74,7 @@ class JobRun:
         "is_told",
         "job",
         "lane",
+        "lease_until_ms",
         "policy",
         "refusal",
         "task",
@@ -79,17 +85,20 @@ class JobRun:
     def __init__(self, job: ClaimedJob, lane: Lane, context: RunningActivity) -> None:
         self.job = job
         self.lane = lane
+        self.lease_until_ms = job.lease_until_ms
         self.context = context
         self.policy = JobPolicy()
         self.work: Work | None = None
         """What it calls; of an inline call, known when it was found."""
-        self.refusal: Raised | None = None
+        self.refusal: Raised | GivenBack | None = None
         """Why its code is not called at all."""
         self.task: asyncio.Task[Outcome | Work] | None = None
         self.timer: asyncio.TimerHandle | None = None
         """Its timeout; once it was told to stop, the end of its grace."""
         self.interrupt: Callable[[], object] | None = None
         """Stops the code, where that can be done at all."""
+        self.began_s = 0.0
+        """When its code was started, by `time.monotonic`; 0: not yet."""
         self.has_slot = False
         self.is_told = False
         self.is_over = False
@@ -108,5 +117,12 @@ class JobRun:
         return {
             "activity": self.context.activity,
             "instance_id": self.job.key.instance_id,
+            "execution": self.job.key.execution,
             "attempt": self.job.attempt,
         }
+
+    def counted(self) -> AttemptFacts:
+        """Return what is counted of it, now that it has ended."""
+        kind, _, variant, _ = self.job.queue
+        tag = (variant or "default") if kind == "activity" else kind
+        return AttemptFacts(self.context.activity, tag, monotonic() - self.began_s)

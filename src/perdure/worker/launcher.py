@@ -13,9 +13,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from perdure.authoring.activity import current_activity
+from perdure.authoring.activity_context import current_activity
 from perdure.authoring.scope import InlineRequest
+from perdure.clock import to_ms
 from perdure.model.jobs import JobKey
+from perdure.model.options import WorkerOptions
+from perdure.telemetry import error_facts
 from perdure.worker.attempts import (
     GivenBack,
     Outcome,
@@ -28,20 +31,25 @@ from perdure.worker.attempts import (
     inline_work,
 )
 from perdure.worker.lanes import JobRun, Kind
-from perdure.worker.processes import Processes, ProcessRequest
+from perdure.worker.processes import Processes
 from perdure.worker.threads import Threads
 
 logger = logging.getLogger(__name__)
 
-RETRY_INLINE_MS = 1_000
-"""When to ask again for an inline call whose orchestration could not be had."""
+MAX_PAUSES_KEPT = 10_000
+"""For how many jobs that could not be run here the length of the pause is remembered."""
 
 
 class Launcher:
     """Owns the threads and processes of a worker. Limits are the caller's part."""
 
-    def __init__(self, find_inline: Callable[[JobKey], Awaitable[InlineRequest | None]]) -> None:
+    def __init__(
+        self,
+        options: WorkerOptions,
+        find_inline: Callable[[JobKey], Awaitable[InlineRequest | None]],
+    ) -> None:
         self._find_inline = find_inline
+        self._pauses = UnservedPauses(options)
         self._threads = Threads("perdure-activity")
         self._processes = Processes()
 
@@ -67,6 +75,10 @@ class Launcher:
         self._threads.close()
         await self._processes.close()
 
+    def unserved(self, key: JobKey) -> GivenBack:
+        """Return the outcome of a job that cannot be run here, and perhaps elsewhere or later."""
+        return GivenBack(self._pauses.next_ms(key), refund=True)
+
     async def _threaded(self, run: JobRun, work: Work) -> Outcome:
         if run.is_told:
             return GivenBack(refund=True)
@@ -90,8 +102,7 @@ class Launcher:
         process = self._processes.take()
         run.interrupt = process.kill
         try:
-            request = ProcessRequest.of(run.job, work)
-            return await self._processes.call(process, request, run.job.input)
+            return await self._processes.call(process, run.context, work)
         finally:
             # From here on it may be another run's.
             run.interrupt = None
@@ -99,11 +110,16 @@ class Launcher:
     async def _inline(self, run: JobRun) -> Outcome | Work:
         try:
             request = await self._find_inline(run.job.key)
-        except Exception:
-            logger.exception("an inline call could not be looked up", extra=run.facts)
+        except Exception as error:
+            logger.error(
+                "an inline call could not be looked up", extra={**run.facts, **error_facts(error)}
+            )
             request = None
-        if request is None or run.is_told:
-            return GivenBack(RETRY_INLINE_MS, refund=True)
+        if request is None:
+            return self.unserved(run.job.key)
+        self._pauses.forget(run.job.key)
+        if run.is_told:
+            return GivenBack(refund=True)
         work = inline_work(request)
         run.context.activity = work.name
         if not inspect.iscoroutinefunction(work.fn):
@@ -119,5 +135,27 @@ async def _on_loop(run: JobRun, work: Work) -> Outcome:
     return await call_async(work, run.job.input, run.context)
 
 
-async def _refuse(refusal: Raised) -> Outcome:
+async def _refuse(refusal: Raised | GivenBack) -> Outcome:
     return refusal
+
+
+class UnservedPauses:
+    """How long jobs that cannot be run here are left to others: longer each time."""
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self._first_ms = to_ms(options.unserved_retry)
+        self._max_ms = to_ms(options.unserved_retry_max)
+        self._last: dict[JobKey, int] = {}
+
+    def next_ms(self, key: JobKey) -> int:
+        """Return the next pause of a job."""
+        pause_ms = min(2 * self._last.pop(key, 0) or self._first_ms, self._max_ms)
+        if len(self._last) >= MAX_PAUSES_KEPT:
+            # The one that was not offered for longest begins anew.
+            del self._last[next(iter(self._last))]
+        self._last[key] = pause_ms
+        return pause_ms
+
+    def forget(self, key: JobKey) -> None:
+        """A job could be run after all."""
+        self._last.pop(key, None)

@@ -25,6 +25,7 @@ class LeaseKeeper:
         *,
         turns: Callable[[], list[TurnLease]],
         jobs: Callable[[], list[JobLease]],
+        renewed: Callable[[list[JobLease], int], None],
         lost: Callable[[list[TurnLease], list[JobLease]], None],
     ) -> None:
         """Prepare; nothing runs yet.
@@ -34,6 +35,7 @@ class LeaseKeeper:
             options: How long leases last.
             turns: Returns the leased turns; called from the thread.
             jobs: Returns the leased jobs; called from the thread.
+            renewed: Hears until when leases of jobs were extended; called from the thread.
             lost: Hears of leases that are gone; called from the thread.
         """
         self._store = store
@@ -41,6 +43,7 @@ class LeaseKeeper:
         self._every_s = options.lease_for.total_seconds() / 3
         self._turns = turns
         self._jobs = jobs
+        self._renewed = renewed
         self._lost = lost
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="perdure-leases", daemon=True)
@@ -71,6 +74,9 @@ class LeaseKeeper:
         """Renew once."""
         turns, jobs = self._turns(), self._jobs()
         if turns or jobs:
+            until_ms = self._store.clock() + self._lease_ms
             lost_turns, lost_jobs = await self._store.renew(turns, jobs, lease_ms=self._lease_ms)
+            gone = set(lost_jobs)
+            self._renewed([lease for lease in jobs if lease not in gone], until_ms)
             if lost_turns or lost_jobs:
                 self._lost(lost_turns, lost_jobs)

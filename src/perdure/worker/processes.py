@@ -2,10 +2,12 @@
 
 A process that hangs or must stop is killed alone, with all it started, and a new one takes its
 place at the next job. A crash is a failure of the attempt like any other. What crosses the border
-is JSON: the name of the function, ids, the stored arguments, the stored result. Nothing of the
-user's is ever pickled, so the function must be found under its name by importing its module.
+is JSON: the name of the function, ids, the stored arguments, heartbeats and progress, the stored
+result. Nothing of the user's is ever pickled, so the function must be found under its name by
+importing its module.
 
-In the child, cancellation is death: there is no `is_cancelled` to look at.
+In the child, cancellation is death: there is no `is_cancelled` to look at. The worker's resources,
+its client and its logging are not there either.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ import threading
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from perdure.authoring.activity import Activity, activity, current_activity
+from perdure.authoring.activity import Activity, activity
+from perdure.authoring.activity_context import current_activity
 from perdure.clock import system_clock
 from perdure.errors import DefinitionError, UsageError
 from perdure.model.events import Failure
@@ -35,12 +38,12 @@ from perdure.worker.attempts import (
     Outcome,
     Raised,
     Returned,
-    RunningActivity,
     Work,
     activity_work,
     call_sync,
     raised,
 )
+from perdure.worker.running import Host, RunningActivity
 from perdure.worker.threads import Threads
 
 END_WITHIN_S = 1.0
@@ -59,28 +62,56 @@ class ProcessRequest(msgspec.Struct, frozen=True, kw_only=True):
     module: str
     qualname: str
     name: str
+    worker_id: str
     key: JobKey
     queue: DefinitionKey
     attempt: int
     created_ms: int
+    until_ms: int | None
+    session: str | None
+    owner_name: str
+    owner_version: str
+    details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
     @staticmethod
-    def of(job: ClaimedJob, work: Work) -> ProcessRequest:
+    def of(context: RunningActivity, work: Work) -> ProcessRequest:
         """Describe an attempt of a job."""
+        job = context.job
         return ProcessRequest(
             module=work.fn.__module__,
             qualname=work.fn.__qualname__,
             name=work.name,
+            worker_id=context.worker_id,
             key=job.key,
             queue=job.queue,
             attempt=job.attempt,
             created_ms=job.created_ms,
+            until_ms=context.until_ms,
+            session=job.session,
+            owner_name=job.owner_name,
+            owner_version=job.owner_version,
+            details=_raw(job.details),
         )
+
+
+class Said(msgspec.Struct, frozen=True, tag=True):
+    """What an attempt says while it runs."""
+
+    details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    progress: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 _encoder = msgspec.json.Encoder()
 _requests = msgspec.json.Decoder(ProcessRequest)
-_replies = msgspec.json.Decoder(Returned | Raised)
+_replies = msgspec.json.Decoder(Returned | Raised | Said)
+
+
+def _raw(data: bytes | None) -> msgspec.Raw | msgspec.UnsetType:
+    return msgspec.UNSET if data is None else msgspec.Raw(data)
+
+
+def _bytes(data: msgspec.Raw | msgspec.UnsetType) -> bytes | None:
+    return bytes(data) if isinstance(data, msgspec.Raw) else None
 
 
 def check_process_activity(found: Activity[..., Any]) -> None:
@@ -160,11 +191,9 @@ class Processes:
             process.end()
         return ActivityProcess()
 
-    async def call(
-        self, process: ActivityProcess, request: ProcessRequest, input: bytes
-    ) -> Outcome:
+    async def call(self, process: ActivityProcess, context: RunningActivity, work: Work) -> Outcome:
         """Run an attempt in a process that was taken; afterwards it is free for the next."""
-        outcome = await self._threads.call(partial(process.call, request, input))
+        outcome = await self._threads.call(partial(process.call, context, work))
         if process.is_alive():
             self._idle.append(process)
         return outcome
@@ -190,7 +219,7 @@ class ActivityProcess:
         with self._lock:
             return not self._is_ended and self._process is not None and self._process.is_alive()
 
-    def call(self, request: ProcessRequest, input: bytes) -> Outcome:
+    def call(self, context: RunningActivity, work: Work) -> Outcome:
         """Run an attempt and wait for its end. Blocks."""
         try:
             connection = self._connect()
@@ -199,9 +228,9 @@ class ActivityProcess:
         except EOFError:
             return _death("its process was killed before it was started")
         try:
-            connection.send_bytes(_encoder.encode(request))
-            connection.send_bytes(input)
-            outcome: Returned | Raised = _replies.decode(connection.recv_bytes())
+            connection.send_bytes(_encoder.encode(ProcessRequest.of(context, work)))
+            connection.send_bytes(context.job.input)
+            outcome = _hear_out(connection, context)
         except (EOFError, OSError):
             return self._bury()
         except msgspec.MsgspecError:
@@ -246,6 +275,15 @@ class ActivityProcess:
         return _death(_how_it_ended(exitcode))
 
 
+def _hear_out(connection: Connection, context: RunningActivity) -> Returned | Raised:
+    """Pass on what an attempt says, until it has ended."""
+    while True:
+        reply: Returned | Raised | Said = _replies.decode(connection.recv_bytes())
+        if not isinstance(reply, Said):
+            return reply
+        context.pass_on(_bytes(reply.details), _bytes(reply.progress))
+
+
 def _start_process() -> tuple[multiprocessing.process.BaseProcess, Connection]:
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
@@ -287,10 +325,35 @@ class ProcessActivity(RunningActivity):
 
     def resource(self, kind: type[T], /) -> T:
         """Refuse: resources stay in the worker's process."""
+        self._refuse(f"resources are not: make the {kind.__qualname__} there")
+
+    @property
+    def client(self) -> Any:
+        """Refuse: the client stays in the worker's process."""
+        self._refuse("client is not: open a BlockingClient there")
+
+    def _refuse(self, what: str) -> NoReturn:
         raise UsageError(
-            f"{self.activity} runs in a process of its own, where the worker's resources are not: "
-            f"make the {kind.__qualname__} there, or leave process=True out"
+            f"{self.activity} runs in a process of its own, where the worker's {what}, or leave "
+            "process=True out"
         )
+
+
+class _Speaker:
+    """Sends to the worker, from whichever thread of the activity."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def say(self, context: RunningActivity) -> None:
+        """Pass on what an activity has said."""
+        self.send(Said(_raw(context.details), _raw(context.shown)))
+
+    def send(self, reply: Returned | Raised | Said) -> None:
+        """Send a reply, whole."""
+        with self._lock:
+            self._connection.send_bytes(_encoder.encode(reply))
 
 
 def serve(connection: Connection) -> None:
@@ -298,16 +361,17 @@ def serve(connection: Connection) -> None:
     # A group of its own: Ctrl-C is the worker's business, and what an activity starts dies with it.
     os.setsid()
     threading.Thread(target=_end_with_parent, name="perdure-parent", daemon=True).start()
+    speaker = _Speaker(connection)
     while True:
         try:
             request = _requests.decode(connection.recv_bytes())
             stored = connection.recv_bytes()
         except EOFError:
             return
-        connection.send_bytes(_encoder.encode(_run(request, stored)))
+        speaker.send(_run(request, stored, speaker))
 
 
-def _run(request: ProcessRequest, input: bytes) -> Returned | Raised:
+def _run(request: ProcessRequest, input: bytes, speaker: _Speaker) -> Returned | Raised:
     job = ClaimedJob(
         key=request.key,
         token=0,
@@ -316,8 +380,14 @@ def _run(request: ProcessRequest, input: bytes) -> Returned | Raised:
         policy=b"",
         attempt=request.attempt,
         created_ms=request.created_ms,
+        session=request.session,
+        details=_bytes(request.details),
+        owner_name=request.owner_name,
+        owner_version=request.owner_version,
     )
-    context = ProcessActivity(job, request.name, (), system_clock)
+    host = Host(request.worker_id, system_clock, notice=speaker.say)
+    context = ProcessActivity(job, request.name, host)
+    context.attempt_until_ms = request.until_ms
     try:
         there = _look_up(request.module, request.qualname)
         found = there if isinstance(there, Activity) else activity(name=request.name)(there)

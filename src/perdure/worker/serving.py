@@ -7,22 +7,32 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.registry import Registry
-from perdure.errors import UsageError
+from perdure.authoring.registry import Registry, orchestration_key
+from perdure.errors import StoreError, UsageError
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import WorkerRow
 from perdure.store.base import JobLease, Store, TurnLease
+from perdure.telemetry import Metrics, error_facts
+from perdure.worker.builtins import Door, builtin_works
+from perdure.worker.cancels import CancelWatch
 from perdure.worker.claims import Claimer
+from perdure.worker.coverage import Coverage
 from perdure.worker.endings import Endings
+from perdure.worker.heartbeats import Heartbeats
+from perdure.worker.housekeeping import Housekeeping
 from perdure.worker.jobs import JobRunner
 from perdure.worker.lanes import Kind
 from perdure.worker.leases import LeaseKeeper
+from perdure.worker.metrics import Gauges, WorkerMetrics
+from perdure.worker.running import Host
+from perdure.worker.sessions import SessionKeeper
 from perdure.worker.tuning import PythonTuning
 from perdure.worker.turns import TurnRunner, fresh_id
 
@@ -58,106 +68,149 @@ class Serving:
         options: WorkerOptions,
         resources: Iterable[object],
         endings: Endings,
+        client: Door,
+        metrics: Metrics,
     ) -> None:
         self.worker_id = options.name or f"{socket.gethostname()}-{os.getpid()}-{fresh_id():x}"
         self.registry = registry
+        self.coverage = Coverage(registry, options)
         self.health = Health()
         self._store = store
         self._options = options
+        self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
+        self.metrics = metrics
+        self._gauges = Gauges(store, options, metrics)
+        counts = WorkerMetrics(metrics, worker_id=self.worker_id)
         self.turns = TurnRunner(
             store,
-            registry,
+            self.coverage,
             options,
             worker_id=self.worker_id,
             endings=endings,
+            metrics=counts,
             look=self._look,
+            continued=self.housekeeping.continued,
         )
+        metrics.hot_instances.read = self.turns.hot.__len__
+        self._heartbeats = Heartbeats(store, options.heartbeat_every)
         self.jobs = JobRunner(
             registry,
             options,
-            clock=store.clock,
-            resources=resources,
-            worker_id=self.worker_id,
+            host=Host(
+                self.worker_id, store.clock, tuple(resources), client, self._heartbeats.notice
+            ),
             end=self._job_ended,
             find_inline=self.turns.find_inline,
+            builtins=builtin_works(client),
+            metrics=counts,
         )
-        self.turns.jobs = self.jobs
+        self._sessions = SessionKeeper(store, options, self.jobs.sessions, owner=self.worker_id)
+        self._cancels = CancelWatch(store, options, jobs=self.jobs.leases, lost=self.jobs.lose)
+        self.turns.run_jobs_with(self.jobs)
         self._leases = LeaseKeeper(
             store,
             options,
             turns=self.turns.leases,
             jobs=self.jobs.leases,
+            renewed=self.jobs.renewed,
             lost=self._leases_lost,
         )
-        self.claimer: Claimer | None = None
+        self.claimer = Claimer(
+            store,
+            options,
+            worker_id=self.worker_id,
+            turns=self.turns,
+            jobs=self.jobs,
+            metrics=counts,
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._loops: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started_ms = 0
         self._is_serving = False
+        self._is_behind = asyncio.Event()
+        """Set when a definition is recorded here that is covered and not claimed yet."""
+        self.coverage.when_behind = self._is_behind.set
+        self._is_stale = True
+        """Whether what is claimed is not what is covered."""
+        self._codes: dict[int, str] = {}
         self._tuning = PythonTuning(options)
 
     async def open(self) -> None:
         """Learn the store's numbers for our definitions, and say that we are here."""
         self._loop = asyncio.get_running_loop()
-        keys = list(self.registry.claimable())
-        numbers = dict(zip(keys, await self._store.intern(keys), strict=True))
-        orchestrations = self._orchestration_numbers(numbers)
-        self.turns.serve({number: found for number, (found, _) in orchestrations.items()})
-        self.claimer = Claimer(
-            self._store,
-            self._options,
-            worker_id=self.worker_id,
-            turns=self.turns,
-            jobs=self.jobs,
-            definitions=[(number, code) for number, (_, code) in orchestrations.items()],
-            queues=self._queue_numbers(numbers),
-        )
         self._started_ms = self._store.clock()
         await self._beat_once()
-        for number, (_, code) in orchestrations.items():
-            await self._store.unblock(number, code)
+
+    def loops(self) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
+        """Return the duties that run for ever, each supervised. A new one is a line here."""
+        return {
+            "claims": self.claimer.run,
+            "sign of life": self._beat,
+            "heartbeats": self._heartbeats.run,
+            "cancellations": self._cancels.run,
+            "sessions": self._sessions.run,
+            "housekeeping": self.housekeeping.run,
+            "gauges": self._gauges.run,
+        }
 
     def start(self) -> None:
         """Begin to work."""
-        assert self.claimer is not None, "open() comes first"
+        assert self._loop is not None, "open() comes first"
         self._is_serving = True
         self._tuning.apply()
         self._leases.start()
-        for name, run in (("claims", self.claimer.run), ("sign of life", self._beat)):
-            task = asyncio.get_running_loop().create_task(
-                self._supervise(name, run), name=f"perdure-{name}"
-            )
-            self._loops.append(task)
+        for name, run in self.loops().items():
+            task = self._loop.create_task(self._supervise(name, run), name=f"perdure-{name}")
+            self._tasks[name] = task
 
     async def stop(self) -> None:
         """Take no more work, finish or give back what is under way, leave no lease."""
-        for task in self._loops:
-            task.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
-        self._loops.clear()
-        if self.claimer is None:
-            return
+        await self._end_loops(["claims"])
         if self._is_serving:
             self._is_serving = False
             self._tuning.undo()
+            # Activities may go on for a while: until then they are listened to and looked after.
             given_back = await self.jobs.stop(self._options.stop_grace)
+            await self._end_loops(list(self._tasks))
             try:
                 async with asyncio.timeout(LET_GO_WITHIN_S):
                     await self._let_go(given_back)
             except TimeoutError:
-                logger.error("the store did not answer while the worker stopped; leases run out")
+                logger.error(
+                    "the store did not answer while the worker stopped; leases run out",
+                    extra={"worker_id": self.worker_id},
+                )
             await asyncio.to_thread(self._leases.stop)
+
+    async def _end_loops(self, names: Iterable[str]) -> None:
+        tasks = [self._tasks.pop(name) for name in names if name in self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _let_go(self, given_back: list[JobEnd]) -> None:
         """Commit what was run, give back what was not, leave no lease."""
         await self.turns.close()
         if given_back:
             await self._store.end_jobs(given_back)
+        await self._sessions.release()
         await self._store.retire(self.worker_id)
 
     def serves(self, name: str, version: str) -> Orchestration[..., Any] | None:
-        """Return our definition of an orchestration, if we have one and are at work."""
-        return self.registry.orchestrations.get((name, version)) if self._is_serving else None
+        """Return the code that begins an orchestration here, if we take it and are at work.
+
+        Args:
+            name: The orchestration.
+            version: Its version; empty if that is open, then it is the one of what is returned.
+        """
+        if not self._is_serving:
+            return None
+        found = self.coverage.beginning.get((name, version))
+        if found is None:
+            key = orchestration_key(name, version)
+            found = self.coverage.code_for(key)
+            self.coverage.note(key)
+        return found
 
     def notice(self) -> None:
         """Something was written by this process that a claim may find."""
@@ -177,35 +230,62 @@ class Serving:
                 self.health.restarts += 1
                 self.health.last_error = f"{name}: {type(error).__name__}: {error}"
                 self.health.failing = name
-                logger.exception("a loop of the worker failed and is started again: %s", name)
+                # Only what the store says is safe to repeat: the rest may quote values of users.
+                logger.error(
+                    "a loop of the worker failed and is started again: %s",
+                    name,
+                    exc_info=isinstance(error, StoreError),
+                    extra={"worker_id": self.worker_id, **error_facts(error)},
+                )
             await asyncio.sleep(RESTART_AFTER_S[min(failures, len(RESTART_AFTER_S) - 1)])
             failures += 1
             self.health.failing = ""
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(BEAT_EVERY_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_EVERY_S):
+                    await self._is_behind.wait()
+            self._is_behind.clear()
             await self._beat_once()
 
     async def _beat_once(self) -> None:
+        """Find out what to serve, and say it with the sign of life."""
+        recorded = await self._store.definitions() if self.coverage.asks_store else {}
+        self._is_stale |= self.coverage.learn(recorded.values())
+        if self._is_stale:
+            await self._serve()
+            self._is_stale = False
         row = WorkerRow(
             worker_id=self.worker_id,
             host=socket.gethostname(),
             pid=os.getpid(),
             started_ms=self._started_ms,
             seen_ms=self._store.clock(),
-            definitions=tuple(self.registry.claimable()),
+            definitions=self.coverage.claimable(),
         )
         await self._store.beat(row)
 
+    async def _serve(self) -> None:
+        """Claim what is covered now, under the store's numbers."""
+        keys = self.coverage.claimable()
+        numbers = dict(zip(keys, await self._store.intern(keys), strict=True))
+        served = {numbers[key]: key for key in self.coverage.orchestrations}
+        codes = {number: self.coverage.digest_for(key) for number, key in served.items()}
+        self.turns.serve(served)
+        self.jobs.serve(self.coverage.queues)
+        self.claimer.serve(codes.items(), self._queue_numbers(numbers))
+        for number, code in codes.items():
+            if self._codes.get(number) != code:
+                await self._store.unblock(number, code)
+        self._codes = codes
+
     def _look(self, at_ms: int) -> None:
-        if self.claimer is not None:
-            self.claimer.look(at_ms)
+        self.claimer.look(at_ms)
 
     def _job_ended(self, job: ClaimedJob, end: JobEnd) -> None:
         self.turns.job_ended(job, end)
-        if self.claimer is not None:
-            self.claimer.room_freed()
+        self.claimer.room_freed()
 
     def _leases_lost(self, turns: list[TurnLease], jobs: list[JobLease]) -> None:
         if self._loop is None:
@@ -213,24 +293,11 @@ class Serving:
         self._loop.call_soon_threadsafe(self.turns.lose, turns)
         self._loop.call_soon_threadsafe(self.jobs.lose, jobs)
 
-    # ------------------------------------------------------------------- numbers
-
-    def _orchestration_numbers(
-        self, numbers: dict[DefinitionKey, int]
-    ) -> dict[int, tuple[Orchestration[..., Any], str]]:
-        found = {}
-        for key, number in numbers.items():
-            if key.kind == "orchestration":
-                orchestration = self.registry.orchestration(key.name, key.variant)
-                code = self.registry.code_of(key.name, key.variant)
-                found[number] = (orchestration, code)
-        return found
-
     def _queue_numbers(self, numbers: dict[DefinitionKey, int]) -> dict[Kind, list[int]]:
         """Return the numbers of the queues we serve, by the kind of room their jobs need."""
         queues: dict[Kind, list[int]] = {}
-        for key, number in numbers.items():
-            kind = Kind.ELSEWHERE if key.kind == "orchestration" else self.jobs.kind_of(key)
+        for key in self.coverage.queues:
+            kind = self.jobs.kind_of(key)
             if kind is not Kind.ELSEWHERE:
-                queues.setdefault(kind, []).append(number)
+                queues.setdefault(kind, []).append(numbers[key])
         return queues

@@ -14,6 +14,7 @@ from perdure.core.replay import Execution
 from perdure.errors import NondeterminismError
 from perdure.model.events import StoredEvent, UnreadableEventError
 from perdure.store.base import ExecutionKey, Store
+from perdure.telemetry import error_facts
 from perdure.worker.background import Background
 from perdure.worker.watchdog import TurnTooLongError
 
@@ -48,18 +49,26 @@ class ShadowReplays:
 
     async def _run(self, execution: Execution, make: Callable[[], Execution]) -> None:
         [history] = await self._store.read_histories([ExecutionKey(*execution.id)])
-        facts = {"instance_id": execution.instance_id, "definition": execution.name}
+        facts = {
+            "instance_id": execution.instance_id,
+            "execution": execution.execution,
+            "definition": execution.name,
+            "version": execution.version,
+        }
         shadow = make()
         try:
             self._replay(shadow, history[: execution.last_seq])
         except NondeterminismError as error:
             self.mismatches += 1
+            # Without its text, which shows values.
             logger.error(
-                "this code cannot be replayed; a crash would have blocked the instance:\n%s",
-                error,
-                extra=facts,
+                "this code cannot be replayed (event %s, %s); a crash would have blocked the "
+                "instance",
+                error.seq,
+                error.place or "where it ended",
+                extra={**facts, "event": error.seq, "place": error.place},
             )
-        except (UnreadableEventError, TurnTooLongError):
-            logger.exception("a shadow replay failed", extra=facts)
+        except (UnreadableEventError, TurnTooLongError) as error:
+            logger.error("a shadow replay failed", extra={**facts, **error_facts(error)})
         finally:
             shadow.tear_down()

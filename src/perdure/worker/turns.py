@@ -17,27 +17,29 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.registry import Registry
 from perdure.authoring.scope import InlineRequest
 from perdure.clock import Clock
 from perdure.core.pending import PendingCall
 from perdure.core.replay import Execution, ExecutionId
-from perdure.errors import NondeterminismError, RowError
+from perdure.errors import NondeterminismError
 from perdure.model.events import StoredEvent, UnreadableEventError
-from perdure.model.instances import NewInstance, Stamp
+from perdure.model.instances import DefinitionKey, NewInstance, Stamp
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
 from perdure.model.messages import Message
 from perdure.model.options import WorkerOptions
-from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
+from perdure.model.turns import ClaimedTurn, Turn, TurnStatus
 from perdure.store.base import ExecutionKey, Store, TurnLease
+from perdure.telemetry import error_facts
 from perdure.worker.background import Background
 from perdure.worker.commits import CommitQueue
+from perdure.worker.coverage import Coverage
 from perdure.worker.endings import Endings
 from perdure.worker.executions import Executions, Jobs
 from perdure.worker.holds import Holds
-from perdure.worker.hot import HotInstance, HotInstances
-from perdure.worker.shadow import ShadowReplays
-from perdure.worker.starts import AwaitedStarts
+from perdure.worker.hot import HotInstance
+from perdure.worker.memory import Memory, job_key, owns
+from perdure.worker.metrics import WorkerMetrics, facts_of
+from perdure.worker.settling import Settlement
 from perdure.worker.unserved import UnservedCalls
 from perdure.worker.watchdog import TurnTooLongError
 
@@ -55,39 +57,57 @@ class TurnRunner:
     def __init__(
         self,
         store: Store,
-        registry: Registry,
+        coverage: Coverage,
         options: WorkerOptions,
         *,
         worker_id: str,
         endings: Endings,
+        metrics: WorkerMetrics,
         look: Callable[[int], None],
+        continued: Callable[[str], None],
     ) -> None:
         self.jobs: Jobs
-        """Set by the worker once both exist: each needs the other."""
-        self.hot = HotInstances(options.hot_instances)
-        self.refused = 0
         self._store = store
         self._clock: Clock = store.clock
-        self._registry = registry
+        self._coverage = coverage
         self._options = options
-        self._worker_id = worker_id
-        self._endings = endings
         self._look = look
-        self._definitions: dict[int, Orchestration[..., Any]] = {}
-        self._executions = Executions(registry, options, clock=store.clock, worker_id=worker_id)
+        self._worker_id = worker_id
+        self._definitions: dict[int, DefinitionKey] = {}
+        self._executions = Executions(coverage, options, clock=store.clock, worker_id=worker_id)
         self.watchdog = self._executions.watchdog
         self._background = Background()
-        self._commits = CommitQueue(store, self._background, self._answered)
-        self.shadow = ShadowReplays(
-            store, options.shadow_rate, self._background, self._executions.replay
+        self._memory = Memory(
+            store, options, self._executions, self._background, look=look, metrics=metrics
         )
-        self._unserved = UnservedCalls(store, registry, self._background)
-        self._holds = Holds(store, self._background)
-        self._starts = AwaitedStarts()
-        self._leases: dict[str, TurnLease] = {}
+        self.hot = self._memory.hot
+        self.shadow = self._memory.shadow
+        self._holds = Holds(store, self._background, metrics)
+        self._settlement = Settlement(
+            self._memory,
+            self._holds,
+            UnservedCalls(store, coverage, self._background),
+            endings=endings,
+            metrics=metrics,
+            background=self._background,
+            look=look,
+            continued=continued,
+            go_on=self._next_turn,
+            load=self._spawn_load,
+        )
+        self._commits = CommitQueue(store, self._background, self._settlement.answered)
 
-    def serve(self, numbers: dict[int, Orchestration[..., Any]]) -> None:
-        """Learn under which numbers the store keeps our definitions."""
+    def run_jobs_with(self, jobs: Jobs) -> None:
+        """Say who runs the jobs. Turns and jobs each need the other, so this comes after both."""
+        self.jobs = self._settlement.jobs = jobs
+
+    @property
+    def refused(self) -> int:
+        """How many turns the store has refused."""
+        return self._settlement.refused
+
+    def serve(self, numbers: dict[int, DefinitionKey]) -> None:
+        """Learn under which numbers the store keeps the orchestrations to take."""
         self._definitions = numbers
 
     # -------------------------------------------------------------- ways into a turn
@@ -102,7 +122,11 @@ class TurnRunner:
                 run here; nothing was written.
             StoreUnavailableError: The store has not answered in time.
         """
-        execution = self._new_execution(orchestration, new.instance_id, new.incarnation, 1)
+        execution = self._executions.new(
+            orchestration,
+            ExecutionId(new.instance_id, new.incarnation, 1),
+            version=new.definition.variant or orchestration.version,
+        )
         hot = HotInstance(execution, Stamp(new.incarnation, 1, 1), seen_no=0)
         message = Message(0, new.created_ms, new.start_kind, new.start_body)
         try:
@@ -110,7 +134,7 @@ class TurnRunner:
         except BaseException:
             execution.tear_down()
             raise
-        answer = self._starts.expect(turn.commit_id, new.instance_id, patience_s)
+        answer = self._settlement.starts.expect(turn.commit_id, new.instance_id, patience_s)
         self._commits.submit(hot, turn)
         return await answer
 
@@ -118,9 +142,9 @@ class TurnRunner:
         """Run claimed turns, with the coroutine in memory or one replayed from the history."""
         cold: list[ClaimedTurn] = []
         for claim in claims:
-            self._leases[claim.instance_id] = TurnLease(claim.instance_id, claim.lease)
+            self._memory.lease(claim)
             if claim.attempts > self._options.max_attempts:
-                self._park(claim, _attempts_text(claim))
+                self._park(claim, _attempts_text(claim), "too many attempts")
                 continue
             hot = self.hot.get(claim.instance_id)
             if hot is None:
@@ -135,8 +159,8 @@ class TurnRunner:
     def job_ended(self, job: ClaimedJob, end: JobEnd) -> None:
         """A job that ran here has ended: the short way if its owner is hot, else by the inbox."""
         hot = self.hot.get(end.key.instance_id)
-        if end.kind is None or hot is None or not _owns(hot, end.key):
-            self._background.spawn(self._end_in_store([end]))
+        if end.kind is None or hot is None or not owns(hot, end.key):
+            self._memory.spawn_ends([end])
             return
         hot.results.append(end)
         if not hot.is_committing:
@@ -146,9 +170,9 @@ class TurnRunner:
         """No turn of ours ended an instance: stop its jobs, forget its coroutine."""
         hot = self.hot.get(instance_id)
         if hot is not None and hot.stamp.incarnation == incarnation:
-            self.jobs.cancel([_job_key(hot.execution, seq) for seq in hot.execution.open])
+            self.jobs.cancel([job_key(hot.execution, seq) for seq in hot.execution.open])
             if not hot.is_committing:
-                self._drop(hot)
+                self._memory.drop(hot)
 
     async def find_inline(self, key: JobKey) -> InlineRequest | None:
         """Return the callable behind an inline job, from the coroutine that asked for it."""
@@ -161,25 +185,25 @@ class TurnRunner:
         hot = self.hot.get(key.instance_id)
         if hot is not None and hot.stamp != live.stamp and not hot.is_committing:
             # The call was made elsewhere, after we had the instance in memory.
-            self._drop(hot)
+            self._memory.drop(hot)
         await self._warm(key.instance_id, live.stamp, live.definition_no)
         return self._inline_request(key)
 
     def _inline_request(self, key: JobKey) -> InlineRequest | None:
         hot = self.hot.get(key.instance_id)
-        call = hot.execution.open.get(key.seq) if hot is not None and _owns(hot, key) else None
+        call = hot.execution.open.get(key.seq) if hot is not None and owns(hot, key) else None
         if isinstance(call, PendingCall) and isinstance(call.request, InlineRequest):
             return call.request
         return None
 
     def leases(self) -> list[TurnLease]:
         """Return the turns that are leased to us; callable from any thread."""
-        return list(self._leases.values())
+        return self._memory.leases()
 
     def lose(self, leases: Sequence[TurnLease]) -> None:
         """Leases are lost; the commits will be refused by themselves."""
         for lease in leases:
-            self._leases.pop(lease.instance_id, None)
+            self._memory.unlease(lease.instance_id)
 
     async def close(self) -> None:
         """Wait for commits under way, then let all coroutines go."""
@@ -200,11 +224,11 @@ class TurnRunner:
         elif claim.stamp < hot.stamp and claim.stamp.incarnation == hot.stamp.incarnation:
             # A turn of ours was committed after this claim and ended its lease. What was claimed
             # is still in the inbox.
-            self._leases.pop(claim.instance_id, None)
+            self._memory.unlease(claim.instance_id)
             hot.has_mail = True
             self._look(0)
         else:
-            self._drop(hot)
+            self._memory.drop(hot)
             cold.append(claim)
 
     async def _load(self, claims: Sequence[ClaimedTurn]) -> None:
@@ -214,38 +238,38 @@ class TurnRunner:
         except Exception:
             # No longer renewed, so that somebody claims them again.
             for claim in claims:
-                self._leases.pop(claim.instance_id, None)
+                self._memory.unlease(claim.instance_id)
             raise
         for claim, history in zip(claims, histories, strict=True):
             hot = self.hot.get(claim.instance_id)
             if len(history) + 1 != claim.stamp.next_seq:
                 # It moved on after the claim: a termination needs no lease, and ours may be gone.
-                self._leases.pop(claim.instance_id, None)
+                self._memory.unlease(claim.instance_id)
             elif hot is None:
                 self._take_cold(claim, history)
             elif hot.is_committing:
                 hot.claim = claim
             else:
                 # It came into memory while we read, for an inline call.
-                self._drop(hot)
+                self._memory.drop(hot)
                 self._take_cold(claim, history)
 
+    def _spawn_load(self, claims: Sequence[ClaimedTurn]) -> None:
+        self._background.spawn(self._load(claims))
+
     def _take_cold(self, claim: ClaimedTurn, history: Sequence[StoredEvent]) -> None:
-        orchestration = self._definitions[claim.definition_no]
-        stamp = claim.stamp
-        execution = self._new_execution(
-            orchestration, claim.instance_id, stamp.incarnation, stamp.execution
-        )
-        hot = HotInstance(execution, stamp, claim.last_no)
+        execution = self._new_execution(claim.definition_no, claim.instance_id, claim.stamp)
+        hot = HotInstance(execution, claim.stamp, claim.last_no)
         try:
             self._executions.replay(execution, history)
         except NondeterminismError as error:
             execution.tear_down()
-            self._block(claim, orchestration, error)
+            self._block(claim, error)
         except (UnreadableEventError, TurnTooLongError) as error:
             execution.tear_down()
-            self._park(claim, str(error))
+            self._park(claim, str(error), type(error).__name__)
         else:
+            hot.tally.read(history)
             self.hot.put(hot)
             self._attempt(hot, claim)
 
@@ -254,9 +278,7 @@ class TurnRunner:
         [history] = await self._store.read_histories([_execution_key(instance_id, stamp)])
         if self.hot.get(instance_id) is not None or len(history) + 1 != stamp.next_seq:
             return
-        execution = self._new_execution(
-            self._definitions[definition_no], instance_id, stamp.incarnation, stamp.execution
-        )
+        execution = self._new_execution(definition_no, instance_id, stamp)
         try:
             self._executions.replay(execution, history)
         except (NondeterminismError, UnreadableEventError, TurnTooLongError):
@@ -264,38 +286,42 @@ class TurnRunner:
             execution.tear_down()
         else:
             # Messages that nobody has taken yet count as unseen: the number is that of none.
-            self.hot.put(HotInstance(execution, stamp, seen_no=0))
+            hot = HotInstance(execution, stamp, seen_no=0)
+            hot.tally.read(history)
+            self.hot.put(hot)
 
-    def _new_execution(
-        self,
-        orchestration: Orchestration[..., Any],
-        instance_id: str,
-        incarnation: int,
-        number: int,
-    ) -> Execution:
-        return self._executions.new(orchestration, ExecutionId(instance_id, incarnation, number))
+    def _new_execution(self, definition_no: int, instance_id: str, stamp: Stamp) -> Execution:
+        """Return an execution of a recorded definition, on the code that is here for it. One that
+        was left open gets its version now."""
+        key = self._definitions[definition_no]
+        orchestration = self._coverage.code_for(key)
+        assert orchestration is not None, "what is claimed is covered"
+        return self._executions.new(
+            orchestration,
+            ExecutionId(instance_id, stamp.incarnation, stamp.execution),
+            version=key.variant or orchestration.version,
+        )
 
     # ------------------------------------------------------------------ the turns
 
     def _attempt(self, hot: HotInstance, claim: ClaimedTurn) -> None:
         """Run a claimed turn; hold the instance if it cannot be run."""
-        orchestration = hot.execution.orchestration
         hot.seen_no = claim.last_no
         hot.has_mail = False
         try:
             turn = self._run(hot, claim.messages, lease=claim.lease)
         except NondeterminismError as error:
-            self._drop(hot)
-            self._block(claim, orchestration, error)
+            self._memory.drop(hot)
+            self._block(claim, error)
         except (UnreadableEventError, TurnTooLongError) as error:
-            self._drop(hot)
-            self._park(claim, str(error))
+            self._memory.drop(hot)
+            self._park(claim, str(error), type(error).__name__)
         except Exception as error:
             # A defect of ours, or of a hook of user code. A turn is a function of its history, so
             # trying again would meet the same: it is parked, where an operator sees it.
-            logger.exception("a turn failed", extra={"instance_id": claim.instance_id})
-            self._drop(hot)
-            self._park(claim, f"{type(error).__name__}: {error}")
+            self._say_failed(hot, error)
+            self._memory.drop(hot)
+            self._park(claim, f"{type(error).__name__}: {error}", type(error).__name__)
         else:
             self._commits.submit(hot, turn)
 
@@ -305,7 +331,7 @@ class TurnRunner:
         hot.results.clear()
         if hot.has_mail:
             # One short turn after another would keep every claim from its commit for ever.
-            self._background.spawn(self._end_in_store(ends))
+            self._memory.spawn_ends(ends)
         else:
             self._run_short(hot, ends)
 
@@ -318,9 +344,9 @@ class TurnRunner:
         except (Exception, TurnTooLongError) as error:
             # The results go to the inbox; the claimed turn that takes them holds the instance.
             if not isinstance(error, NondeterminismError | UnreadableEventError | TurnTooLongError):
-                logger.exception("a turn failed", extra={"instance_id": hot.execution.instance_id})
-            self._drop(hot)
-            self._background.spawn(self._end_in_store(ends))
+                self._say_failed(hot, error)
+            self._memory.drop(hot)
+            self._memory.spawn_ends(ends)
         else:
             self._commits.submit(hot, turn)
 
@@ -343,67 +369,6 @@ class TurnRunner:
             job_ends=job_ends,
         )
 
-    # ----------------------------------------------------------------- the commits
-
-    def _answered(self, hot: HotInstance, turn: Turn, answer: TurnReceipt | RowError) -> None:
-        """The store has answered a turn."""
-        if isinstance(answer, RowError):
-            self._refused(hot, turn)
-            self._background.spawn(self._park_unstorable(turn, answer))
-        elif answer.status is TurnStatus.ACCEPTED:
-            self._accepted(hot, turn, answer)
-        else:
-            self._refused(hot, turn)
-        if turn.start is not None:
-            outcome = answer if isinstance(answer, RowError) else answer.status
-            self._starts.tell(turn.commit_id, outcome)
-
-    def _accepted(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
-        execution = hot.execution
-        hot.is_committing = False
-        self._leases.pop(turn.instance_id, None)
-        if turn.jobs_gone:
-            self.jobs.cancel([_job_key(execution, seq) for seq in turn.jobs_gone])
-        if turn.outcome is not None:
-            self.jobs.cancel([_job_key(execution, seq) for seq in execution.open])
-            self._endings.tell(turn.instance_id, turn.outcome)
-            self._maybe_shadow(execution)
-            self._drop(hot)
-        else:
-            incarnation, number, next_seq = turn.stamp
-            hot.stamp = Stamp(incarnation, number, next_seq + len(turn.events))
-            hot.seen_no = turn.seen_no if receipt.has_unseen else receipt.last_no
-            hot.has_mail = receipt.has_unseen
-            if turn.start is not None:
-                self.hot.put(hot)
-            self._begin_jobs(execution, turn)
-            for child in turn.children:
-                self._unserved.notice(child.instance.definition)
-            if turn.next_due_ms is not None:
-                self._look(turn.next_due_ms)
-        if receipt.has_unseen or turn.children or turn.deliveries:
-            self._look(0)
-        if turn.outcome is None:
-            self._next_turn(hot)
-            self._evict()
-
-    def _begin_jobs(self, execution: Execution, turn: Turn) -> None:
-        for job in turn.jobs:
-            if not job.leased:
-                self._look(0)
-                self._unserved.notice(job.queue)
-                continue
-            claimed = ClaimedJob(
-                key=_job_key(execution, job.seq),
-                token=turn.commit_id,
-                queue=job.queue,
-                input=job.input,
-                policy=job.policy,
-                attempt=1,
-                created_ms=turn.now_ms,
-            )
-            self.jobs.run(claimed, promised=True)
-
     def _next_turn(self, hot: HotInstance) -> None:
         """Go on with what came while the turn was being committed."""
         claim, hot.claim = hot.claim, None
@@ -411,69 +376,22 @@ class TurnRunner:
             cold: list[ClaimedTurn] = []
             self._take_hot(hot, claim, cold)
             if cold:
-                self._background.spawn(self._load(cold))
+                self._spawn_load(cold)
         if hot.results and not hot.is_committing:
             self._take_results(hot)
 
-    def _refused(self, hot: HotInstance, turn: Turn) -> None:
-        """Another worker, an operator or a repeated start was faster: drop what we thought."""
-        self.refused += 1
-        for job in turn.jobs:
-            if job.leased:
-                self.jobs.unpromise(job.queue)
-        self._leases.pop(turn.instance_id, None)
-        claim, hot.claim = hot.claim, None
-        self._drop(hot)
-        if claim is not None:
-            self._background.spawn(self._load([claim]))
-        self._look(0)
+    def _block(self, claim: ClaimedTurn, error: NondeterminismError) -> None:
+        self._memory.unlease(claim.instance_id)
+        key = self._definitions[claim.definition_no]
+        self._holds.block(claim, key, self._coverage.digest_for(key), error)
 
-    async def _park_unstorable(self, turn: Turn, error: RowError) -> None:
-        """The database refuses a value of this turn for good."""
-        if turn.start is not None:
-            return
-        if turn.job_ends:
-            await self._end_in_store(turn.job_ends)
-        await self._holds.park_unstorable(turn, error)
+    def _park(self, claim: ClaimedTurn, why: str, cause: str) -> None:
+        self._memory.unlease(claim.instance_id)
+        self._holds.park(claim, self._definitions[claim.definition_no], why, cause)
 
-    # ------------------------------------------------------------- ends and evictions
-
-    def _drop(self, hot: HotInstance) -> None:
-        """Forget an instance; results that still wait go to the inbox."""
-        results, hot.results = hot.results, []
-        self.hot.drop(hot)
-        if results:
-            self._background.spawn(self._end_in_store(results))
-
-    def _evict(self) -> None:
-        """Let the coldest instances go that there is no room for."""
-        for cold in self.hot.surplus():
-            self._maybe_shadow(cold.execution)
-            self._drop(cold)
-
-    async def _end_in_store(self, ends: Sequence[JobEnd]) -> None:
-        for end, was_ours in zip(ends, await self._store.end_jobs(ends), strict=True):
-            hot = None if was_ours else self.hot.get(end.key.instance_id)
-            if hot is not None and _owns(hot, end.key) and not hot.is_committing:
-                # Its job was not ours any more, so the instance went on without us.
-                self._drop(hot)
-        retries = [end.retry_at_ms for end in ends if end.retry_at_ms is not None]
-        self._look(min(retries) if len(retries) == len(ends) else 0)
-
-    def _block(
-        self, claim: ClaimedTurn, orchestration: Orchestration[..., Any], error: NondeterminismError
-    ) -> None:
-        self._leases.pop(claim.instance_id, None)
-        code = self._registry.code_of(orchestration.name, orchestration.version)
-        self._holds.block(claim, code, error)
-
-    def _park(self, claim: ClaimedTurn, why: str) -> None:
-        self._leases.pop(claim.instance_id, None)
-        self._holds.park(claim, why)
-
-    def _maybe_shadow(self, execution: Execution) -> None:
-        orchestration, execution_id = execution.orchestration, execution.id
-        self.shadow.maybe(execution, lambda: self._new_execution(orchestration, *execution_id))
+    def _say_failed(self, hot: HotInstance, error: BaseException) -> None:
+        facts = facts_of(hot.execution, self._worker_id)
+        logger.error("a turn failed", extra={**facts, **error_facts(error)})
 
 
 def _attempts_text(claim: ClaimedTurn) -> str:
@@ -481,15 +399,6 @@ def _attempts_text(claim: ClaimedTurn) -> str:
         f"its turn was claimed {claim.attempts - 1} times without a commit: "
         "the code may kill its process"
     )
-
-
-def _owns(hot: HotInstance, key: JobKey) -> bool:
-    owner = hot.execution.id
-    return (owner.incarnation, owner.execution) == (key.incarnation, key.execution)
-
-
-def _job_key(execution: Execution, seq: int) -> JobKey:
-    return JobKey(*execution.id, seq)
 
 
 def _execution_key(instance_id: str, stamp: Stamp) -> ExecutionKey:

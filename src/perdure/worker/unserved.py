@@ -5,12 +5,16 @@ Asked once per queue: what is served now and not later is for `explain` to tell.
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Iterable
 
-from perdure.authoring.registry import Registry
+from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.instances import DefinitionKey
+from perdure.model.turns import WorkerRow
 from perdure.store.base import Store
 from perdure.worker.background import Background
+from perdure.worker.coverage import Coverage
 
 logger = logging.getLogger(__name__)
 
@@ -24,29 +28,64 @@ MAX_ASKED = 1_000
 class UnservedCalls:
     """Warns of the first call to each queue that no live worker serves."""
 
-    def __init__(self, store: Store, registry: Registry, background: Background) -> None:
+    def __init__(self, store: Store, coverage: Coverage, background: Background) -> None:
         self._store = store
+        self._coverage = coverage
         self._background = background
-        self._known = set(registry.claimable())
+        self._known: set[DefinitionKey] = set()
         self._room = MAX_ASKED
 
     def notice(self, queue: DefinitionKey) -> None:
         """A call went into a queue, and this worker does not run it at once."""
-        if queue not in self._known and self._room:
-            self._known.add(queue)
-            self._room -= 1
+        if queue in self._known or not self._room:
+            return
+        self._known.add(queue)
+        if self._coverage.serves(queue):
+            return
+        self._room -= 1
+        if self._coverage.covers(queue):
+            self._coverage.note(queue)
+        else:
             self._background.spawn(self._look(queue))
 
     async def _look(self, queue: DefinitionKey) -> None:
         since_ms = self._store.clock() - LIVE_WORKER_MS
         workers = await self._store.read_workers(seen_since_ms=since_ms)
-        if not any(queue in worker.definitions for worker in workers):
+        if queue not in served_by(workers):
             logger.warning(
-                "no live worker serves %s; calls of it wait until one does: hand it to a worker, "
-                "Worker(url, [...]), and start that",
+                "no live worker serves %s; calls of it wait until one does: %s",
                 describe_queue(queue),
+                advice_on_tags(queue, workers)
+                or "hand it to a worker, Worker(url, [...]), and start that",
                 extra={"definition": queue.name},
             )
+
+
+def served_by(workers: Iterable[WorkerRow]) -> frozenset[DefinitionKey]:
+    """Return what these workers serve together."""
+    return frozenset(key for worker in workers for key in worker.definitions)
+
+
+def advice_on_tags(queue: DefinitionKey, workers: Iterable[WorkerRow]) -> str:
+    """Return what to do about calls that nobody takes for their tag alone; nothing if no worker
+    has the activity."""
+    if queue.kind != "activity":
+        return ""
+    for worker in workers:
+        taken = [key for key in worker.definitions if key.kind == "activity"]
+        if any(key.name == queue.name for key in taken):
+            # All that it takes by now: the option says it for all of its activities.
+            tags = {key.variant for key in taken if not key.name.startswith(RESERVED_PREFIX)}
+            named = (_tag_as_code(tag) for tag in sorted({*tags, queue.variant}))
+            return (
+                f"worker {worker.worker_id} has the activity for other tags; give it "
+                f"WorkerOptions(tags=[{', '.join(named)}])"
+            )
+    return ""
+
+
+def _tag_as_code(tag: str) -> str:
+    return json.dumps(tag, ensure_ascii=False) if tag else "None"
 
 
 def describe_queue(queue: DefinitionKey) -> str:
@@ -54,4 +93,4 @@ def describe_queue(queue: DefinitionKey) -> str:
     if queue.kind == "activity":
         tag = f" with tag {queue.variant!r}" if queue.variant else ""
         return f"activity {queue.name!r}{tag}"
-    return f"{queue.kind} {queue.name!r} {queue.variant}"
+    return f"{queue.kind} {queue.name!r} {queue.variant or '(any version)'}"

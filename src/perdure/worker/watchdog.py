@@ -108,7 +108,7 @@ class Watchdog:
                         name,
                         took_s,
                         self._stuck_at,
-                        extra={"instance_id": instance_id},
+                        extra={"instance_id": instance_id, "definition": name},
                     )
                 # Only inside user code: what runs around it must not be cut off halfway.
                 if took_s > self._limit_s and _is_in_user_code(thread_id):

@@ -14,12 +14,19 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from perdure.model.instances import DefinitionKey, Stamp, part_of
-from perdure.model.jobs import ClaimedJob, JobFailures, JobKey
+from perdure.model.jobs import ClaimedJob, JobBeat, JobFailures, JobKey
 from perdure.model.messages import Message
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import JobLease, TurnLease
 from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.packing import cut, pack, unpack
+from perdure.store.sqlite.definitions import Definitions
+from perdure.store.sqlite.packing import Rows, cut, pack, unpack
+from perdure.store.sqlite.sessions import (
+    SessionMarks,
+    find_session_jobs,
+    take_sessions,
+    touch_sessions,
+)
 
 HOME_ADVANTAGE_MS = 200
 """For how long a ready instance is left to the worker that has it in memory."""
@@ -27,9 +34,12 @@ MAX_MESSAGES = 1_000
 """Messages of one instance that one claim returns; the next claim brings the rest."""
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """The same in bytes; a single message may be larger."""
+_LONG_AGO_MS = 0
 _INSTANCES_PER_READ = 32
 """Bounds the blob of one statement: 32 instances of 18 MB stay under SQLite's 1 GB."""
 _JOBS_PER_READ = 100
+_VISIBLE_AT, _SESSION = 5, 6
+"""Places in a row of `find_jobs` and `find_session_jobs`; only the latter has a session."""
 
 T = TypeVar("T")
 _failures = msgspec.json.Decoder(JobFailures)
@@ -155,7 +165,13 @@ def unpark(connection: Connection, instance_id: str, *, now_ms: int) -> bool:
 
 
 def claim_jobs(
-    connection: Connection, claim: JobClaim, *, now_ms: int, offset: int
+    connection: Connection,
+    claim: JobClaim,
+    *,
+    now_ms: int,
+    offset: int,
+    marks: SessionMarks,
+    definitions: Definitions,
 ) -> list[ClaimedJob]:
     """Lease jobs that wait or were abandoned."""
     if not claim.queues or claim.limit < 1:
@@ -163,9 +179,27 @@ def claim_jobs(
     [(text,)] = connection.run(
         "find_jobs", queues=pack(claim.queues), now_ms=now_ms, limit=claim.limit
     )
-    chosen = share(unpack(text), claim.limit, offset)
+    candidates = unpack(text)
+    if claim.sessions is not None:
+        with_session = find_session_jobs(
+            connection,
+            claim,
+            claim.sessions,
+            now_ms=now_ms,
+            marks=marks,
+            definitions=definitions,
+        )
+        for queue_no, plain in zip(claim.queues, candidates, strict=True):
+            # Whoever waits longest comes first, with a session or without.
+            plain.extend(with_session.get(queue_no, ()))
+            plain.sort(key=lambda job: job[_VISIBLE_AT])
+    chosen = share(candidates, claim.limit, offset)
     if not chosen:
         return []
+    if claim.sessions is not None:
+        sessions = [job[_SESSION] for job in chosen if len(job) > _SESSION]
+        if sessions:
+            take_sessions(connection, sessions, claim.sessions, now_ms=now_ms)
     connection.run(
         "lease_jobs",
         keys=pack(chosen),
@@ -173,38 +207,68 @@ def claim_jobs(
         worker_id=claim.worker_id,
         until_ms=now_ms + claim.lease_ms,
     )
-    return [
+    claimed = [
         job
         for some in _chunks(chosen, _JOBS_PER_READ)
-        for job in _read_claimed(connection, some, claim.token)
+        for job in _read_claimed(connection, some, claim.token, now_ms + claim.lease_ms)
     ]
+    _lift_limits(connection, [job.key for job, start_by_ms in claimed if start_by_ms is not None])
+    return [job for job, _ in claimed]
 
 
-def _read_claimed(connection: Connection, keys: Sequence[Any], token: int) -> list[ClaimedJob]:
-    [(text, failures, policies, inputs)] = connection.run("read_claimed_jobs", keys=pack(keys))
+def _lift_limits(connection: Connection, started: Sequence[JobKey]) -> None:
+    """Remove the timers of jobs that had to start in time, and have."""
+    if started:
+        keys = [(part_of(key.instance_id), *key) for key in started]
+        timers = [(part, instance_id, f"start:{seq}") for part, instance_id, _, _, seq in keys]
+        connection.run("delete_timers", keys=pack(timers))
+        connection.run("clear_starts", keys=pack(keys))
+
+
+def _read_claimed(
+    connection: Connection, keys: Sequence[Any], token: int, until_ms: int
+) -> list[tuple[ClaimedJob, int | None]]:
+    """Return jobs that were just leased, in order, each with the time by which it had to start."""
+    [(text, *blobs)] = connection.run("read_claimed_jobs", keys=pack(keys))
     rows = unpack(text)
     jobs = []
-    for row, failure, policy, payload in zip(
+    for row, failure, policy, payload, details in zip(
         rows,
-        cut(failures, (row[8] for row in rows)),
-        cut(policies, (row[9] for row in rows)),
-        cut(inputs, (row[10] for row in rows)),
+        *(cut(blob, (row[12 + place] for row in rows)) for place, blob in enumerate(blobs)),
         strict=True,
     ):
-        index, kind, name, variant, behaviour, attempt, lost, created_ms, *_ = row
+        index, *queue, attempt, lost, created_ms, session, owner, version, start_by_ms = row[:12]
+        failures, damage = _read_failures(failure)
         job = ClaimedJob(
-            key=JobKey(*keys[index][1:]),
+            key=JobKey(*keys[index][1:5]),
             token=token,
-            queue=DefinitionKey(kind, name, variant, behaviour),
+            queue=DefinitionKey(*queue),
             input=payload,
             policy=policy,
             attempt=attempt,
             lost=lost,
-            failures=_failures.decode(failure) if failure else JobFailures(),
+            failures=failures,
             created_ms=created_ms,
+            session=session,
+            details=details or None,
+            owner_name=owner,
+            owner_version=version,
+            lease_until_ms=until_ms,
+            damage=damage,
         )
-        jobs.append((index, job))
-    return [job for _, job in sorted(jobs, key=lambda pair: pair[0])]
+        jobs.append((index, job, start_by_ms))
+    return [(job, limit) for _, job, limit in sorted(jobs, key=lambda found: found[0])]
+
+
+def _read_failures(data: bytes) -> tuple[JobFailures, str]:
+    """Return the failures in a row, and what is wrong with them: one bad row must not keep the
+    whole claim, and with it the queue behind it, from being read."""
+    if not data:
+        return JobFailures(), ""
+    try:
+        return _failures.decode(data), ""
+    except msgspec.MsgspecError as error:
+        return JobFailures(), f"its earlier failures cannot be read: {error}"
 
 
 def renew_jobs(
@@ -215,10 +279,38 @@ def renew_jobs(
         return []
     packed = pack([(part_of(lease.key.instance_id), *lease.key, lease.token) for lease in leases])
     [(text,)] = connection.run("find_held_jobs", leases=packed, now_ms=now_ms)
-    held = set(unpack(text))
+    held: dict[int, str | None] = dict(unpack(text))
     if held:
         connection.run("renew_jobs", leases=packed, now_ms=now_ms, until_ms=until_ms)
+    sessions = [session for session in held.values() if session is not None]
+    if sessions:
+        touch_sessions(connection, sessions, now_ms=now_ms)
     return [lease for index, lease in enumerate(leases) if index not in held]
+
+
+def lost_jobs(connection: Connection, leases: Sequence[JobLease]) -> list[JobLease]:
+    """Return the leases that somebody else has ended or taken; one that just ran out is not."""
+    packed = pack([(part_of(lease.key.instance_id), *lease.key, lease.token) for lease in leases])
+    [(text,)] = connection.run("find_held_jobs", leases=packed, now_ms=_LONG_AGO_MS)
+    held = dict(unpack(text))
+    return [lease for index, lease in enumerate(leases) if index not in held]
+
+
+def beat_jobs(connection: Connection, beats: Sequence[JobBeat], *, now_ms: int) -> None:
+    """Keep what running jobs say of their progress."""
+    # One row per job: of several for one, an UPDATE would choose any.
+    newest: dict[tuple[JobKey, int], tuple[bytes | None, bytes | None]] = {}
+    for key, token, details, progress in beats:
+        before = newest.get((key, token), (None, None))
+        newest[key, token] = (
+            before[0] if details is None else details,
+            before[1] if progress is None else progress,
+        )
+    rows = Rows()
+    for (key, token), bodies in newest.items():
+        places = (place for body in bodies for place in rows.place_maybe(body))
+        rows.rows.append((part_of(key.instance_id), *key, token, *places))
+    connection.run("beat_jobs", rows=rows.text, bodies=rows.bodies, now_ms=now_ms)
 
 
 # ------------------------------------------------------------------------ sharing

@@ -12,18 +12,35 @@ change leaves nothing behind but the results of its jobs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
 from perdure.errors import RowError
 from perdure.model.instances import DefinitionKey, NewInstance, Status, part_of
 from perdure.model.jobs import JobEnd, JobFailures, JobKey
-from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.turns import ChildStart, Hold, Outcome, Turn, TurnReceipt, TurnStatus
+from perdure.model.turns import (
+    ChildStart,
+    Continuation,
+    Hold,
+    Outcome,
+    Turn,
+    TurnReceipt,
+    TurnStatus,
+)
+from perdure.store.sqlite.changes import (
+    AppendedEvents,
+    Changes,
+    DeadJobRow,
+    EndedInstance,
+    KvRowChange,
+    MovedInstance,
+    ReportChange,
+    RequeuedJob,
+    StartedInstance,
+    StatusChange,
+)
+from perdure.store.sqlite.inboxes import Inboxes
 from perdure.store.sqlite.rows import (
-    RANK_MESSAGE,
     RANK_START,
     RANK_TIMER,
     JobState,
@@ -40,67 +57,6 @@ _failures = msgspec.json.Decoder(JobFailures)
 _encoder = msgspec.json.Encoder()
 
 
-class AppendedEvents(NamedTuple):
-    """The events of one accepted turn."""
-
-    row: LiveState
-    incarnation: int
-    execution: int
-    first_seq: int
-    turn: Turn
-
-
-class EndedInstance(NamedTuple):
-    """An instance that a turn of this batch ended."""
-
-    row: LiveState
-    incarnation: int
-    execution: int
-    last_commit: int
-    outcome: Outcome
-
-
-class StartedInstance(NamedTuple):
-    """An instance that this batch started."""
-
-    part: int
-    definition_no: int
-    instance: NewInstance
-
-
-class StatusChange(NamedTuple):
-    """An instance whose status changes without ending it."""
-
-    row: LiveState
-    status: Status
-    reason: str | None
-
-
-class RequeuedJob(NamedTuple):
-    """A job that goes back into its queue."""
-
-    key: JobKey
-    visible_at_ms: int
-    attempt: int
-    failures: bytes | None
-
-
-@dataclass(slots=True)
-class Changes:
-    """What a batch writes beside its live rows."""
-
-    events: list[AppendedEvents] = field(default_factory=list)
-    started: list[StartedInstance] = field(default_factory=list)
-    ended: list[EndedInstance] = field(default_factory=list)
-    statuses: dict[str, StatusChange] = field(default_factory=dict)
-    replaced: list[tuple[int, str, int]] = field(default_factory=list)
-    consumed: list[tuple[int, str, int]] = field(default_factory=list)
-    timers_gone: list[tuple[int, str, str]] = field(default_factory=list)
-    jobs_gone: list[JobKey] = field(default_factory=list)
-    requeued: list[RequeuedJob] = field(default_factory=list)
-    receipts: list[tuple[int, str, str]] = field(default_factory=list)
-
-
 class Commit:
     """One batch under decision."""
 
@@ -111,6 +67,8 @@ class Commit:
         self.changes = Changes()
         self._number_of = number_of
         self._now_ms = now_ms
+        self.inboxes = Inboxes(rows, self.changes, now_ms=now_ms)
+        self._left: set[tuple[str, int, int]] = set()
 
     # ------------------------------------------------------------------ turns
 
@@ -122,13 +80,15 @@ class Commit:
         if turn.start is not None:
             _check_first(turn, turn.start)
             if not self._make_live(turn.start):
+                self._deliver_if_live(turn.start)
                 return _TAKEN
+            for message in turn.start.messages:
+                self.inboxes.deliver(message)
             return self._accept(turn, self.rows.live[turn.instance_id])
         row = self.rows.live.get(turn.instance_id)
         if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):
-            for end in turn.job_ends:
-                self.end_job(end)
-            return _REFUSED
+            kept = tuple([self.end_job(end) for end in turn.job_ends])
+            return TurnReceipt(TurnStatus.REFUSED, ends_kept=kept) if any(kept) else _REFUSED
         return self._accept(turn, row)
 
     def _sent_again(self, turn: Turn) -> TurnReceipt | None:
@@ -137,7 +97,8 @@ class Commit:
         if row is not None and row.is_born:
             if row.last_commit != turn.commit_id:
                 return None
-            has_unseen = row.last_no > turn.seen_no + len(turn.timers)
+            own = sum(timer.key not in turn.timers_gone for timer in turn.timers)
+            has_unseen = turn.continued is not None or row.last_no > turn.seen_no + own
             return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen)
         wide = self.rows.wide.get(turn.instance_id)
         if wide is not None and wide.last_commit == turn.commit_id:
@@ -164,21 +125,32 @@ class Commit:
 
     def _accept(self, turn: Turn, row: LiveState) -> TurnReceipt:
         for end in turn.job_ends:
-            self._remove_job(end.key)
+            self._finish_job(end, self.rows.jobs[end.key])
         self._append(turn, row)
+        if turn.definition is not None:
+            row.definition_no = self._number_of(turn.definition)
+            self._move(row, row.definition_no)
+        if turn.kv or turn.report is not None:
+            self._keep_values(turn, row)
         has_unseen = row.last_no > turn.seen_no
         self._settle(turn, row)
-        if turn.outcome is None:
-            row.wake_at_ms = self._now_ms if has_unseen else turn.next_due_ms
+        if turn.outcome is not None:
+            self._end(turn, row, turn.outcome)
+        elif turn.continued is not None:
+            self._continue(turn, row, turn.continued)
+            has_unseen = True
+        else:
+            at_ms = row.wake_at_ms = self._now_ms if has_unseen else turn.next_due_ms
+            # A claim of a job may have removed a timer that the turn still counts on. It must not
+            # wake the instance for ever, so what is due already is compared with the inbox.
+            row.is_due_unsure = at_ms is not None and not has_unseen and at_ms <= self._now_ms
             self._change_inbox(turn, row)
             self._change_jobs(turn, row)
-        else:
-            self._end(turn, row, turn.outcome)
         last_no = row.last_no
         for child in turn.children:
             self._start_child(child)
         for delivery in turn.deliveries:
-            self.deliver(delivery)
+            self.inboxes.deliver(delivery)
         return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
 
     def _append(self, turn: Turn, row: LiveState) -> None:
@@ -193,6 +165,9 @@ class Commit:
             self.changes.consumed.append((part, instance_id, no))
         for key in turn.timers_gone:
             self.changes.timers_gone.append((part, instance_id, key))
+        if turn.timers_gone and row.messages:
+            # Set by an earlier turn of this batch.
+            row.messages = [m for m in row.messages if m.timer_key not in turn.timers_gone]
         for timer in turn.timers:
             if timer.key in turn.timers_gone:
                 continue  # Set and cancelled within one turn.
@@ -210,6 +185,9 @@ class Commit:
             )
 
     def _change_jobs(self, turn: Turn, row: LiveState) -> None:
+        if turn.jobs_gone and row.jobs:
+            # Added by an earlier turn of this batch.
+            row.jobs = [pending for pending in row.jobs if pending.job.seq not in turn.jobs_gone]
         for job in turn.jobs:
             if job.seq in turn.jobs_gone:
                 continue  # Asked for and given up within one turn.
@@ -245,7 +223,51 @@ class Commit:
         row.last_commit = turn.commit_id
         row.dirty = True
 
+    # --------------------------------------------------- what turns change besides
+
+    def _move(self, row: LiveState, definition_no: int, next_input: bytes | None = None) -> None:
+        """Have the wide row follow the live one."""
+        earlier = self.changes.moved.get(row.instance_id)
+        if next_input is None and earlier is not None:
+            next_input = earlier.input
+        self.changes.moved[row.instance_id] = MovedInstance(
+            row.part, row.instance_id, row.incarnation, row.execution, definition_no, next_input
+        )
+
+    def _keep_values(self, turn: Turn, row: LiveState) -> None:
+        """Keep what the instance shows to others: values under keys, and its report."""
+        for key, value in turn.kv:
+            place = (row.part, row.instance_id, key)
+            self.changes.kv[place] = KvRowChange(turn.now_ms, value)
+        if turn.report is not None:
+            earlier = self.changes.reports.get(row.instance_id)
+            turns = 1 if earlier is None else earlier.turns + 1
+            self.changes.reports[row.instance_id] = ReportChange(
+                row.part, turns, turn.now_ms, turn.report
+            )
+
+    def _continue(self, turn: Turn, row: LiveState, following: Continuation) -> None:
+        """Leave an execution with all that is addressed to it, and begin the next one (S35)."""
+        old = row.execution
+        self.changes.left.append((row.part, row.instance_id, row.incarnation, old))
+        self._left.add((row.instance_id, row.incarnation, old))
+        for no in turn.consumed:
+            self.changes.consumed.append((row.part, row.instance_id, no))
+        row.messages = [message for message in row.messages if message.execution != old]
+        row.jobs = [pending for pending in row.jobs if pending.execution != old]
+        row.execution = old + 1
+        row.next_seq = 1
+        row.definition_no = self._number_of(following.definition)
+        kind, body = following.start
+        self.inboxes.put(row, kind, body, execution=row.execution, rank=RANK_START)
+        self.inboxes.carry(row, following.unread)
+        row.wake_at_ms = self._now_ms
+        row.is_due_unsure = False
+        self._move(row, row.definition_no, following.input)
+
     def _end(self, turn: Turn, row: LiveState, outcome: Outcome) -> None:
+        if turn.continued is not None:
+            raise RowError(f"{row.instance_id!r} cannot both end and continue")
         if not outcome.status.is_terminal:
             raise RowError(f"{row.instance_id!r} cannot end as {outcome.status.value!r}")
         self.changes.ended.append(
@@ -262,7 +284,9 @@ class Commit:
 
     def _start_child(self, child: ChildStart) -> None:
         if not self.start(child.instance):
-            self.deliver(child.if_taken)
+            self.inboxes.deliver(child.if_taken)
+        elif child.if_started is not None:
+            self.inboxes.deliver(child.if_started)
 
     # ----------------------------------------------------------------- starts
 
@@ -271,12 +295,21 @@ class Commit:
         if self._has_started(instance):
             return True
         if not self._make_live(instance):
+            self._deliver_if_live(instance)
             return False
         row = self.rows.live[instance.instance_id]
-        self._put(row, instance.start_kind, instance.start_body, rank=RANK_START)
+        self.inboxes.put(row, instance.start_kind, instance.start_body, rank=RANK_START)
         row.last_commit = instance.commit_id
         row.wake_at_ms = max(self._now_ms, instance.visible_at_ms)
+        for message in instance.messages:
+            self.inboxes.deliver(message)
         return True
+
+    def _deliver_if_live(self, instance: NewInstance) -> None:
+        """Deliver what comes with a start to the instance that has the id already."""
+        if instance.messages and instance.instance_id in self.rows.live:
+            for message in instance.messages:
+                self.inboxes.deliver(message)
 
     def _has_started(self, instance: NewInstance) -> bool:
         """Tell whether this very start was accepted before. Incarnations are never reused."""
@@ -313,77 +346,6 @@ class Commit:
         self.changes.replaced.append((part, instance_id, incarnation))
         self.rows.receipts = {key for key in self.rows.receipts if key[0] != instance_id}
 
-    # --------------------------------------------------------------- messages
-
-    def deliver(self, delivery: Delivery) -> DeliveryStatus:
-        """Put a message into an inbox, if it has an addressee."""
-        receipt = (delivery.instance_id, delivery.message_id)
-        if receipt in self.rows.receipts:
-            return DeliveryStatus.DUPLICATE
-        row = self.rows.live.get(delivery.instance_id)
-        if row is not None and row.is_born:
-            if delivery.incarnation not in (None, row.incarnation):
-                return DeliveryStatus.ABSENT
-            if delivery.execution not in (0, row.execution):
-                return DeliveryStatus.ABSENT
-            status = DeliveryStatus.DELIVERED
-        else:
-            wide = self.rows.wide.get(delivery.instance_id)
-            if wide is not None and delivery.incarnation in (None, wide.incarnation):
-                return DeliveryStatus.ENDED
-            if wide is not None or delivery.incarnation is not None:
-                return DeliveryStatus.ABSENT
-            if delivery.if_absent != "buffer":
-                return DeliveryStatus.ABSENT
-            row = row or self._make_unborn(delivery.instance_id)
-            status = DeliveryStatus.BUFFERED
-        self._put(row, delivery.kind, delivery.body, execution=delivery.execution)
-        self._keep_receipt(row, delivery.message_id)
-        return status
-
-    def _make_unborn(self, instance_id: str) -> LiveState:
-        row = self.rows.live[instance_id] = LiveState(part_of(instance_id), instance_id)
-        return row
-
-    def _keep_receipt(self, row: LiveState, message_id: str | None) -> None:
-        if message_id is not None:
-            self.rows.receipts.add((row.instance_id, message_id))
-            self.changes.receipts.append((row.part, row.instance_id, message_id))
-
-    def _put(
-        self,
-        row: LiveState,
-        kind: str,
-        body: bytes,
-        *,
-        execution: int = 0,
-        rank: int = RANK_MESSAGE,
-    ) -> None:
-        row.last_no += 1
-        row.last_at_ms = max(self._now_ms, row.last_at_ms)
-        row.messages.append(
-            PendingMessage(
-                no=row.last_no,
-                effective_at_ms=row.last_at_ms,
-                rank=rank,
-                kind=kind,
-                body=body,
-                execution=execution,
-            )
-        )
-        row.dirty = True
-        if self._may_wake(row):
-            row.wake_at_ms = min(self._now_ms, row.wake_at_ms or self._now_ms)
-
-    @staticmethod
-    def _may_wake(row: LiveState) -> bool:
-        """Tell whether a message makes the instance ready.
-
-        Not under a lease: its commit will see the message (and `wake_at` is the lease's end). Not
-        when held. Not before the first turn, which has its own time. Not unborn.
-        """
-        return row.is_born and row.lease == 0 and row.blocked_by is None and row.next_seq > 1
-
     # ------------------------------------------------------------------- jobs
 
     def end_job(self, end: JobEnd) -> bool:
@@ -396,25 +358,49 @@ class Commit:
             return True
         if end.kind is None:
             raise RowError(f"the end of job {end.key} has neither a result nor a time to retry")
-        self._remove_job(end.key)
+        self._finish_job(end, job)
         row = self.rows.live.get(end.key.instance_id)
         if row is not None and (row.incarnation, row.execution) == end.key[1:3]:
-            self._put(row, end.kind, end.body, execution=row.execution)
+            self.inboxes.put(row, end.kind, end.body, execution=row.execution)
         return True
 
     def _held_job(self, end: JobEnd) -> JobState | None:
         job = self.rows.jobs.get(end.key)
         if job is None or job.gone or end.token == 0 or job.token != end.token:
             return None
+        if self._left and end.key[:3] in self._left:
+            return None
         return job
 
-    def _requeue(self, end: JobEnd, job: JobState, visible_at_ms: int) -> None:
-        if end.failure is not None:
+    def _finish_job(self, end: JobEnd, job: JobState) -> None:
+        """Remove a job that has its result, or that nobody will try again."""
+        job.gone = True
+        self.changes.jobs_gone.append(end.key)
+        if job.session is not None:
+            self.changes.sessions_used[job.session] = None
+        if end.is_dead:
+            self.changes.dead.append(DeadJobRow(end.key, self._failures_with(end, job)))
+
+    @staticmethod
+    def _failures_with(end: JobEnd, job: JobState) -> bytes | None:
+        if end.failure is None:
+            return job.failures
+        try:
             earlier = JobFailures() if job.failures is None else _failures.decode(job.failures)
-            job.failures = _encoder.encode(earlier.plus(end.failure))
+        except msgspec.MsgspecError:
+            # The claim has told of the damage; the job must not be stuck because of it.
+            earlier = JobFailures()
+        return _encoder.encode(earlier.plus(end.failure))
+
+    def _requeue(self, end: JobEnd, job: JobState, visible_at_ms: int) -> None:
+        job.failures = self._failures_with(end, job)
         attempt = max(job.attempt - 1, 0) if end.refund else job.attempt
         job.token = 0
-        self.changes.requeued.append(RequeuedJob(end.key, visible_at_ms, attempt, job.failures))
+        if job.session is not None:
+            self.changes.sessions_used[job.session] = None
+        self.changes.requeued.append(
+            RequeuedJob(end.key, visible_at_ms, attempt, job.failures, end.details)
+        )
 
     # ------------------------------------------------------------------ holds
 

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from perdure.model.instances import part_of
-from perdure.store.sqlite.commit import Changes, Commit, StartedInstance
+from perdure.store.sqlite.changes import Changes, StartedInstance
+from perdure.store.sqlite.commit import Commit
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.packing import MAX_BATCH_BYTES, BatchTooLargeError, Rows, pack
 from perdure.store.sqlite.rows import LiveState
+from perdure.store.sqlite.sessions import touch_sessions
 
 
 def flush(connection: Connection, commit: Commit, *, now_ms: int, alone: bool) -> int:
@@ -35,29 +37,53 @@ class _Flush:
         self._written = 0
 
     def run(self) -> int:
+        self._delete_gone()
+        if self._dirty:
+            self._put_live()
+            self._put_messages()
+            self._put_jobs()
+            self._correct_wakes()
+        if self._changes.events:
+            self._append_events()
+        self._write_instances()
+        self._write_beside()
+        return self._written
+
+    def _delete_gone(self) -> None:
         changes = self._changes
         if changes.replaced:
             self._delete_replaced()
         self._delete_jobs()
         self._delete("delete_messages", changes.consumed)
         self._delete("delete_timers", changes.timers_gone)
+        if changes.left:
+            self._delete("delete_execution_jobs", changes.left)
+            self._delete("delete_execution_messages", changes.left)
         if changes.ended:
             self._delete_ended()
-        if self._dirty:
-            self._put_live()
-            self._put_messages()
-            self._put_jobs()
-        if changes.events:
-            self._append_events()
+
+    def _write_instances(self) -> None:
+        changes = self._changes
         if changes.started:
             self._put_instances(changes.started)
+        if changes.moved:
+            self._move_instances()
         if changes.ended:
             self._end_instances()
         if changes.statuses:
             self._set_statuses()
+
+    def _write_beside(self) -> None:
+        """Write what few batches have."""
+        changes = self._changes
         if changes.receipts:
             self._write("insert_receipts", changes.receipts, now_ms=self._now_ms)
-        return self._written
+        if changes.kv:
+            self._put_kv()
+        if changes.reports:
+            self._put_reports()
+        if changes.sessions_used:
+            touch_sessions(self._connection, list(changes.sessions_used), now_ms=self._now_ms)
 
     # --------------------------------------------------------------- deletes
 
@@ -66,11 +92,19 @@ class _Flush:
         self._delete("delete_history", replaced)
         self._delete("delete_receipts", replaced)
         self._delete("delete_instances", replaced)
+        self._delete("free_children", replaced)
+        self._delete("delete_kv", replaced)
+        self._delete("delete_reports", replaced)
+        self._delete("delete_dead_jobs_of", replaced)
+        # A dead job may have been put back after its instance had ended.
+        self._delete("delete_jobs_of", replaced)
 
     def _delete_jobs(self) -> None:
         changes = self._changes
         if not changes.jobs_gone and not changes.requeued:
             return
+        if changes.dead:
+            self._bury_jobs()
         # The jobs of an ended instance go all at once.
         ended = {(end.row.instance_id, end.incarnation) for end in changes.ended}
         gone = [
@@ -87,9 +121,17 @@ class _Flush:
                         job.visible_at_ms,
                         job.attempt,
                         *rows.place_maybe(job.failures),
+                        *rows.place_maybe(job.details),
                     )
                 )
             self._write_rows("requeue_jobs", rows)
+
+    def _bury_jobs(self) -> None:
+        """Copy jobs that ran out of attempts; after that they go like others."""
+        rows = Rows()
+        for key, failures in self._changes.dead:
+            rows.rows.append((part_of(key.instance_id), *key, *rows.place_maybe(failures)))
+        self._write_rows("bury_jobs", rows, now_ms=self._now_ms)
 
     def _delete_ended(self) -> None:
         stored = [end.row for end in self._changes.ended if end.row.stored]
@@ -147,9 +189,16 @@ class _Flush:
                         len(job.policy),
                         rows.place(job.input),
                         len(job.input),
+                        # One that starts at once has no timer that its claim would remove.
+                        None if pending.token else job.start_by_ms,
                     )
                 )
         self._write_rows("insert_jobs", rows, now_ms=self._now_ms)
+
+    def _correct_wakes(self) -> None:
+        unsure = [(row.part, row.instance_id) for row in self._dirty if row.is_due_unsure]
+        if unsure:
+            self._connection.run("correct_wakes", keys=pack(unsure))
 
     def _append_events(self) -> None:
         rows = Rows()
@@ -190,6 +239,29 @@ class _Flush:
                 )
             )
         self._write_rows("insert_instances", rows)
+
+    def _move_instances(self) -> None:
+        rows = Rows()
+        for moved in self._changes.moved.values():
+            rows.rows.append((*moved[:5], *rows.place_maybe(moved.input)))
+        self._write_rows("move_instances", rows, now_ms=self._now_ms)
+
+    def _put_kv(self) -> None:
+        rows = Rows()
+        gone = []
+        for place, (updated_ms, value) in self._changes.kv.items():
+            if value is None:
+                gone.append(place)
+            else:
+                rows.rows.append((*place, updated_ms, rows.place(value), len(value)))
+        self._delete("delete_values", gone)
+        self._write_rows("put_kv", rows)
+
+    def _put_reports(self) -> None:
+        rows = Rows()
+        for instance_id, (part, turns, updated_ms, value) in self._changes.reports.items():
+            rows.rows.append((part, instance_id, turns, updated_ms, rows.place(value), len(value)))
+        self._write_rows("put_reports", rows)
 
     def _end_instances(self) -> None:
         rows = Rows()

@@ -7,22 +7,30 @@ file against programs that do not know of this one.
 
 The file also holds a number that every writer raises when it has changed something. What was not
 raised by us was changed by others: that is how a worker notices their work without asking the
-database. It is a hint only (a writer may die before it raises the number).
+database. It is a hint only (a writer may die before it raises the number). Beside it stands which
+process raised it last, and when all of them were last warned of something.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import socket
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from types import TracebackType
 
 from perdure.errors import StoreUnavailableError
 
 _POLL_S = 0.01
 _NUMBER_BYTES = 8
+_LAST_CHANGE = struct.Struct("<Q8s")
+"""The number of changes, and a mark of the process that made the last one."""
+_WARNED_MS = struct.Struct("<Q")
+_WARN_AGAIN_MS = 24 * 3600 * 1000
 _CLOSED = -1
 
 
@@ -41,15 +49,34 @@ class WriteLock:
             ) from error
         self.contended = 0
         """How often somebody else had it when it was wanted."""
+        self.is_shared = False
+        """Whether another process of ours has changed something since this was opened."""
         self._own_changes = 0
+        self._process = _mark_of_process()
+        self._last_total, _ = self._last_change()
 
     def note_change(self) -> None:
         """Raise the number of changes; the lock is held."""
-        total = int.from_bytes(os.pread(self._file, _NUMBER_BYTES, 0), "little")
+        total, process = self._last_change()
+        if total != self._last_total and process != self._process:
+            self.is_shared = True
+        self._last_total = total + 1
         self._own_changes += 1
         with suppress(OSError):
             # On a full disk others notice a little later.
-            os.pwrite(self._file, (total + 1).to_bytes(_NUMBER_BYTES, "little"), 0)
+            os.pwrite(self._file, _LAST_CHANGE.pack(total + 1, self._process), 0)
+
+    def may_warn(self, now_ms: int) -> bool:
+        """Tell whether a warning about this file is due, once a day among all who use it, and take
+        it on; the lock is held."""
+        at = _LAST_CHANGE.size
+        data = os.pread(self._file, _WARNED_MS.size, at)
+        warned_ms = int.from_bytes(data, "little")
+        if warned_ms and now_ms - warned_ms < _WARN_AGAIN_MS:
+            return False
+        with suppress(OSError):
+            os.pwrite(self._file, _WARNED_MS.pack(now_ms), at)
+        return True
 
     def changes_of_others(self) -> int:
         """Return how many changes were not ours, or any number that differs when there are more."""
@@ -87,6 +114,11 @@ class WriteLock:
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
+    def _last_change(self) -> tuple[int, bytes]:
+        data = os.pread(self._file, _LAST_CHANGE.size, 0)
+        total, process = _LAST_CHANGE.unpack(data.ljust(_LAST_CHANGE.size, b"\0"))
+        return total, process
+
     def _try(self) -> bool:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,9 +142,14 @@ class NoLock:
     """Stands in for a lock where nobody else can come: a database in memory."""
 
     contended = 0
+    is_shared = False
 
     def note_change(self) -> None:
         """Do nothing."""
+
+    def may_warn(self, now_ms: int) -> bool:
+        """Return false: what nobody else can reach is in no danger."""
+        return False
 
     def changes_of_others(self) -> int:
         """Return 0: there are no others."""
@@ -136,3 +173,9 @@ class NoLock:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def _mark_of_process() -> bytes:
+    """Return what tells this process from others that have the file at the same time."""
+    own = f"{socket.gethostname()}-{os.getpid()}".encode()
+    return blake2b(own, digest_size=8).digest()

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TypeVar
 
-from perdure.errors import StoreError, StoreUnavailableError
+from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.store.sqlite.connection import Connection, connect
 from perdure.store.sqlite.database import READER_BUSY_MS
 
@@ -52,6 +52,8 @@ class Readers:
                 except StoreUnavailableError:
                     if tries_left == 0:
                         raise
+                except UnicodeError as error:
+                    raise RowError(f"a text cannot be stored: {error}") from error
                 finally:
                     if connection.in_transaction():
                         connection.run("rollback")

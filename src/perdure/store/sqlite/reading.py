@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from perdure.model.admin import KvRow, ReportRow, SessionRow
 from perdure.model.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status, part_of
 from perdure.model.jobs import JobKey
@@ -20,6 +21,8 @@ from perdure.store.sqlite.packing import cut, pack, unpack
 MAX_EVENTS_PER_READ = 10_000
 MAX_BYTES_PER_READ = 64 * 1024 * 1024
 """Of one statement; longer histories take several."""
+MAX_SESSIONS_PER_WAKE = 1_000
+"""Whose jobs are looked at for the next wake-up; claims find what is missed."""
 _LAST_SEQ = 2**62
 """More events than any history has."""
 
@@ -142,10 +145,16 @@ def read_definition(connection: Connection, definition_no: int) -> DefinitionKey
 
 
 def next_wake_ms(
-    connection: Connection, definitions: Sequence[int], queues: Sequence[int]
+    connection: Connection, definitions: Sequence[int], queues: Sequence[int], *, now_ms: int
 ) -> int | None:
     """Return when the next turn or job of these becomes claimable."""
-    [(at_ms,)] = connection.run("next_wake", definitions=pack(definitions), queues=pack(queues))
+    [(at_ms,)] = connection.run(
+        "next_wake",
+        definitions=pack(definitions),
+        queues=pack(queues),
+        now_ms=now_ms,
+        max_sessions=MAX_SESSIONS_PER_WAKE,
+    )
     at: int | None = at_ms
     return at
 
@@ -166,4 +175,12 @@ def read_contents(connection: Connection) -> Contents:
     keys = [ExecutionKey(*row) for row in connection.run("read_executions")]
     histories = read_histories(connection, keys, after_seq=0, limit=None)
     contents.histories = dict(zip(keys, histories, strict=True))
+    for instance_id, *key in connection.run("read_all_dead_jobs"):
+        contents.dead_jobs.setdefault(instance_id, []).append(JobKey(instance_id, *key))
+    for instance_id, key, updated_ms, value in connection.run("read_all_kv"):
+        contents.kv.setdefault(instance_id, {})[key] = KvRow(value, updated_ms)
+    for instance_id, version, updated_ms, value in connection.run("read_all_reports"):
+        contents.reports[instance_id] = ReportRow(version, value, updated_ms)
+    [(text,)] = connection.run("read_sessions")
+    contents.sessions = [SessionRow(*row) for row in unpack(text)]
     return contents

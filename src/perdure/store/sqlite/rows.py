@@ -61,6 +61,7 @@ class LiveState:
         "home",
         "incarnation",
         "instance_id",
+        "is_due_unsure",
         "jobs",
         "last_at_ms",
         "last_commit",
@@ -80,6 +81,8 @@ class LiveState:
         self.stored = False
         self.dirty = False
         self.gone = False
+        self.is_due_unsure = False
+        """Whether `wake_at_ms` may be the time of a timer that is no longer there."""
         self.messages: list[PendingMessage] = []
         self.jobs: list[PendingJob] = []
         self.definition_no: int | None = None
@@ -124,6 +127,7 @@ class JobState:
     token: int
     attempt: int
     failures: bytes | None
+    session: str | None
     gone: bool = False
 
 
@@ -183,6 +187,8 @@ class _Wanted:
         self.ids[turn.instance_id] = None
         if turn.start is not None:
             self.starts.add(turn.instance_id)
+            for message in turn.start.messages:
+                self._add_delivery(message)
         for end in turn.job_ends:
             self._add_job_end(end)
         for delivery in turn.deliveries:
@@ -190,10 +196,14 @@ class _Wanted:
         for child in turn.children:
             self._add_start(child.instance)
             self._add_delivery(child.if_taken)
+            if child.if_started is not None:
+                self._add_delivery(child.if_started)
 
     def _add_start(self, start: NewInstance) -> None:
         self.ids[start.instance_id] = None
         self.starts.add(start.instance_id)
+        for message in start.messages:
+            self._add_delivery(message)
 
     def _add_delivery(self, delivery: Delivery) -> None:
         self.ids[delivery.instance_id] = None
@@ -238,9 +248,9 @@ def _load_wide(connection: Connection, keys: Sequence[tuple[int, str]], rows: Lo
 def _load_jobs(connection: Connection, keys: Sequence[JobKey], rows: LoadedRows) -> None:
     packed = pack([(part_of(key.instance_id), *key) for key in keys])
     [(text,)] = connection.run("load_jobs", keys=packed)
-    for key, token, attempt, failures in unpack(text):
+    for key, token, attempt, failures, session in unpack(text):
         kept = None if failures is None else bytes.fromhex(failures)
-        rows.jobs[keys[key]] = JobState(token, attempt, kept)
+        rows.jobs[keys[key]] = JobState(token, attempt, kept, session)
 
 
 def _load_receipts(

@@ -67,6 +67,13 @@ CREATE TABLE instances (
     output             BLOB,
     PRIMARY KEY (part, instance_id)      -- load_instances, read_instances, end_instances
 ) STRICT;
+-- list_instances, read_age. Grows at its end, so a start pays little for it.
+CREATE INDEX instances_by_age ON instances (created_ms, instance_id);
+-- read_children, list_among, find_stray_children, free_children. Empty while nothing has children.
+CREATE INDEX instances_by_parent ON instances (parent_id) WHERE parent_id IS NOT NULL;
+-- list_in_trouble, totals: what people look for among the very many that run or went well.
+CREATE INDEX instances_by_trouble ON instances (status, created_ms, instance_id)
+WHERE status NOT IN ('running', 'completed');
 
 -- Append only, one row per event. A rowid table: appending is several times faster than
 -- clustering by scattered keys, and only the unique index pays for the scatter.
@@ -86,7 +93,7 @@ CREATE TABLE history (
 CREATE TABLE inbox (
     part            INTEGER NOT NULL,
     instance_id     TEXT NOT NULL,
-    no              INTEGER NOT NULL,
+    no              INTEGER NOT NULL,    -- below 0: given to this execution by the one before
     effective_at_ms INTEGER NOT NULL,    -- arrival, or the due time of a timer
     rank            INTEGER NOT NULL,    -- 0 the start, 1 a message, 2 a timer
     execution       INTEGER NOT NULL,    -- 0: for any execution
@@ -118,10 +125,70 @@ CREATE TABLE jobs (
     failures      BLOB,                  -- a JobFailures as JSON
     policy        BLOB NOT NULL,
     input         BLOB NOT NULL,
+    start_by_ms   INTEGER,               -- its claim removes the owner's timer 'start:{seq}'
+    details       BLOB,                  -- of the last heartbeat, for the next attempt
+    progress      BLOB,                  -- of the last heartbeat, for whoever watches
+    beat_ms       INTEGER,
     PRIMARY KEY (part, instance_id, incarnation, execution, seq)
 ) STRICT, WITHOUT ROWID;
 -- find_jobs, next_wake. Leased jobs are in it too: they are claimable again when the lease ends.
-CREATE INDEX jobs_by_time ON jobs (queue_no, visible_at_ms);
+-- The session, always NULL, so that SQLite 3.40 need not look for it in the row.
+CREATE INDEX jobs_by_time ON jobs (queue_no, visible_at_ms, session) WHERE session IS NULL;
+-- find_session_jobs, next_wake. By session first: the backlog of a session that is somebody else's
+-- costs one look.
+CREATE INDEX jobs_by_session ON jobs (queue_no, session, visible_at_ms) WHERE session IS NOT NULL;
+
+-- Jobs that ran out of attempts, for a person to look at, to run again or to forget.
+CREATE TABLE dead_jobs (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    execution   INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,
+    queue_no    INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    lost        INTEGER NOT NULL,
+    priority    INTEGER NOT NULL,
+    created_ms  INTEGER NOT NULL,
+    died_ms     INTEGER NOT NULL,
+    session     TEXT,
+    failures    BLOB,                    -- a JobFailures as JSON
+    policy      BLOB NOT NULL,
+    input       BLOB NOT NULL,
+    PRIMARY KEY (part, instance_id, incarnation, execution, seq)
+) STRICT, WITHOUT ROWID;
+
+-- Which worker has which session. `part` is that of the session's own name.
+CREATE TABLE sessions (
+    part     INTEGER NOT NULL,
+    session  TEXT NOT NULL,
+    owner    TEXT NOT NULL,
+    until_ms INTEGER NOT NULL,           -- the end of the owner's lease
+    used_ms  INTEGER NOT NULL,           -- when a job of it was last claimed, renewed or ended
+    PRIMARY KEY (part, session)
+) STRICT, WITHOUT ROWID;
+-- renew_sessions, release_sessions.
+CREATE INDEX sessions_by_owner ON sessions (owner);
+
+-- What instances keep under keys, for themselves and for whoever asks.
+CREATE TABLE kv (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    key         TEXT NOT NULL,
+    updated_ms  INTEGER NOT NULL,
+    value       BLOB NOT NULL,
+    PRIMARY KEY (part, instance_id, key)
+) STRICT, WITHOUT ROWID;
+
+-- What instances say of themselves. `version` rises by one with every turn that reports.
+CREATE TABLE reports (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    version     INTEGER NOT NULL,
+    updated_ms  INTEGER NOT NULL,
+    value       BLOB NOT NULL,
+    PRIMARY KEY (part, instance_id)
+) STRICT, WITHOUT ROWID;
 
 -- Ids of messages that were delivered, so that the same one is delivered once.
 CREATE TABLE receipts (

@@ -20,7 +20,7 @@ from perdure.clock import Clock
 from perdure.errors import StoreError
 from perdure.model.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
-from perdure.model.jobs import ClaimedJob, JobEnd
+from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd
 from perdure.model.messages import Delivery, DeliveryStatus, Message
 from perdure.model.turns import (
     ClaimedTurn,
@@ -35,7 +35,8 @@ from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
 from perdure.store.batching import Batcher
 from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
-from perdure.store.sqlite import claims, reading
+from perdure.store.sqlite import claims, reading, sessions
+from perdure.store.sqlite.admin import SqliteAdmin
 from perdure.store.sqlite.connection import MEMORY, Connection
 from perdure.store.sqlite.database import check_version
 from perdure.store.sqlite.files import prepare_file
@@ -51,7 +52,7 @@ FORGET_WORKERS_AFTER_MS = 3_600_000
 """How long a worker that gives no sign of life is kept for people to see: it was killed."""
 
 
-class SqliteStore:
+class SqliteStore(SqliteAdmin):
     """See `perdure.store.base.Store`; what is said there is not repeated here.
 
     Args:
@@ -69,6 +70,7 @@ class SqliteStore:
         self._batcher: Batcher | None = None
         self._readers: Readers | None = None
         self._lock: WriteLock | NoLock = NoLock()
+        self._session_marks = sessions.SessionMarks()
 
     # --------------------------------------------------------------- lifetime
 
@@ -178,7 +180,14 @@ class SqliteStore:
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
         """Lease jobs of these queues, and count the attempt."""
         return await self._work(
-            lambda t: claims.claim_jobs(t.connection, claim, now_ms=t.now_ms, offset=t.number)
+            lambda t: claims.claim_jobs(
+                t.connection,
+                claim,
+                now_ms=t.now_ms,
+                offset=t.number,
+                marks=self._session_marks,
+                definitions=t.definitions,
+            )
         )
 
     async def renew(
@@ -195,6 +204,29 @@ class SqliteStore:
             )
 
         return await self._work(renew_all)
+
+    async def beat_jobs(self, beats: Sequence[JobBeat]) -> None:
+        """Keep what running jobs say of their progress; a job whose lease is lost says nothing."""
+        if beats:
+            await self._work(lambda t: claims.beat_jobs(t.connection, beats, now_ms=t.now_ms))
+
+    async def lost_jobs(self, jobs: Sequence[JobLease]) -> list[JobLease]:
+        """Return which of these leases are gone: the job was cancelled, ended or taken over."""
+        return await self._read(lambda c: claims.lost_jobs(c, jobs)) if jobs else []
+
+    async def renew_sessions(
+        self, owner: str, busy: Sequence[str], *, lease_ms: int, idle_ms: int
+    ) -> list[str]:
+        """Extend the owner's sessions; return those of the busy ones that it no longer has."""
+        return await self._work(
+            lambda t: sessions.renew_sessions(
+                t.connection, owner, busy, now_ms=t.now_ms, lease_ms=lease_ms, idle_ms=idle_ms
+            )
+        )
+
+    async def release_sessions(self, owner: str) -> None:
+        """Give up all sessions of an owner that will not come back."""
+        await self._work(lambda t: t.connection.run("release_sessions", owner=owner))
 
     async def release_turns(self, leases: Sequence[TurnLease]) -> None:
         """Give back turns that were claimed and not worked on; the attempt does not count."""
@@ -259,7 +291,9 @@ class SqliteStore:
 
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
         """Return when the next turn or job of these becomes claimable; None for never."""
-        return await self._read(lambda c: reading.next_wake_ms(c, definitions, queues))
+        return await self._read(
+            lambda c: reading.next_wake_ms(c, definitions, queues, now_ms=self.clock())
+        )
 
     async def read_contents(self) -> Contents:
         """Return everything, as of one moment, for the checker."""

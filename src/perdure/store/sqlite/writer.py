@@ -82,7 +82,6 @@ class Writer:
         self._clock = clock
         self._connection: Connection | None = None
         self._warned_of_old_sqlite = sqlite_version(driver) >= SAFE_SQLITE
-        self._others_at_start: int | None = None
         self._warned_of_wal = False
 
     def open(self) -> None:
@@ -165,7 +164,7 @@ class Writer:
         decide: dict[type, Callable[[Any], Any]] = {
             Turn: commit.commit_turn,
             NewInstance: commit.start,
-            Delivery: commit.deliver,
+            Delivery: commit.inboxes.deliver,
             JobEnd: commit.end_job,
             Hold: commit.hold,
         }
@@ -212,28 +211,28 @@ class Writer:
                 connection.close()
 
     def _warn_of_old_sqlite(self) -> None:
-        """Say once that several write to the file with an SQLite that has the WAL-reset bug.
+        """Say that several write to the file with an SQLite that has the WAL-reset bug.
 
         Our own processes make all commits and checkpoints under the lock, and the bug needs two at
         once; a program that does not know the lock can bring it about.
         """
-        if not self._warned_of_old_sqlite:
-            self._warned_of_old_sqlite = True
+        if self._warned_of_old_sqlite:
+            return
+        self._warned_of_old_sqlite = True
+        if self._lock.may_warn(self._clock()):
             logger.warning(
-                "several processes write to this file, with an SQLite older than 3.51.3, which can "
-                "damage it if one of them does not take perdure's lock; run "
-                "`pip install perdure[apsw]` and add ?driver=apsw to the URL of the store",
+                "several processes write to %s, with an SQLite older than 3.51.3: those of perdure "
+                "take turns and are safe, but a program that writes to it in another way can "
+                "damage it. If there is one, run `pip install perdure[apsw]` and add ?driver=apsw "
+                "to the URL of the store",
+                self._path,
                 extra={"path": self._path, "sqlite": sqlite_version(self._driver)},
             )
 
     def _look_around(self) -> None:
         """Notice other writers, and look now and then at the length of the WAL."""
-        if not self._warned_of_old_sqlite:
-            others = self._lock.changes_of_others()
-            if self._others_at_start is None:
-                self._others_at_start = others
-            elif others != self._others_at_start:
-                self._warn_of_old_sqlite()
+        if self._lock.is_shared:
+            self._warn_of_old_sqlite()
         if self._counters.transactions % _LOOK_AT_WAL_EVERY == 0 and self._path != MEMORY:
             self._look_at_wal()
 

@@ -1,5 +1,5 @@
--- Remove all jobs of instances that ended.
--- Params: keys, JSON [[part, instance_id], ...]. Returns: nothing.
+-- Remove all jobs of instances that ended or are replaced.
+-- Params: keys, JSON [[part, instance_id, ...], ...]. Returns: nothing.
 -- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone.
 DELETE FROM jobs
 WHERE (instance_id, part) IN (

@@ -1,7 +1,7 @@
 -- Tell which leases on jobs are still held: the token is stored and the time has not run out.
 -- Params: leases, JSON [[part, instance_id, incarnation, execution, seq, token], ...]; now_ms.
--- Returns: one JSON text, [index of the lease, ...].
-SELECT json_group_array(held.key)
+-- Returns: one JSON text, [[index of the lease, session], ...].
+SELECT json_group_array(json_array(held.key, jobs.session))
 FROM json_each(:leases) AS held
 CROSS JOIN jobs
 WHERE jobs.part = held.value ->> 0

@@ -1,11 +1,12 @@
 -- Load the jobs whose ends a batch brings.
 -- Params: keys, JSON [[part, instance_id, incarnation, execution, seq], ...]. Returns: one JSON
--- text, [[index of the key, token, attempt, failures in hex], ...].
+-- text, [[index of the key, token, attempt, failures in hex, session], ...].
 SELECT json_group_array(json_array(
     wanted.key,
     jobs.token,
     jobs.attempt,
-    iif(jobs.failures IS NULL, NULL, hex(jobs.failures))
+    iif(jobs.failures IS NULL, NULL, hex(jobs.failures)),
+    jobs.session
 ))
 FROM json_each(:keys) AS wanted
 CROSS JOIN jobs

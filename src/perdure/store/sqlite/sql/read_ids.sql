@@ -8,4 +8,10 @@ SELECT instance_id FROM history
 UNION
 SELECT instance_id FROM inbox
 UNION
-SELECT instance_id FROM jobs;
+SELECT instance_id FROM jobs
+UNION
+SELECT instance_id FROM kv
+UNION
+SELECT instance_id FROM reports
+UNION
+SELECT instance_id FROM dead_jobs;

@@ -4,4 +4,4 @@ SELECT no, effective_at_ms, kind, body, execution, timer_key
 FROM inbox
 WHERE part = :part
   AND instance_id = :instance_id
-ORDER BY rank > 0, effective_at_ms, rank, no;
+ORDER BY rank > 0, min(no, 0), effective_at_ms, rank, no;

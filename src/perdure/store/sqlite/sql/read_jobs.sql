@@ -1,6 +1,6 @@
 -- Read the open jobs of an instance.
 -- Params: part; instance_id. Returns: incarnation, execution, seq, the queue's definition,
--- visible_at_ms, token, worker_id, attempt, created_ms.
+-- visible_at_ms, token, worker_id, attempt, created_ms, session, start_by_ms.
 SELECT
     jobs.incarnation,
     jobs.execution,
@@ -13,7 +13,9 @@ SELECT
     jobs.token,
     jobs.worker_id,
     jobs.attempt,
-    jobs.created_ms
+    jobs.created_ms,
+    jobs.session,
+    jobs.start_by_ms
 FROM jobs
 CROSS JOIN definitions
 WHERE jobs.part = :part

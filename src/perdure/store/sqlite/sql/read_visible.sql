@@ -4,7 +4,8 @@
 -- position, length of the body, how many are visible, no, effective_at_ms, execution, kind,
 -- timer_key], ...] and a blob of the bodies in the same order. An aggregate may see rows in any
 -- order, but both see the same.
--- The start comes first; of what is effective at the same time, timers come last.
+-- The start comes first, then what an execution gave to the next one (numbers below 0); of what is
+-- effective at the same time, timers come last.
 SELECT
     json_group_array(json_array(
         key, position, length(body), visible, no, effective_at_ms, execution, kind, timer_key
@@ -24,7 +25,8 @@ FROM (
       AND (inbox.rank < 2 OR inbox.effective_at_ms <= :now_ms)
     WINDOW applied AS (
         PARTITION BY wanted.key
-        ORDER BY inbox.rank > 0, inbox.effective_at_ms, inbox.rank, inbox.no
+        ORDER BY
+            inbox.rank > 0, min(inbox.no, 0), inbox.effective_at_ms, inbox.rank, inbox.no
     )
 )
 WHERE position <= :max_messages

@@ -1,4 +1,7 @@
-"""The worker: takes what its definitions serve from a store, until it is told to stop."""
+"""The worker: takes what its definitions serve from a store, until it is told to stop.
+
+It is an engine that nobody asks: activities and built-ins need a client, so a worker has one.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from perdure.authoring.registry import AnyDefinition, Registry
+from perdure.authoring.registry import Definitions, Registry
+from perdure.client.engine import Engine
 from perdure.clock import Clock, system_clock
 from perdure.model.options import WorkerOptions
-from perdure.store.opening import open_store
-from perdure.worker.endings import Endings
-from perdure.worker.serving import Health, Serving
+from perdure.telemetry import Metrics
+from perdure.worker.serving import Health
 
 
 class Worker:
@@ -22,7 +25,7 @@ class Worker:
     def __init__(
         self,
         url: str,
-        definitions: Iterable[AnyDefinition],
+        definitions: Definitions,
         /,
         *,
         options: WorkerOptions | None = None,
@@ -33,24 +36,15 @@ class Worker:
 
         Args:
             url: Where the store is: `sqlite:///shop.db`.
-            definitions: Modules, activities and orchestrations to run.
+            definitions: Modules, registries, activities and orchestrations to run.
             options: How the worker behaves.
             resources: Objects that activities fetch with `ctx.resource(Type)`.
             clock: The store's clock; tests hand one in.
         """
-        self._store = open_store(url, clock=clock)
-        self._serving = Serving(
-            self._store, Registry(definitions), options or WorkerOptions(), resources, Endings()
-        )
+        self._engine = Engine(url, definitions, options=options, resources=resources, clock=clock)
 
     async def __aenter__(self) -> Self:
-        await self._store.open()
-        try:
-            await self._serving.open()
-        except BaseException:
-            await self._store.close()
-            raise
-        self._serving.start()
+        await self._engine.open()
         return self
 
     async def __aexit__(
@@ -59,13 +53,22 @@ class Worker:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        await self._serving.stop()
-        await self._store.close()
+        await self._engine.close()
 
     @property
     def health(self) -> Health:
         """Whether the parts of the worker run."""
-        return self._serving.health
+        return self._engine.health
+
+    @property
+    def telemetry(self) -> Metrics:
+        """What was counted so far."""
+        return self._engine.telemetry
+
+    @property
+    def registry(self) -> Registry:
+        """What was handed over; its policy can be changed while the worker works."""
+        return self._engine.registry
 
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT. Leaving the block then gives back what is under way."""

@@ -1,0 +1,230 @@
+"""Administration for callers that wait instead of awaiting.
+
+Made by `tools/make_blocking.py` from `admin.py`: change that, and run it again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Unpack
+
+from perdure.authoring.activity import Activity
+from perdure.client.admin import SEEN_WITHIN, Administration
+from perdure.client.info import InstanceInfo, Json, MessageInfo, Page
+from perdure.client.lists import InstanceQuery
+from perdure.client.loop_thread import LoopThread
+from perdure.client.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
+from perdure.limits import BULK_MAX
+from perdure.model.admin import DeletedCounts, StoreTotals
+
+
+class BlockingAdministration:
+    """What an operator needs, on top of an open store."""
+
+    def __init__(self, administration: Administration, thread: LoopThread) -> None:
+        self._administration = administration
+        self._thread = thread
+
+    def instances(
+        self, *, limit: int = 100, after: str | None = None, **which: Unpack[InstanceQuery]
+    ) -> Page[InstanceInfo]:
+        """Return instances, newest first, a page at a time.
+
+        Pages stay complete and without repeats while instances come and go.
+
+        Args:
+            limit: How many at most, up to 500.
+            after: The `next` of the page before.
+            **which: Conditions that must all hold: `status`, `name`, `version`, `prefix`, `ids`,
+                `created_after`, `created_before`, `ended_before`, `parent`, `tag`, `roots_only`.
+
+        Raises:
+            UsageError: A condition, the limit or the cursor is not valid.
+        """
+        return self._thread.run(self._administration.instances(limit=limit, after=after, **which))
+
+    def count(self, **which: Unpack[InstanceQuery]) -> int:
+        """Return how many instances there are, with the conditions of `instances`."""
+        return self._thread.run(self._administration.count(**which))
+
+    def delete(self, instance_id: str, /, *, force: bool = False) -> DeletedCounts:
+        """Delete an instance and everything below it: all rows, in one transaction.
+
+        Nothing of it comes back: what a worker still does for it is refused and told to stop, and
+        the id can be used again.
+
+        Args:
+            instance_id: A root; a child is deleted with its root.
+            force: Also if something of it has not ended. Its code is not asked.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            NotRootError: It is a child; the error names its root.
+            InstanceRunningError: Something of it has not ended.
+        """
+        return self._thread.run(self._administration.delete(instance_id, force=force))
+
+    def delete_all(
+        self, *, expect: int | None = None, limit: int = BULK_MAX, **which: Unpack[InstanceQuery]
+    ) -> DeletedCounts:
+        """Delete ended instances, each with everything below it.
+
+        Children are not looked at by themselves, and a tree in which something has not ended is
+        left alone.
+
+        Args:
+            expect: How many ended roots match. If there are more or fewer, nothing is deleted and
+                the error says how many.
+            limit: How many trees at most, newest first.
+            **which: The conditions of `instances`; at least one.
+
+        Raises:
+            UsageError: No condition was given, or `expect` does not match.
+        """
+        return self._thread.run(
+            self._administration.delete_all(expect=expect, limit=limit, **which)
+        )
+
+    def prune(
+        self,
+        *,
+        keep_last: int = 1,
+        before: datetime | None = None,
+        limit: int = BULK_MAX,
+        **which: Unpack[InstanceQuery],
+    ) -> DeletedCounts:
+        """Remove the histories of earlier executions, of running instances too.
+
+        The current execution always stays, and all that the instance needs to go on.
+
+        Args:
+            keep_last: How many executions stay, the current one included.
+            before: Only executions that ended earlier than that.
+            limit: Of how many instances at most something is removed.
+            **which: The conditions of `instances`; without any, all instances.
+
+        Raises:
+            UsageError: A condition or a number is not valid.
+        """
+        return self._thread.run(
+            self._administration.prune(keep_last=keep_last, before=before, limit=limit, **which)
+        )
+
+    def metrics(self) -> StoreTotals:
+        """Return how much there is in the whole store, in one snapshot."""
+        return self._thread.run(self._administration.metrics())
+
+    def queues(self) -> list[QueueInfo]:
+        """Return what waits for which definition, and who takes it. What nobody takes is named in
+        `unclaimed`."""
+        return self._thread.run(self._administration.queues())
+
+    def workers(self, *, seen_within: timedelta = SEEN_WITHIN) -> list[WorkerInfo]:
+        """Return the workers that gave a sign of life lately."""
+        return self._thread.run(self._administration.workers(seen_within=seen_within))
+
+    def sessions(self) -> list[SessionInfo]:
+        """Return which worker has which session."""
+        return self._thread.run(self._administration.sessions())
+
+    def dead_jobs(self, *, limit: int = 100, after: str | None = None) -> Page[DeadJobInfo]:
+        """Return jobs that ran out of attempts, a page at a time.
+
+        Args:
+            limit: How many at most, up to 500.
+            after: The `next` of the page before.
+
+        Raises:
+            UsageError: The limit or the cursor is not valid.
+        """
+        return self._thread.run(self._administration.dead_jobs(limit=limit, after=after))
+
+    def retry_dead_job(self, key: str, /) -> None:
+        """Put a dead job back into its queue, with all its attempts before it.
+
+        Its orchestration was told of the failure and went on; what the job now returns reaches it
+        only if it still waits for it.
+
+        Raises:
+            UsageError: There is no such dead job.
+        """
+        self._thread.run(self._administration.retry_dead_job(key))
+
+    def retry_dead_jobs(
+        self,
+        *,
+        activity: str | None = None,
+        tag: str | None = None,
+        instance_id: str | None = None,
+        limit: int = BULK_MAX,
+    ) -> int:
+        """Put dead jobs back into their queues; return how many.
+
+        Args:
+            activity: Only of this activity.
+            tag: Only with this tag.
+            instance_id: Only of this instance.
+            limit: How many at most.
+        """
+        return self._thread.run(
+            self._administration.retry_dead_jobs(
+                activity=activity, tag=tag, instance_id=instance_id, limit=limit
+            )
+        )
+
+    def forget_dead_job(self, key: str, /) -> None:
+        """Remove a dead job for good.
+
+        Raises:
+            UsageError: There is no such dead job.
+        """
+        self._thread.run(self._administration.forget_dead_job(key))
+
+    def complete_job(
+        self, key: str, value: Json, /, *, activity: Activity[..., Any] | None = None
+    ) -> None:
+        """End a job by hand: its orchestration goes on with this value as the result.
+
+        If the job runs at the moment, it is told to stop and its own result is refused.
+
+        Args:
+            key: As `handle.jobs()` shows it.
+            value: What the activity would have returned.
+            activity: Checks and encodes the value by its result type; without it, JSON only.
+
+        Raises:
+            UsageError: There is no such job.
+            PayloadError: The value cannot be stored.
+        """
+        self._thread.run(self._administration.complete_job(key, value, activity=activity))
+
+    def fail_job(self, key: str, error: BaseException | str, /) -> None:
+        """End a job by hand: its orchestration gets `ActivityError` with this text.
+
+        Args:
+            key: As `handle.jobs()` shows it.
+            error: Why; of an exception its class is named too.
+
+        Raises:
+            UsageError: There is no such job.
+        """
+        self._thread.run(self._administration.fail_job(key, error))
+
+    def inbox(self, instance_id: str, /) -> list[MessageInfo]:
+        """Return the messages and timers of an instance that no turn has taken yet, in order.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance, and nothing waits for one.
+        """
+        return self._thread.run(self._administration.inbox(instance_id))
+
+    def drop_message(self, instance_id: str, no: int, /) -> None:
+        """Remove a message or timer from an inbox, as if it had never been sent.
+
+        What waits for it then waits for ever, unless something else comes.
+
+        Raises:
+            UsageError: There is no such message, or a turn has taken it by now.
+            InstanceNotFoundError: There is no such instance.
+        """
+        self._thread.run(self._administration.drop_message(instance_id, no))

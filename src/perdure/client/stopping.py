@@ -1,0 +1,39 @@
+"""Ending an instance from outside, without its code and without any worker."""
+
+from __future__ import annotations
+
+from perdure.core.identity import ExecutionId
+from perdure.core.summary import Stop
+from perdure.model.events import Started, read_event
+from perdure.model.instances import LiveRow, Stamp
+from perdure.model.turns import Outcome, Turn, TurnStatus
+from perdure.store.base import ExecutionKey, Store
+from perdure.worker.turns import fresh_id
+
+
+async def stop(store: Store, live: LiveRow, reason: str) -> Outcome | None:
+    """Commit the end of an instance; None if it moved on meanwhile, and nothing was written."""
+    instance_id = live.instance_id
+    incarnation, execution, _ = live.stamp
+    execution_id = ExecutionId(instance_id, incarnation, execution)
+    [history] = await store.read_histories([ExecutionKey(*execution_id)])
+    inbox = await store.read_inbox(instance_id)
+    starts = [
+        read_event(message.kind, message.body) for message in inbox if message.kind == "started"
+    ]
+    unstarted = starts[0] if starts and isinstance(starts[0], Started) else None
+    now_ms = max(store.clock(), history[-1].at_ms if history else 0)
+    end = Stop(execution_id, history, unstarted, reason, now_ms)
+    turn = Turn(
+        instance_id=instance_id,
+        stamp=Stamp(incarnation, execution, len(history) + 1),
+        commit_id=fresh_id(),
+        now_ms=now_ms,
+        worker_id="",
+        seize=True,
+        events=end.events,
+        deliveries=end.deliveries,
+        outcome=end.outcome,
+    )
+    [receipt] = await store.commit([turn])
+    return end.outcome if receipt.status is TurnStatus.ACCEPTED else None

@@ -1,0 +1,254 @@
+"""How a worker behaves, as a value that is checked when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from perdure.limits import MAX_TAG_BYTES as MAX_TAG_BYTES
+from perdure.limits import MAX_TAGS as MAX_TAGS
+from perdure.model.versions import VersionRange, is_version
+
+Tags: TypeAlias = Literal["own", "any"] | Collection[str | None]
+
+ZERO = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """What a worker removes by itself, and when. None: never."""
+
+    ended: timedelta | None = None
+    """How long instances are kept after they ended."""
+
+    executions: int | None = None
+    """How many earlier executions of an instance that continues as new are kept."""
+
+    receipts: timedelta | None = timedelta(days=7)
+    """How long it is remembered that a message was delivered to an instance that has ended, so that
+    the same message sent again is known for a repetition."""
+
+    unborn: timedelta | None = timedelta(days=30)
+    """How long messages wait for an instance that nobody starts."""
+
+    dead_jobs: timedelta | None = None
+    """How long jobs that ran out of attempts are kept for a person to look at."""
+
+    def __post_init__(self) -> None:
+        for name in ("ended", "receipts", "unborn", "dead_jobs"):
+            value = getattr(self, name)
+            if value is not None and value < ZERO:
+                raise ValueError(f"{name} must not be negative, got {value}")
+        if self.executions is not None and self.executions < 0:
+            raise ValueError(f"executions must not be negative, got {self.executions}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How a worker behaves. Every field has a default that is right for one machine."""
+
+    async_jobs: int = 1_000
+    """Asynchronous activities running at the same time."""
+
+    threaded_jobs: int = 32
+    """Synchronous activities running at the same time, each in a thread."""
+
+    process_jobs: int = 0
+    """Activities with `process=True` running at the same time. 0: one per core."""
+
+    lease_for: timedelta = timedelta(seconds=30)
+    """How long work stays ours without a sign of life. Longer: slower recovery after a crash.
+    Shorter: more renewals, and more repeated work when the machine stalls."""
+
+    poll_min: timedelta = timedelta(milliseconds=20)
+    """How soon to look again for work of other processes after there was some."""
+
+    poll_max: timedelta = timedelta(seconds=1)
+    """How seldom to look when nothing happens. Work of this process is never polled for."""
+
+    claim_batch: int = 200
+    """How many turns or jobs to claim at once."""
+
+    hot_instances: int = 20_000
+    """How many instances stay in memory between turns. Others cost a replay when they go on."""
+
+    max_attempts: int = 10
+    """How often a turn may be claimed without an accepted commit before its instance is parked,
+    and how often a job may be lost with its worker before it fails."""
+
+    turn_warning: timedelta = timedelta(seconds=2)
+    """How long a turn may compute before the stuck line is logged."""
+
+    turn_limit: timedelta = timedelta(seconds=30)
+    """How long a turn may compute before it is interrupted and its instance parked."""
+
+    cancel_grace: timedelta = timedelta(seconds=10)
+    """How long a cancelled activity may go on before it is abandoned."""
+
+    stop_grace: timedelta = timedelta(seconds=10)
+    """How long running activities may go on after the worker was asked to stop; then they are
+    cancelled and their jobs given back."""
+
+    watch_calls: Literal["always", "first", "never"] = "first"
+    """When to watch for clocks, random and uuid inside turns: in every turn (tests, development),
+    in the first turns of each definition, or never. Files, sockets, processes and threads are
+    always watched."""
+
+    watched_turns: int = 20
+    """How many turns of each definition are watched under `watch_calls="first"`."""
+
+    shadow_rate: float = 0.001
+    """Which part of instances is replayed when it ends or leaves memory, to find code that cannot
+    be replayed before a crash does. 1 in tests and development."""
+
+    collect_after: int = 100_000
+    """How many new objects Python's cyclic garbage collector waits for while the worker runs.
+    0: leave Python's own setting."""
+
+    thread_switch: timedelta = timedelta(milliseconds=1)
+    """How long a thread waits for Python's global lock while the worker runs: shorter lets the
+    store write while the loop computes. Zero: leave Python's own setting."""
+
+    name: str | None = None
+    """A lasting name for this worker; by default one is made of host, process and a random part.
+    With a name its sessions are still its own after a restart."""
+
+    tags: Tags = "own"
+    """Which activity calls to take, by their tag. "own": untagged ones, and those with the tags
+    that the activities handed over carry themselves. "any": all of them. Or the tags themselves,
+    where None stands for untagged: `(None, "gpu")`; `()` takes no activities at all."""
+
+    max_sessions: int = 10
+    """How many sessions may have jobs running here at the same time. 0: take no jobs with a
+    session."""
+
+    session_lease: timedelta = timedelta(seconds=30)
+    """How long a session stays with its worker without a sign of life. Longer: the next worker
+    waits longer after a crash. Shorter: a stall moves sessions away."""
+
+    session_idle: timedelta = timedelta(seconds=300)
+    """How long a session without jobs is kept for the next one. Longer than a third of `lease_for`,
+    the pause between two renewals."""
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Which recorded versions of an orchestration to take, by its name: `{"checkout": ">=1.2,<2"}`.
+    Those without code of their own here run on the highest version in the range that is here. By
+    default exactly the versions that are here."""
+
+    behaviours: tuple[int, int] | None = None
+    """Which behaviour numbers to take, from the first to the last. None: the one of this release.
+    For instances that began under another release of perdure and are known to be replayed alike."""
+
+    prefer: Mapping[str, str] = field(default_factory=dict)
+    """Which version begins when a start leaves it open, or an instance continues as new, by name.
+    By default the latest."""
+
+    heartbeat_every: timedelta = timedelta(seconds=1)
+    """How often the details of a heartbeat are written at most; later ones are kept until then."""
+
+    unserved_retry: timedelta = timedelta(seconds=1)
+    """Pause before a job that cannot be run here after all (an inline call whose orchestration
+    cannot be had) is offered again. Doubles each time."""
+
+    unserved_retry_max: timedelta = timedelta(seconds=60)
+    """The longest such pause."""
+
+    retention: Retention = Retention()
+    """What is removed by itself, and when."""
+
+    housekeeping_every: timedelta = timedelta(seconds=300)
+    """How often to look for what may be removed."""
+
+    metrics_every: timedelta = timedelta(seconds=60)
+    """How often to ask the store what waits, for the gauges. Nothing is asked unless somebody
+    collects them."""
+
+    def __post_init__(self) -> None:
+        self._check_numbers()
+        self._check_durations()
+        if not 0 <= self.shadow_rate <= 1:
+            raise ValueError(f"shadow_rate must be between 0 and 1, got {self.shadow_rate}")
+        object.__setattr__(self, "tags", _checked_tags(self.tags))
+        object.__setattr__(self, "versions", dict(self.versions))
+        object.__setattr__(self, "prefer", dict(self.prefer))
+        _check_versions(self.versions, self.prefer)
+        if self.behaviours is not None:
+            object.__setattr__(self, "behaviours", _checked_behaviours(self.behaviours))
+
+    def _check_numbers(self) -> None:
+        for name in ("async_jobs", "threaded_jobs", "claim_batch", "max_attempts"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        not_negative = (
+            "process_jobs",
+            "hot_instances",
+            "watched_turns",
+            "collect_after",
+            "max_sessions",
+        )
+        for name in not_negative:
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+
+    def _check_durations(self) -> None:
+        for name in ("lease_for", "session_lease"):
+            if getattr(self, name) < timedelta(milliseconds=100):
+                raise ValueError(f"{name} must be at least 100 ms, got {getattr(self, name)}")
+        if not ZERO < self.poll_min <= self.poll_max < self.lease_for:
+            raise ValueError("need 0 < poll_min <= poll_max < lease_for")
+        if not ZERO < self.turn_warning <= self.turn_limit:
+            raise ValueError("need 0 < turn_warning <= turn_limit")
+        for name in ("heartbeat_every", "unserved_retry", "housekeeping_every", "metrics_every"):
+            if getattr(self, name) <= ZERO:
+                raise ValueError(f"{name} must be longer than nothing, got {getattr(self, name)}")
+        if self.unserved_retry_max < self.unserved_retry:
+            raise ValueError(
+                f"unserved_retry_max {self.unserved_retry_max} is shorter than unserved_retry "
+                f"{self.unserved_retry}: give both"
+            )
+        if self.session_idle <= self.lease_for / 3:
+            raise ValueError(
+                f"session_idle must be longer than a third of lease_for {self.lease_for}, the "
+                f"pause between two renewals, got {self.session_idle}"
+            )
+
+
+def _checked_tags(tags: Tags) -> Tags:
+    if isinstance(tags, str):
+        if tags not in ("own", "any"):
+            raise ValueError(f'tags must be "own", "any" or a collection of tags, got {tags!r}')
+        return tags
+    found = tuple(dict.fromkeys(tags))
+    if sum(tag is not None for tag in found) > MAX_TAGS:
+        raise ValueError(f"tags may name at most {MAX_TAGS} tags, got {found!r}")
+    for tag in found:
+        if tag is None:
+            continue
+        if (
+            not isinstance(tag, str)
+            or not 1 <= len(tag.encode("utf-8", "replace")) <= MAX_TAG_BYTES
+        ):
+            raise ValueError(f"tags must each have 1 to {MAX_TAG_BYTES} bytes, got {tag!r}")
+    return found
+
+
+def _check_versions(ranges: Mapping[str, str], prefer: Mapping[str, str]) -> None:
+    for name, text in ranges.items():
+        try:
+            VersionRange(text)
+        except ValueError as error:
+            raise ValueError(f"versions of {name!r}: {error}") from None
+    for name, version in prefer.items():
+        if not is_version(version):
+            raise ValueError(
+                f"prefer: {version!r} of {name!r} is not a semantic version such as '1.0.0'"
+            )
+
+
+def _checked_behaviours(behaviours: tuple[int, int]) -> tuple[int, int]:
+    lowest, highest = behaviours
+    if not 1 <= lowest <= highest:
+        raise ValueError(f"behaviours must be (lowest, highest), from 1 on, got {behaviours!r}")
+    return lowest, highest

@@ -1,0 +1,114 @@
+"""What a batch writes beside its live rows: decided by `commit`, written by `flush`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from perdure.model.instances import NewInstance, Status
+from perdure.model.jobs import JobKey
+from perdure.model.turns import Outcome, Turn
+from perdure.store.sqlite.rows import LiveState
+
+
+class AppendedEvents(NamedTuple):
+    """The events of one accepted turn."""
+
+    row: LiveState
+    incarnation: int
+    execution: int
+    first_seq: int
+    turn: Turn
+
+
+class EndedInstance(NamedTuple):
+    """An instance that a turn of this batch ended."""
+
+    row: LiveState
+    incarnation: int
+    execution: int
+    last_commit: int
+    outcome: Outcome
+
+
+class StartedInstance(NamedTuple):
+    """An instance that this batch started."""
+
+    part: int
+    definition_no: int
+    instance: NewInstance
+
+
+class StatusChange(NamedTuple):
+    """An instance whose status changes without ending it."""
+
+    row: LiveState
+    status: Status
+    reason: str | None
+
+
+class MovedInstance(NamedTuple):
+    """An instance that goes on under another definition; with an input, in its next execution."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    definition_no: int
+    input: bytes | None
+
+
+class RequeuedJob(NamedTuple):
+    """A job that goes back into its queue."""
+
+    key: JobKey
+    visible_at_ms: int
+    attempt: int
+    failures: bytes | None
+    details: bytes | None
+
+
+class DeadJobRow(NamedTuple):
+    """A job that ran out of attempts."""
+
+    key: JobKey
+    failures: bytes | None
+
+
+class KvRowChange(NamedTuple):
+    """What is left under a key; None: nothing."""
+
+    updated_ms: int
+    value: bytes | None
+
+
+class ReportChange(NamedTuple):
+    """What an instance reports, and by how much its version rises."""
+
+    part: int
+    turns: int
+    updated_ms: int
+    value: bytes
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch writes beside its live rows."""
+
+    events: list[AppendedEvents] = field(default_factory=list)
+    started: list[StartedInstance] = field(default_factory=list)
+    ended: list[EndedInstance] = field(default_factory=list)
+    moved: dict[str, MovedInstance] = field(default_factory=dict)
+    statuses: dict[str, StatusChange] = field(default_factory=dict)
+    replaced: list[tuple[int, str, int]] = field(default_factory=list)
+    consumed: list[tuple[int, str, int]] = field(default_factory=list)
+    timers_gone: list[tuple[int, str, str]] = field(default_factory=list)
+    jobs_gone: list[JobKey] = field(default_factory=list)
+    requeued: list[RequeuedJob] = field(default_factory=list)
+    dead: list[DeadJobRow] = field(default_factory=list)
+    left: list[tuple[int, str, int, int]] = field(default_factory=list)
+    """Executions that were followed by the next one."""
+    kv: dict[tuple[int, str, str], KvRowChange] = field(default_factory=dict)
+    reports: dict[str, ReportChange] = field(default_factory=dict)
+    sessions_used: dict[str, None] = field(default_factory=dict)
+    receipts: list[tuple[int, str, str]] = field(default_factory=list)

@@ -1,0 +1,74 @@
+"""What an operator does by hand to jobs and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perdure.model.instances import part_of
+from perdure.model.jobs import JobEnd, JobKey
+from perdure.store.sqlite.commit import Commit
+from perdure.store.sqlite.connection import Connection
+from perdure.store.sqlite.flush import flush
+from perdure.store.sqlite.packing import pack
+from perdure.store.sqlite.rows import load
+from perdure.store.sqlite.writer import Transaction
+
+_BY_HAND = 1
+"""Stands for the token of a job that nobody runs; never stored."""
+
+
+def retry_dead_jobs(connection: Connection, keys: Sequence[JobKey], *, now_ms: int) -> list[bool]:
+    """Put dead jobs back into their queues; tell of each whether it was one."""
+    back = [JobKey(*row) for row in connection.run("revive_jobs", keys=_pack(keys), now_ms=now_ms)]
+    connection.run("delete_dead_jobs", keys=_pack(back))
+    return _each_once(keys, back)
+
+
+def forget_dead_jobs(connection: Connection, keys: Sequence[JobKey]) -> list[bool]:
+    """Remove dead jobs; tell of each whether it was one."""
+    rows = connection.run("delete_dead_jobs", keys=_pack(keys))
+    return _each_once(keys, [JobKey(*row) for row in rows])
+
+
+def end_job(transaction: Transaction, key: JobKey, kind: str, body: bytes) -> bool:
+    """End a job whoever runs it, and tell its owner.
+
+    It is ended as its holder would end it, so that the message gets its number and wakes the owner
+    in the same way.
+    """
+    connection, now_ms = transaction.connection, transaction.now_ms
+    end = JobEnd(key=key, token=_BY_HAND, kind=kind, body=body)
+    rows = load(connection, [end])
+    job = rows.jobs.get(key)
+    if job is None:
+        return False
+    job.token = _BY_HAND
+    commit = Commit(
+        rows, lambda name: transaction.definitions.number(connection, name), now_ms=now_ms
+    )
+    is_ended = commit.end_job(end)
+    flush(connection, commit, now_ms=now_ms, alone=True)
+    return is_ended
+
+
+def drop_message(connection: Connection, instance_id: str, no: int, *, now_ms: int) -> bool:
+    """Remove a message or timer, and end the lease under which a turn may have taken it."""
+    part = part_of(instance_id)
+    if not connection.run("drop_message", part=part, instance_id=instance_id, no=no):
+        return False
+    connection.run("end_lease", part=part, instance_id=instance_id, now_ms=now_ms)
+    return True
+
+
+def _pack(keys: Sequence[JobKey]) -> str:
+    return pack([(part_of(key.instance_id), *key) for key in keys])
+
+
+def _each_once(keys: Sequence[JobKey], done: Sequence[JobKey]) -> list[bool]:
+    """Tell of each key whether it was done; of one given twice, the first time."""
+    left = set(done)
+    answers = []
+    for key in keys:
+        answers.append(key in left)
+        left.discard(key)
+    return answers

@@ -1,0 +1,10 @@
+-- Remove the dead jobs of instances that are deleted or replaced.
+-- Params: keys, JSON [[part, instance_id, ...], ...]. Returns: nothing.
+-- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone.
+DELETE FROM dead_jobs
+WHERE (instance_id, part) IN (
+    SELECT
+        CAST(value ->> 1 AS TEXT),
+        CAST(value ->> 0 AS INTEGER)
+    FROM json_each(:keys)
+);

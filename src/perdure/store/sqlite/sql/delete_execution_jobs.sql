@@ -1,0 +1,12 @@
+-- Remove the jobs of executions that were followed by the next one.
+-- Params: keys, JSON [[part, instance_id, incarnation, execution], ...]. Returns: nothing.
+-- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone.
+DELETE FROM jobs
+WHERE (instance_id, incarnation, execution, part) IN (
+    SELECT
+        CAST(value ->> 1 AS TEXT),
+        CAST(value ->> 2 AS INTEGER),
+        CAST(value ->> 3 AS INTEGER),
+        CAST(value ->> 0 AS INTEGER)
+    FROM json_each(:keys)
+);

@@ -1,0 +1,15 @@
+-- Remove jobs that were found to be dead for long, if they still are: a job may die again.
+-- Params: keys, JSON [[part, instance_id, incarnation, execution, seq], ...]; before_ms.
+-- Returns: nothing.
+-- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone.
+DELETE FROM dead_jobs
+WHERE (instance_id, incarnation, execution, seq, part) IN (
+    SELECT
+        CAST(value ->> 1 AS TEXT),
+        CAST(value ->> 2 AS INTEGER),
+        CAST(value ->> 3 AS INTEGER),
+        CAST(value ->> 4 AS INTEGER),
+        CAST(value ->> 0 AS INTEGER)
+    FROM json_each(:keys)
+)
+  AND died_ms < :before_ms;

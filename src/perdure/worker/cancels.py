@@ -1,0 +1,69 @@
+"""Hearing that a running job is no longer wanted, when another process decided so.
+
+What this process decides stops its jobs at once. Others cancel, terminate or delete an instance in
+the store; that changes the store's count, and then the jobs that run here are asked after. Renewing
+leases finds the same, much later, should a change ever go unnoticed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from perdure.model.options import WorkerOptions
+from perdure.store.base import JobLease, Store
+
+REST = 20
+"""How many times as long as a question took is waited at least before the next one."""
+
+
+class CancelWatch:
+    """Asks after running jobs whenever another process has changed something."""
+
+    def __init__(
+        self,
+        store: Store,
+        options: WorkerOptions,
+        *,
+        jobs: Callable[[], list[JobLease]],
+        lost: Callable[[Sequence[JobLease]], None],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            store: Whose jobs they are.
+            options: How often to look.
+            jobs: Returns the leases of the jobs that run here.
+            lost: Hears of those that are gone.
+        """
+        self._store = store
+        self._jobs = jobs
+        self._lost = lost
+        self._min_s = options.poll_min.total_seconds()
+        self._max_s = options.poll_max.total_seconds()
+        self._seen_changes = -1
+
+    async def run(self) -> None:
+        """Watch for ever. Ends only by cancellation."""
+        pause_s = self._min_s
+        while True:
+            await asyncio.sleep(pause_s)
+            began_s = time.monotonic()
+            if await self.look():
+                took_s = time.monotonic() - began_s
+                pause_s = min(max(self._min_s, REST * took_s), self._max_s)
+            else:
+                pause_s = min(pause_s * 2, self._max_s)
+
+    async def look(self) -> bool:
+        """Ask after the running jobs if the store has changed; tell whether it had."""
+        changes = self._store.change_count()
+        if changes == self._seen_changes:
+            return False
+        leases = self._jobs()
+        if leases:
+            self._lost(await self._store.lost_jobs(leases))
+        # Afterwards: a question that failed is asked again.
+        self._seen_changes = changes
+        return True

@@ -1,0 +1,303 @@
+"""Removing what the retention policy lets go: ended trees, earlier executions, old receipts.
+
+A tree is an instance that nobody alive in the store has started as a child, with its children and
+theirs. It goes as a whole, and only when every member has ended before the time that is kept: a
+member that lives, or ended later, keeps all of it. Deleting is one transaction that checks this
+once more, so several workers may do it at the same time; whoever comes second removes nothing.
+
+Each round does a bounded part of the work, in small transactions, and says whether there is more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from perdure.clock import Clock, to_ms
+from perdure.limits import BULK_MAX
+from perdure.model.admin import DeletedCounts, Expiry, InstanceFilter, PageMark
+from perdure.model.instances import InstanceRow, Status
+from perdure.model.options import Retention, WorkerOptions
+from perdure.store.base import Store
+from perdure.telemetry import Metrics
+
+logger = logging.getLogger(__name__)
+
+PAGE = 200
+"""How many instances are looked at together. Rows hold inputs and results, so not too many."""
+
+MAX_PAGES = 20
+"""How many pages of instances one round looks through."""
+
+MAX_TREE = 100_000
+"""The largest tree that is removed. A larger one is left to `client.delete`."""
+
+MAX_CONTINUED = 100_000
+"""How many instances that continued as new are remembered for the next round; others are found
+when all are looked through."""
+
+PAUSE_S = 1.0
+"""Pause between rounds while there is more to do."""
+
+ENDED = tuple(status for status in Status if status.is_terminal)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What one round removed."""
+
+    instances: int = 0
+    executions: int = 0
+    events: int = 0
+    expired: int = 0
+    """Receipts, messages for ids that nobody started, dead jobs, sessions."""
+    has_more: bool = False
+    """Whether the round ended before everything was looked at."""
+
+    def __bool__(self) -> bool:
+        return bool(self.instances or self.executions or self.events or self.expired)
+
+
+class Member(NamedTuple):
+    """One instance of a tree."""
+
+    instance_id: str
+    incarnation: int
+    ended_ms: int | None
+    """None: it lives."""
+
+    @classmethod
+    def of(cls, row: InstanceRow) -> Member:
+        """Return what is needed of a row."""
+        ended_ms = row.ended_ms if row.status.is_terminal else None
+        return cls(row.instance_id, row.incarnation, ended_ms)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What the store deletes it by."""
+        return self.instance_id, self.incarnation
+
+
+class Housekeeping:
+    """Applies a worker's retention policy, now and then."""
+
+    def __init__(
+        self, store: Store, options: WorkerOptions, *, worker_id: str, metrics: Metrics
+    ) -> None:
+        self._store = store
+        self._clock: Clock = store.clock
+        self._keep: Retention = options.retention
+        self._every_s = options.housekeeping_every.total_seconds()
+        self._worker_id = worker_id
+        self._metrics = metrics
+        self._ended_from: PageMark | None = None
+        self._executions_from: PageMark | None = None
+        self._has_looked_through = False
+        self._continued: set[str] = set()
+
+    def continued(self, instance_id: str) -> None:
+        """An instance continued as new: it may have more executions now than are kept."""
+        if self._keep.executions is not None and len(self._continued) < MAX_CONTINUED:
+            self._continued.add(instance_id)
+
+    async def run(self) -> None:
+        """Keep house for ever. Ends only by cancellation."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            removed = await self.run_once()
+            while removed.has_more:
+                await asyncio.sleep(PAUSE_S)
+                removed = await self.run_once()
+
+    async def run_once(self) -> Removed:
+        """Do one round."""
+        deleted, more_ended = await self._remove_ended()
+        pruned, more_executions = await self._prune_executions()
+        expired, more_expired = await self._expire()
+        removed = Removed(
+            instances=deleted.instances,
+            executions=deleted.executions + pruned.executions,
+            events=deleted.events + pruned.events,
+            expired=expired,
+            has_more=more_ended or more_executions or more_expired,
+        )
+        if removed:
+            self._say(removed)
+        return removed
+
+    def _say(self, removed: Removed) -> None:
+        facts = {
+            "instances": removed.instances,
+            "executions": removed.executions,
+            "events": removed.events,
+            "expired": removed.expired,
+        }
+        for what, count in facts.items():
+            self._metrics.removed.add((what,), by=count)
+        # The names of facts must not be those of logging's own.
+        logger.info(
+            "housekeeping removed what is no longer kept",
+            extra={f"removed_{what}": count for what, count in facts.items()}
+            | {"worker_id": self._worker_id},
+        )
+
+    # ----------------------------------------------------------------- ended trees
+
+    async def _remove_ended(self) -> tuple[DeletedCounts, bool]:
+        before_ms = self._before(self._keep.ended)
+        if before_ms is None:
+            return DeletedCounts(), False
+        # What ended before then was created before then, and creation is what is indexed.
+        wanted = InstanceFilter(
+            statuses=ENDED, ended_before_ms=before_ms, created_before_ms=before_ms
+        )
+        deleted = DeletedCounts()
+        for _ in range(MAX_PAGES):
+            page = await self._store.list_instances(wanted, limit=PAGE, after=self._ended_from)
+            trees = await self._trees(await self._roots(page))
+            ripe = [tree for tree in trees if _is_ripe(tree, before_ms)]
+            deleted = _sum(deleted, await self._delete(ripe))
+            self._ended_from = _mark(page)
+            if self._ended_from is None:
+                return deleted, False
+        return deleted, True
+
+    async def _roots(self, rows: Sequence[InstanceRow]) -> list[Member]:
+        """Return those whose parent is not in the store: there is none, or it was removed."""
+        parent_ids = list({row.parent_id for row in rows if row.parent_id is not None})
+        parents = await self._store.read_instances(parent_ids) if parent_ids else []
+        here = {(row.instance_id, row.incarnation) for row in parents if row is not None}
+        return [
+            Member.of(row) for row in rows if (row.parent_id, row.parent_incarnation) not in here
+        ]
+
+    async def _trees(self, roots: Sequence[Member]) -> list[list[Member]]:
+        """Return instances, each with all below it. Trees that are too large are left out."""
+        tree_of = {root.key: [root] for root in roots}
+        trees = list(tree_of.values())
+        generation = [root.key for root in roots]
+        while generation:
+            born: list[tuple[str, int]] = []
+            for begin in range(0, len(generation), PAGE):
+                some = [instance_id for instance_id, _ in generation[begin : begin + PAGE]]
+                for row in await self._store.read_children(some):
+                    tree = tree_of.get((row.parent_id or "", row.parent_incarnation or 0))
+                    if tree is None or len(tree) > MAX_TREE:
+                        continue
+                    child = Member.of(row)
+                    tree.append(child)
+                    tree_of[child.key] = tree
+                    born.append(child.key)
+            generation = born
+        return [tree for tree in trees if self._is_small(tree)]
+
+    def _is_small(self, tree: Sequence[Member]) -> bool:
+        if len(tree) <= MAX_TREE:
+            return True
+        logger.warning(
+            "a tree of instances is too large to be removed by housekeeping",
+            extra={"instance_id": tree[0].instance_id, "worker_id": self._worker_id},
+        )
+        return False
+
+    async def _delete(self, trees: Sequence[Sequence[Member]]) -> DeletedCounts:
+        """Delete trees, several in one transaction; those that no longer may go stay."""
+        deleted = DeletedCounts()
+        for batch in _batches(trees):
+            found = await self._store.delete(_keys(batch))
+            if found is not None:
+                deleted = _sum(deleted, found)
+                continue
+            for tree in batch:
+                # One of them changed in the meantime: somebody else was here, or it has a new
+                # child, or its id a new incarnation.
+                deleted = _sum(deleted, await self._store.delete(_keys([tree])))
+        return deleted
+
+    # -------------------------------------------------------------- executions
+
+    async def _prune_executions(self) -> tuple[DeletedCounts, bool]:
+        keep = self._keep.executions
+        if keep is None:
+            return DeletedCounts(), False
+        keep_last = keep + 1  # the current one too
+        pruned = DeletedCounts()
+        continued, self._continued = self._continued, set()
+        for instance_id in sorted(continued):
+            pruned = _sum(pruned, await self._store.prune(instance_id, keep_last=keep_last))
+        if self._has_looked_through:
+            return pruned, False
+        # Once in a worker's life: what continued where nobody kept house.
+        for _ in range(MAX_PAGES):
+            page = await self._store.list_instances(
+                InstanceFilter(), limit=PAGE, after=self._executions_from
+            )
+            for row in page:
+                if row.execution > keep_last:
+                    done = await self._store.prune(row.instance_id, keep_last=keep_last)
+                    pruned = _sum(pruned, done)
+            self._executions_from = _mark(page)
+            if self._executions_from is None:
+                self._has_looked_through = True
+                return pruned, False
+        return pruned, True
+
+    # ------------------------------------------------------------------ expiry
+
+    async def _expire(self) -> tuple[int, bool]:
+        keep = self._keep
+        expiry = Expiry(
+            receipts_before_ms=self._before(keep.receipts),
+            unborn_before_ms=self._before(keep.unborn),
+            dead_jobs_before_ms=self._before(keep.dead_jobs),
+            sessions=True,
+        )
+        expired = 0
+        for _ in range(MAX_PAGES):
+            count = await self._store.expire(expiry, limit=BULK_MAX)
+            expired += count
+            if count == 0:
+                return expired, False
+        return expired, True
+
+    def _before(self, age: timedelta | None) -> int | None:
+        return None if age is None else self._clock() - to_ms(age)
+
+
+def _is_ripe(tree: Sequence[Member], before_ms: int) -> bool:
+    return all(member.ended_ms is not None and member.ended_ms < before_ms for member in tree)
+
+
+def _batches(trees: Iterable[Sequence[Member]]) -> Iterator[list[Sequence[Member]]]:
+    """Yield trees in groups of at most `BULK_MAX` instances; a larger tree goes alone."""
+    batch: list[Sequence[Member]] = []
+    size = 0
+    for tree in trees:
+        if batch and size + len(tree) > BULK_MAX:
+            yield batch
+            batch, size = [], 0
+        batch.append(tree)
+        size += len(tree)
+    if batch:
+        yield batch
+
+
+def _keys(trees: Iterable[Sequence[Member]]) -> list[tuple[str, int]]:
+    return [member.key for tree in trees for member in tree]
+
+
+def _mark(page: Sequence[InstanceRow]) -> PageMark | None:
+    """Return where a page ended, if it was not the last."""
+    if len(page) < PAGE:
+        return None
+    return PageMark(page[-1].created_ms, page[-1].instance_id)
+
+
+def _sum(one: DeletedCounts, other: DeletedCounts | None) -> DeletedCounts:
+    if other is None:
+        return one
+    return DeletedCounts(*(a + b for a, b in zip(one, other, strict=True)))

@@ -1,0 +1,106 @@
+"""What a worker has at hand: coroutines between turns, leases of turns, and letting both go.
+
+A coroutine is let go when its instance ends or continues as new, when its turn was refused, or when
+there is no room for it. Whatever results were waiting for it then go to the inbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from perdure.core.replay import Execution
+from perdure.model.jobs import JobEnd, JobKey
+from perdure.model.options import WorkerOptions
+from perdure.model.turns import ClaimedTurn
+from perdure.store.base import Store, TurnLease
+from perdure.worker.background import Background
+from perdure.worker.executions import Executions
+from perdure.worker.hot import HotInstance, HotInstances
+from perdure.worker.metrics import WorkerMetrics
+from perdure.worker.shadow import ShadowReplays
+
+
+class Memory:
+    """The hot instances of a worker and the leases of the turns it has claimed."""
+
+    def __init__(
+        self,
+        store: Store,
+        options: WorkerOptions,
+        executions: Executions,
+        background: Background,
+        *,
+        look: Callable[[int], None],
+        metrics: WorkerMetrics,
+    ) -> None:
+        self.hot = HotInstances(options.hot_instances)
+        self.shadow = ShadowReplays(store, options.shadow_rate, background, executions.replay)
+        self._store = store
+        self._executions = executions
+        self._background = background
+        self._look = look
+        self._metrics = metrics
+        self._leases: dict[str, TurnLease] = {}
+
+    # -------------------------------------------------------------------- leases
+
+    def lease(self, claim: ClaimedTurn) -> None:
+        """Count a claimed turn among those whose leases are renewed."""
+        self._leases[claim.instance_id] = TurnLease(claim.instance_id, claim.lease)
+
+    def unlease(self, instance_id: str) -> None:
+        """The turn was committed or given up, or its lease is lost: renew it no more."""
+        self._leases.pop(instance_id, None)
+
+    def leases(self) -> list[TurnLease]:
+        """Return the turns that are leased to us; callable from any thread."""
+        return list(self._leases.values())
+
+    # --------------------------------------------------------------- letting go
+
+    def drop(self, hot: HotInstance) -> None:
+        """Forget an instance; results that still wait go to the inbox."""
+        results, hot.results = hot.results, []
+        self.hot.drop(hot)
+        if results:
+            self.spawn_ends(results)
+
+    def retire(self, hot: HotInstance) -> None:
+        """Forget an execution that ended here; see first whether it can be replayed."""
+        self._maybe_shadow(hot.execution)
+        self.drop(hot)
+
+    def evict(self) -> None:
+        """Let the coldest instances go that there is no room for."""
+        for cold in self.hot.surplus():
+            self.retire(cold)
+
+    def spawn_ends(self, ends: Sequence[JobEnd]) -> None:
+        """Let the store know of ends of jobs that no turn here takes."""
+        self._background.spawn(self.end_in_store(ends))
+
+    async def end_in_store(self, ends: Sequence[JobEnd]) -> None:
+        """End jobs without a turn: their results go to the inbox, or they are tried again."""
+        answers = list(zip(ends, await self._store.end_jobs(ends), strict=True))
+        self._metrics.jobs_ended([end for end, was_ours in answers if was_ours])
+        for end, was_ours in answers:
+            hot = None if was_ours else self.hot.get(end.key.instance_id)
+            if hot is not None and owns(hot, end.key) and not hot.is_committing:
+                # Its job was not ours any more, so the instance went on without us.
+                self.drop(hot)
+        retries = [end.retry_at_ms for end in ends if end.retry_at_ms is not None]
+        self._look(min(retries) if len(retries) == len(ends) else 0)
+
+    def _maybe_shadow(self, execution: Execution) -> None:
+        self.shadow.maybe(execution, lambda: self._executions.again(execution))
+
+
+def owns(hot: HotInstance, key: JobKey) -> bool:
+    """Tell whether a job belongs to the very execution that is in memory."""
+    owner = hot.execution.id
+    return (owner.incarnation, owner.execution) == (key.incarnation, key.execution)
+
+
+def job_key(execution: Execution, seq: int) -> JobKey:
+    """Return the key of a call's job."""
+    return JobKey(*execution.id, seq)

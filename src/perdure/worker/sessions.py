@@ -1,0 +1,108 @@
+"""Sessions: jobs that must all run on one worker, as that worker sees them.
+
+A session becomes a worker's in the claim of its first job, and stays so while the worker renews it.
+One renewal is for all sessions of a worker. A session that was not used for a while is no longer
+renewed, runs out, and goes to whoever claims its next job. Losing a session says nothing about the
+jobs that run: each has a lease of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+from perdure.clock import to_ms
+from perdure.model.options import WorkerOptions
+from perdure.model.turns import SessionClaim
+from perdure.store.base import Store
+
+logger = logging.getLogger(__name__)
+
+
+class BusySessions:
+    """Which sessions have jobs here, and how many more may come."""
+
+    def __init__(self, options: WorkerOptions, owner: str) -> None:
+        self._limit = options.max_sessions
+        self._lease_ms = to_ms(options.session_lease)
+        self._owner = owner
+        self._jobs: Counter[str] = Counter()
+        self._next = 0
+        self.were_used = False
+        """Whether a job with a session has ever come here."""
+
+    def begin(self, session: str) -> None:
+        """A job of a session came."""
+        self.were_used = True
+        self._jobs[session] += 1
+
+    def end(self, session: str) -> None:
+        """It is gone."""
+        self._jobs[session] -= 1
+        if not self._jobs[session]:
+            del self._jobs[session]
+
+    def busy(self) -> tuple[str, ...]:
+        """Return the sessions with jobs here."""
+        return tuple(self._jobs)
+
+    def terms(self, claims: int) -> Sequence[SessionClaim | None]:
+        """Return on what terms each of several claims of one moment takes jobs with a session.
+
+        They share the room for other sessions, or together they would take more than there is. What
+        cannot be shared evenly goes to another one each time.
+        """
+        if not self._limit:
+            return [None] * claims
+        room = max(self._limit - len(self._jobs), 0)
+        self._next += 1
+        each, rest = divmod(room, claims) if claims else (0, 0)
+        busy = self.busy()
+        return [
+            SessionClaim(
+                self._owner, self._lease_ms, busy, each + ((index + self._next) % claims < rest)
+            )
+            for index in range(claims)
+        ]
+
+
+class SessionKeeper:
+    """Keeps the sessions of a worker its own."""
+
+    def __init__(
+        self, store: Store, options: WorkerOptions, sessions: BusySessions, *, owner: str
+    ) -> None:
+        self._store = store
+        self._sessions = sessions
+        self._owner = owner
+        self._lease_ms = to_ms(options.session_lease)
+        self._idle_ms = to_ms(options.session_idle)
+        self._every_s = options.session_lease.total_seconds() / 3
+        self._is_lasting = options.name is not None
+
+    async def run(self) -> None:
+        """Renew for ever, three times per lease. Ends only by cancellation."""
+        while True:
+            await self.renew()
+            await asyncio.sleep(self._every_s)
+
+    async def renew(self) -> None:
+        """Renew once. A worker with a lasting name has the sessions of its earlier lives too."""
+        if not (self._is_lasting or self._sessions.were_used):
+            return
+        lost = await self._store.renew_sessions(
+            self._owner, self._sessions.busy(), lease_ms=self._lease_ms, idle_ms=self._idle_ms
+        )
+        if lost:
+            # Their jobs go on: a job's own lease is what counts.
+            logger.info(
+                "sessions with running jobs went to other workers",
+                extra={"sessions": len(lost), "worker_id": self._owner},
+            )
+
+    async def release(self) -> None:
+        """Give up all sessions, unless a worker of this name will come back for them."""
+        if self._sessions.were_used and not self._is_lasting:
+            await self._store.release_sessions(self._owner)

@@ -1,0 +1,176 @@
+"""What follows from the store's answer to a turn.
+
+Accepted: its jobs start, whoever waits is told, and the next turn takes what came meanwhile; an
+execution that has ended is let go, and if it continued as new the next one is claimed like any
+other. Refused: what the coroutine thinks never happened, and it is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from perdure.authoring.registry import orchestration_key
+from perdure.core.replay import Execution
+from perdure.errors import RowError
+from perdure.model.instances import Stamp
+from perdure.model.jobs import ClaimedJob
+from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
+from perdure.worker.background import Background
+from perdure.worker.endings import Endings
+from perdure.worker.executions import Jobs
+from perdure.worker.holds import Holds
+from perdure.worker.hot import HotInstance
+from perdure.worker.memory import Memory, job_key
+from perdure.worker.metrics import WorkerMetrics
+from perdure.worker.starts import AwaitedStarts
+from perdure.worker.unserved import UnservedCalls
+
+
+class Settlement:
+    """Hears the store's answers, and does what they mean."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        holds: Holds,
+        unserved: UnservedCalls,
+        *,
+        endings: Endings,
+        metrics: WorkerMetrics,
+        background: Background,
+        look: Callable[[int], None],
+        continued: Callable[[str], None],
+        go_on: Callable[[HotInstance], None],
+        load: Callable[[Sequence[ClaimedTurn]], None],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            memory: Where coroutines and leases are kept.
+            holds: Stops instances whose turns cannot be stored.
+            unserved: Warns of calls that nobody serves.
+            endings: Who waits for instances.
+            metrics: Counts what was accepted.
+            background: Runs what nobody awaits.
+            look: Looks for work at a time, or at 0 now.
+            continued: Hears of instances that continued as new.
+            go_on: Runs the next turn of an instance if anything came for it.
+            load: Runs claimed turns whose coroutine is gone.
+        """
+        self.jobs: Jobs
+        """Set by `TurnRunner.run_jobs_with`."""
+        self.starts = AwaitedStarts()
+        self.refused = 0
+        self._memory = memory
+        self._holds = holds
+        self._unserved = unserved
+        self._endings = endings
+        self._metrics = metrics
+        self._background = background
+        self._look = look
+        self._continued = continued
+        self._go_on = go_on
+        self._load = load
+
+    def answered(self, hot: HotInstance, turn: Turn, answer: TurnReceipt | RowError) -> None:
+        """The store has answered a turn."""
+        if isinstance(answer, RowError):
+            self._refused(hot, turn, None)
+            self._background.spawn(self._park_unstorable(hot, turn, answer))
+        elif answer.status is TurnStatus.ACCEPTED:
+            self._accepted(hot, turn, answer)
+        else:
+            self._refused(hot, turn, answer)
+        if turn.start is not None:
+            outcome = answer if isinstance(answer, RowError) else answer.status
+            self.starts.tell(turn.commit_id, outcome)
+
+    def _accepted(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
+        execution = hot.execution
+        hot.is_committing = False
+        self._metrics.accepted(hot, turn)
+        if turn.lease or hot.claim is not None:
+            self._memory.unlease(turn.instance_id)
+        if turn.jobs_gone:
+            self.jobs.cancel([job_key(execution, seq) for seq in turn.jobs_gone])
+        if turn.kv or turn.report is not None:
+            self._endings.tell_change(turn.instance_id)
+        for child in turn.children:
+            self._unserved.notice(child.instance.definition)
+        is_over = turn.outcome is not None or turn.continued is not None
+        if is_over:
+            self._ended(hot, turn)
+        else:
+            self._goes_on(hot, turn, receipt)
+        if receipt.has_unseen or turn.children or turn.deliveries:
+            self._look(0)
+        if not is_over:
+            self._go_on(hot)
+            self._memory.evict()
+
+    def _ended(self, hot: HotInstance, turn: Turn) -> None:
+        """Let an execution go, and all that it still had under way here."""
+        execution = hot.execution
+        self.jobs.cancel([job_key(execution, seq) for seq in execution.open])
+        if turn.outcome is not None:
+            self._endings.tell(turn.instance_id, turn.outcome)
+        elif turn.continued is not None:
+            self._unserved.notice(turn.continued.definition)
+            self._continued(turn.instance_id)
+            self._look(0)
+        self._memory.retire(hot)
+
+    def _goes_on(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
+        incarnation, number, next_seq = turn.stamp
+        hot.stamp = Stamp(incarnation, number, next_seq + len(turn.events))
+        hot.seen_no = turn.seen_no if receipt.has_unseen else receipt.last_no
+        hot.has_mail = receipt.has_unseen
+        if turn.start is not None:
+            self._memory.hot.put(hot)
+        self._begin_jobs(hot.execution, turn)
+        if turn.next_due_ms is not None:
+            self._look(turn.next_due_ms)
+
+    def _begin_jobs(self, execution: Execution, turn: Turn) -> None:
+        for job in turn.jobs:
+            if not job.leased:
+                self._look(0)
+                self._unserved.notice(job.queue)
+                continue
+            claimed = ClaimedJob(
+                key=job_key(execution, job.seq),
+                token=turn.commit_id,
+                queue=job.queue,
+                input=job.input,
+                policy=job.policy,
+                attempt=1,
+                created_ms=turn.now_ms,
+                session=job.session,
+                owner_name=execution.name,
+                owner_version=execution.version,
+                lease_until_ms=turn.jobs_leased_until_ms,
+            )
+            self.jobs.run(claimed, promised=True)
+
+    def _refused(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt | None) -> None:
+        """Another worker, an operator or a repeated start was faster: drop what we thought."""
+        self.refused += 1
+        self._metrics.refused(hot, turn, receipt)
+        for job in turn.jobs:
+            if job.leased:
+                self.jobs.unpromise(job.queue)
+        self._memory.unlease(turn.instance_id)
+        claim, hot.claim = hot.claim, None
+        self._memory.drop(hot)
+        if claim is not None:
+            self._load([claim])
+        self._look(0)
+
+    async def _park_unstorable(self, hot: HotInstance, turn: Turn, error: RowError) -> None:
+        """The database refuses a value of this turn for good."""
+        if turn.start is not None:
+            return
+        if turn.job_ends:
+            await self._memory.end_in_store(turn.job_ends)
+        definition = orchestration_key(hot.execution.name, hot.execution.version)
+        await self._holds.park_unstorable(turn, definition, error)

@@ -1,0 +1,247 @@
+"""Running jobs that another process has taken away: how soon they hear of it, and what follows."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from perdure import ActivityContext, Engine, Signal, activity, orchestration
+from perdure.authoring.registry import AnyDefinition
+from perdure.clock import ManualClock
+from perdure.errors import InstanceCancelledError
+from perdure.store.base import JobLease
+from tests.engine.stage import Gate, Stage, options, until
+
+POLL_MAX = timedelta(milliseconds=200)
+WITHIN_S = 5.0
+"""Far more than the poll interval, far less than a third of a lease."""
+
+poke = Signal("poke", int)
+
+
+class Long:
+    """An activity that runs until it is cancelled, and how that came about."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.told = asyncio.Event()
+
+        @activity
+        async def long() -> None:
+            self.began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.told.set()
+
+        @orchestration
+        async def acting() -> None:
+            await long()
+
+        self.definitions: list[AnyDefinition] = [long, acting]
+        self.acting = acting
+
+    async def start(self, stage: Stage) -> Engine:
+        """Have it running in an engine, as instance `a`."""
+        engine = await stage.engine(self.definitions, options=options(poll_max=POLL_MAX))
+        await engine.start("a", self.acting)
+        await self.began.wait()
+        return engine
+
+
+@pytest.mark.parametrize("how", ["cancel", "terminate", "delete"])
+async def test_an_activity_hears_within_the_poll_interval_what_another_process_decided(
+    stage: Stage, how: str
+) -> None:
+    """Defect d: it took up to 25 s, a lease minus a buffer."""
+    long = Long()
+    engine = await long.start(stage)
+    client = await stage.client()
+    handle = client.handle("a")
+
+    began_s = time.monotonic()
+    match how:
+        case "cancel":
+            await handle.cancel("from afar")
+        case "terminate":
+            await handle.terminate("from afar")
+        case _:
+            [row] = await client.store.read_instances(["a"])
+            assert row is not None
+            await client.store.delete([("a", row.incarnation)], force=True)
+    await until(long.told.is_set)
+
+    assert time.monotonic() - began_s < WITHIN_S
+    assert engine._serving.jobs.leases() == []
+    # An instance that was deleted is still in memory here, without a row.
+    assert await client.store.read_jobs("a") == []
+
+
+async def test_an_activity_hears_at_once_what_its_own_process_decided(stage: Stage) -> None:
+    long = Long()
+    engine = await stage.engine(long.definitions, options=options(poll_max=timedelta(seconds=20)))
+    handle = await engine.start("a", long.acting)
+    await long.began.wait()
+
+    await handle.cancel("here")
+    await until(long.told.is_set)
+
+    with pytest.raises(InstanceCancelledError):
+        await handle.result()
+
+
+async def test_a_thread_hears_within_the_poll_interval_too(stage: Stage) -> None:
+    began, told = threading.Event(), threading.Event()
+
+    @activity
+    def long(ctx: ActivityContext) -> None:
+        began.set()
+        if ctx.wait_cancelled(timedelta(seconds=20)):
+            told.set()
+
+    @orchestration
+    async def acting() -> None:
+        await long()
+
+    engine = await stage.engine([long, acting], options=options(poll_max=POLL_MAX))
+    await engine.start("a", acting)
+    await until(began.is_set)
+
+    await (await stage.client()).handle("a").terminate("from afar")
+
+    await until(told.is_set)
+
+
+async def test_what_a_deaf_activity_returns_is_refused_and_counted(stage: Stage) -> None:
+    gate = Gate()
+    deaf_to: list[str] = []
+
+    @activity
+    async def deaf() -> str:
+        while not gate.opened.is_set():
+            try:
+                await gate.pass_through()
+            except asyncio.CancelledError:
+                deaf_to.append("cancelled")
+        return "too late"
+
+    @orchestration
+    async def acting() -> str:
+        return await deaf()
+
+    stage.expect_log("is abandoned")
+    engine = await stage.engine([deaf, acting], options=options(poll_max=POLL_MAX))
+    await engine.start("a", acting)
+    await gate.reached()
+    await (await stage.client()).handle("a").terminate("from afar")
+    counts = engine._serving.jobs.counts
+    await until(lambda: counts.abandoned == 1)
+
+    gate.opened.set()
+    await until(lambda: counts.dropped == 1)
+
+    assert deaf_to == ["cancelled"]
+    assert counts.lost == 1
+
+
+async def test_nothing_is_asked_while_nothing_changes(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = Long()
+    engine = await long.start(stage)
+    watch = engine._serving._cancels
+    asked: list[int] = []
+    lost_jobs = engine.store.lost_jobs
+
+    async def counted(leases: Sequence[JobLease]) -> list[JobLease]:
+        asked.append(len(leases))
+        return await lost_jobs(leases)
+
+    monkeypatch.setattr(engine.store, "lost_jobs", counted)
+    await until(lambda: _is_seen(engine))
+    asked.clear()
+
+    assert not await watch.look()
+    assert asked == []
+    client = await stage.client()
+    await client.handle("other").send(poke, 1)
+    await until(lambda: asked)
+    assert not long.told.is_set(), "what another instance is sent says nothing of this job"
+
+
+async def _is_seen(engine: Engine) -> bool:
+    return engine._serving._cancels._seen_changes == engine.store.change_count()
+
+
+async def test_a_question_that_failed_is_asked_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = Long()
+    engine = await long.start(stage)
+    stage.expect_log("started again: cancellations")
+
+    async def refuse(_: Sequence[JobLease]) -> list[JobLease]:
+        monkeypatch.undo()
+        raise OSError("no")
+
+    monkeypatch.setattr(engine.store, "lost_jobs", refuse)
+    await (await stage.client()).handle("a").terminate("from afar")
+
+    await until(long.told.is_set)
+
+
+async def test_a_lease_that_ran_out_is_not_revived_and_its_late_result_is_refused(
+    stage: Stage,
+) -> None:
+    """Traps 18 and 31: neither a renewal nor a late answer takes a job back from who has it now."""
+    clock = ManualClock()
+    gate = Gate()
+
+    @activity
+    async def slow(ctx: ActivityContext) -> str:
+        while ctx.attempt == 1 and not gate.opened.is_set():
+            with suppress(asyncio.CancelledError):
+                await gate.pass_through()
+        return f"attempt {ctx.attempt}"
+
+    @orchestration
+    async def acting() -> str:
+        return await slow()
+
+    stage.expect_log("is abandoned")
+    engine = await stage.engine([slow, acting], clock=clock, options=options(poll_max=POLL_MAX))
+    handle = await engine.start("a", acting)
+    await gate.reached()
+    [lease] = engine._serving.jobs.leases()
+
+    clock.advance(timedelta(seconds=31))
+    _, lost = await engine.store.renew([], [lease], lease_ms=30_000)
+    result = await handle.result()
+    await until(lambda: engine._serving.jobs.counts.abandoned)
+    gate.opened.set()
+    await until(lambda: engine._serving.jobs.counts.dropped)
+
+    assert lost == [lease]
+    assert result == "attempt 2"
+
+
+async def test_a_renewal_tells_the_jobs_until_when_they_are_ours(stage: Stage) -> None:
+    clock = ManualClock()
+    long = Long()
+    engine = await stage.engine(long.definitions, clock=clock)
+    handle = await engine.start("a", long.acting)
+    await long.began.wait()
+    [run] = engine._serving.jobs._runs.values()
+    assert run.lease_until_ms == clock() + 30_000
+
+    clock.advance(timedelta(seconds=20))
+    await engine._serving._leases.renew()
+
+    assert run.lease_until_ms == clock() + 30_000
+    await handle.terminate()

@@ -1,0 +1,145 @@
+"""Housekeeping and growing histories, through a worker."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import pytest
+
+from perdure import Signal, activity, orchestration
+from perdure.clock import ManualClock
+from perdure.errors import InstanceNotFoundError
+from perdure.model.options import Retention
+from perdure.worker import metrics
+from tests.engine.stage import Stage, options, until
+
+go = Signal("go", str)
+
+
+@activity
+async def step(number: int) -> int:
+    return number
+
+
+@orchestration
+async def generations(left: int) -> int:
+    await step(left)
+    if left:
+        generations.continue_as_new(left - 1)
+    await go.receive()
+    return 0
+
+
+@orchestration
+async def long(steps: int) -> str:
+    for number in range(steps):
+        await step(number)
+    return await go.receive()
+
+
+async def test_an_instance_that_continues_as_new_loses_its_oldest_executions(
+    stage: Stage,
+) -> None:
+    kept = options(retention=Retention(executions=1))
+    engine = await stage.engine([generations, step], options=kept)
+    housekeeping = engine._serving.housekeeping
+    await housekeeping.run_once()
+
+    handle = await engine.start("g", generations, 3)
+    starts = "perdure_orchestration_starts_total"
+    await until(lambda: engine.telemetry.snapshot().value(starts) == 4)
+    removed = await housekeeping.run_once()
+
+    assert removed.executions == 2
+    found = await engine.store.read_executions("g")
+    assert [row.execution for row in found] == [3, 4]
+    await handle.send(go, "on")
+    assert await handle.result() == 0
+
+
+async def test_a_worker_keeps_house_by_itself(stage: Stage) -> None:
+    clock = ManualClock()
+    kept = options(
+        retention=Retention(ended=timedelta(days=1)),
+        housekeeping_every=timedelta(milliseconds=5),
+    )
+    engine = await stage.engine([long, step], options=kept, clock=clock)
+    handle = await engine.start("l", long, 1)
+    await handle.send(go, "on")
+    assert await handle.result() == "on"
+
+    clock.advance(timedelta(days=2))
+    removed = "perdure_housekeeping_removed_total"
+    await until(lambda: engine.telemetry.snapshot().value(removed, what="instances") == 1)
+
+    with pytest.raises(InstanceNotFoundError):
+        await handle.info()
+
+
+async def test_a_long_history_is_warned_about_once_and_again_when_it_has_doubled(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R1: a warning with the growth rate, and no cliff."""
+    monkeypatch.setattr(metrics, "HISTORY_WARNING_EVENTS", 20)
+    stage.expect_log("a history grows long")
+    engine = await stage.engine([long, step], options=options(hot_instances=0))
+
+    handle = await engine.start("l", long, 30)
+    await handle.send(go, "on")
+    await handle.result()
+
+    events = [record.__dict__["events"] for record in _warnings(stage)]
+    assert len(events) == 2
+    assert 20 <= events[0] < 22
+    assert 40 <= events[1] < 42
+    [first, _] = _warnings(stage)
+    facts = first.__dict__
+    assert facts["instance_id"] == "l"
+    assert facts["definition"] == "long"
+    assert facts["events_per_hour"] > 0
+    assert facts["bytes"] > 0
+
+
+async def test_a_large_history_is_warned_about_by_its_bytes(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "HISTORY_WARNING_BYTES", 1_000)
+    stage.expect_log("a history grows long")
+    engine = await stage.engine([long, step])
+
+    handle = await engine.start("l", long, 20)
+    await handle.send(go, "on")
+    await handle.result()
+
+    [first, *_] = _warnings(stage)
+    assert 1_000 <= first.__dict__["bytes"] < 1_200
+
+
+async def test_the_bytes_that_are_counted_are_those_that_are_stored(stage: Stage) -> None:
+    """Whether turn by turn, or read off the history after a restart."""
+    engine = await stage.engine([long, step])
+    await engine.start("l", long, 5)
+    ran = "perdure_activity_executions_total"
+    await until(lambda: engine.telemetry.snapshot().value(ran) == 5)
+    stats = await engine.store.instance_stats("l")
+    hot = engine._serving.turns.hot.get("l")
+    assert hot is not None
+    assert stats is not None
+    assert (hot.tally.bytes, hot.tally.turns) == (stats.event_bytes, 6)
+
+    await engine.close()
+    again = await stage.engine([long, step])
+    live = await again.store.read_live("l")
+    assert live is not None
+    assert live.definition_no is not None
+    await again._serving.turns._warm("l", live.stamp, live.definition_no)
+
+    hot = again._serving.turns.hot.get("l")
+    assert hot is not None
+    assert hot.tally.bytes == stats.event_bytes
+    assert 1 <= hot.tally.turns <= 6
+
+
+def _warnings(stage: Stage) -> list[logging.LogRecord]:
+    return [one for one in stage._log.records if one.getMessage().startswith("a history grows")]

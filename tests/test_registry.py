@@ -1,0 +1,159 @@
+"""The registry: what is in it, which version begins, and what it refuses."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+
+from perdure import Activity, activity, orchestration
+from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.registry import Registry
+from perdure.errors import DefinitionError, NotRegisteredError
+
+
+def checkout(version: str) -> Orchestration[[], str]:
+    """Return an orchestration of that version that tells it."""
+
+    @orchestration(name="checkout", version=version)
+    async def own() -> str:
+        return version
+
+    return own
+
+
+@orchestration
+async def shipping() -> None: ...
+
+
+@activity
+async def charge() -> None: ...
+
+
+def test_versions_of_one_name_stand_side_by_side_in_semver_order() -> None:
+    given = ["1.10.0", "1.2.0", "2.0.0-rc.1", "1.9.0"]
+    registry = Registry([*(checkout(version) for version in given), shipping, charge])
+
+    assert registry.names() == ["checkout", "shipping"]
+    assert registry.versions("checkout") == ["1.2.0", "1.9.0", "1.10.0", "2.0.0-rc.1"]
+    assert registry.versions("nothing") == []
+    assert registry.orchestration("checkout", "1.9.0").version == "1.9.0"
+
+
+def test_the_latest_version_begins_unless_an_exact_one_is_preferred() -> None:
+    registry = Registry([checkout("1.0.0"), checkout("1.10.0"), checkout("1.9.0")])
+    assert registry.preferred("checkout") == "1.10.0"
+
+    registry.prefer("checkout", "1.9.0")
+    assert registry.preferred("checkout") == "1.9.0"
+
+    registry.prefer("checkout", None)
+    assert registry.preferred("checkout") == "1.10.0"
+    assert registry.preferred("nothing") is None
+
+
+def test_preferring_what_is_not_there_is_refused() -> None:
+    registry = Registry([checkout("1.0.0")])
+
+    with pytest.raises(NotRegisteredError, match=r"checkout@2\.0\.0"):
+        registry.prefer("checkout", "2.0.0")
+    with pytest.raises(NotRegisteredError, match="'nothing'"):
+        registry.prefer("nothing", None)
+
+
+def test_two_definitions_of_one_name_and_version_are_refused_with_both_places() -> None:
+    with pytest.raises(DefinitionError) as caught:
+        Registry([checkout("1.0.0"), checkout("1.0.0")])
+
+    text = str(caught.value)
+    assert "two orchestration definitions are named 'checkout 1.0.0'" in text
+    assert text.count("test_registry.py:") == 2
+    assert "give one another name or version" in text
+
+
+def test_merging_gives_both_and_changes_neither() -> None:
+    old, new = Registry([checkout("1.0.0"), charge]), Registry([checkout("2.0.0"), shipping])
+    old.prefer("checkout", "1.0.0")
+
+    both = old.merge(new)
+
+    assert both.versions("checkout") == ["1.0.0", "2.0.0"]
+    assert both.preferred("checkout") == "1.0.0"
+    assert list(both.activities) == ["charge"]
+    assert old.versions("checkout") == ["1.0.0"]
+    assert new.preferred("checkout") == "2.0.0"
+
+
+def test_merging_refuses_duplicates_and_preferences_that_differ() -> None:
+    first = Registry([checkout("1.0.0"), checkout("2.0.0")])
+    first.prefer("checkout", "1.0.0")
+    second = Registry(first)
+    second.prefer("checkout", "2.0.0")
+
+    with pytest.raises(DefinitionError, match=r"prefer different versions .* 1\.0\.0 and 2\.0\.0"):
+        first.merge(second)
+    with pytest.raises(DefinitionError, match="two orchestration definitions"):
+        first.merge(Registry([checkout("1.0.0")]))
+
+
+def test_a_registry_stands_for_its_definitions_wherever_those_are_handed_over() -> None:
+    package = Registry([checkout("1.0.0"), charge.with_options(tag="gpu")])
+
+    alone, among = Registry(package), Registry([shipping, package, package])
+
+    assert alone.versions("checkout") == among.versions("checkout") == ["1.0.0"]
+    assert alone.tags_of("charge") == among.tags_of("charge") == ["gpu"]
+    assert among.names() == ["checkout", "shipping"]
+
+
+def test_a_worker_changes_the_policy_of_its_own_copy_only() -> None:
+    handed_over = Registry([checkout("1.0.0"), checkout("2.0.0")])
+    copy = Registry(handed_over)
+
+    copy.prefer("checkout", "1.0.0")
+
+    assert handed_over.preferred("checkout") == "2.0.0"
+
+
+def test_one_code_may_serve_two_versions() -> None:
+    code = checkout("2.0.0")
+    registry = Registry([code, code.with_options(version="1.0.0")])
+
+    assert registry.versions("checkout") == ["1.0.0", "2.0.0"]
+
+
+@pytest.mark.parametrize("kind", ["activity", "orchestration"])
+def test_reserved_and_empty_names_are_refused(kind: str) -> None:
+    async def fn() -> None: ...
+
+    make: Any = activity if kind == "activity" else orchestration
+    with pytest.raises(DefinitionError, match=r"'perdure\.send'"):
+        Registry([make(name="perdure.send")(fn)])
+    with pytest.raises(Exception, match="has 0 bytes"):
+        make(name="")(fn)
+
+
+@pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "", "1.0.0-01", "1.0.0-a..b", None])
+def test_a_version_that_is_not_semantic_is_refused_where_it_is_written(version: Any) -> None:
+    with pytest.raises(DefinitionError, match="is not a semantic version"):
+        checkout(version)
+    with pytest.raises(DefinitionError, match="is not a semantic version"):
+        checkout("1.0.0").with_options(version=version)
+
+
+def test_what_is_known_by_name_only_is_refused_except_in_a_module() -> None:
+    module = types.ModuleType("shop")
+    module.remote = Activity.named("charge", int)  # type: ignore[attr-defined]
+    module.shipping = shipping  # type: ignore[attr-defined]
+
+    assert list(Registry([module]).orchestrations) == [("shipping", "1.0.0")]
+    with pytest.raises(DefinitionError, match="known here by name only"):
+        Registry([Activity.named("charge", int)])
+    with pytest.raises(DefinitionError, match="known here by name only"):
+        Registry([Orchestration.named("checkout", int)])
+
+
+def test_what_is_no_definition_is_refused_and_named() -> None:
+    with pytest.raises(DefinitionError, match="hand over modules, registries, and functions"):
+        Registry(["checkout"])  # type: ignore[list-item]

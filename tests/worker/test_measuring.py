@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from perdure.errors import StoreUnavailableError
+from perdure.model.instances import DefinitionKey
+from perdure.store.base import Store
+from perdure.store.opening import open_store
+from perdure.telemetry import Metrics, MetricsSnapshot
+from perdure.worker.measuring import NOT_MEASURED, OPERATIONS, measure
+
+DURATION = "perdure_store_operation_duration_seconds"
+ERRORS = "perdure_store_errors_total"
+
+
+class Moody:
+    """Stands in for a store that is busy, or fails."""
+
+    def __init__(self) -> None:
+        self.handed_in = 0
+
+    def commit(self, turns: Sequence[Any]) -> Any:
+        self.handed_in += 1
+        if not turns:
+            raise StoreUnavailableError("closed")
+        return self._answer(turns)
+
+    async def _answer(self, turns: Sequence[Any]) -> list[Any]:
+        if turns == ["bad"]:
+            raise StoreUnavailableError("locked")
+        if turns == ["slow"]:
+            await asyncio.Event().wait()
+        return list(turns)
+
+    def __getattr__(self, name: str) -> Any:
+        return name
+
+
+def moody() -> tuple[Moody, Any, Metrics]:
+    inner, metrics = Moody(), Metrics()
+    return inner, measure(cast(Store, inner), metrics), metrics
+
+
+def seen(now: MetricsSnapshot, status: str) -> int:
+    found = now.distribution(DURATION, operation="commit", status=status)
+    return 0 if found is None else found.count
+
+
+async def test_an_operation_is_timed_once_and_its_answer_passed_on() -> None:
+    _, store, metrics = moody()
+
+    assert await store.commit(["a", "b"]) == ["a", "b"]
+
+    now = metrics.snapshot()
+    assert (seen(now, "ok"), seen(now, "error")) == (1, 0)
+    assert now.value(ERRORS) == 0
+
+
+async def test_a_commit_is_handed_in_when_it_is_called() -> None:
+    inner, store, _ = moody()
+
+    answer = store.commit(["a"])
+
+    assert inner.handed_in == 1
+    await answer
+
+
+@pytest.mark.parametrize("turns", [[], ["bad"]], ids=["at once", "later"])
+async def test_an_error_is_counted_by_its_class_and_passed_on(turns: list[str]) -> None:
+    _, store, metrics = moody()
+
+    with pytest.raises(StoreUnavailableError):
+        await store.commit(turns)
+
+    now = metrics.snapshot()
+    assert now.value(ERRORS, operation="commit", error_type="StoreUnavailableError") == 1
+    assert (seen(now, "ok"), seen(now, "error")) == (0, 1)
+
+
+async def test_a_caller_that_goes_away_is_not_an_error() -> None:
+    _, store, metrics = moody()
+    waiting = asyncio.ensure_future(store.commit(["slow"]))
+    await asyncio.sleep(0)
+
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    assert metrics.snapshot().value(ERRORS) == 0
+
+
+async def test_a_real_store_counts_what_it_does(tmp_path: Path) -> None:
+    metrics = Metrics()
+    store = measure(open_store(f"sqlite:///{tmp_path}/store.db"), metrics)
+    await store.open()
+    try:
+        [number] = await store.intern([DefinitionKey("activity", "charge", "")])
+        assert (await store.definition(number)).name == "charge"
+    finally:
+        await store.close()
+
+    seen = metrics.snapshot().distribution(DURATION, operation="intern", status="ok")
+    assert seen is not None
+    assert seen.count == 1
+
+
+def test_every_operation_of_the_contract_is_measured() -> None:
+    promised = {
+        name
+        for kind in Store.__mro__
+        for name, found in vars(kind).items()
+        if inspect.isfunction(found) and not name.startswith("_")
+    }
+
+    assert promised - NOT_MEASURED == set(OPERATIONS)
