@@ -1,0 +1,679 @@
+"""What happens around each program while its history is recorded.
+
+The name of a world is the name of the file its history is kept in. Once that is recorded the world
+is only documentation: the histories are replayed without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from perdure.authoring.orchestration import Orchestration
+from perdure.core.replay import ExecutionId
+from perdure.model.events import (
+    ActivityCompleted,
+    ActivityFailed,
+    ChildFailed,
+    Failure,
+    MessageEvent,
+    Parent,
+    SignalReceived,
+    read_event,
+)
+from perdure.model.messages import Message
+from tests.core.harness import START_MS, Script, raw
+from tests.golden import programs
+
+ID = ExecutionId("order-1", 7_700_000_077, 1)
+ORDER = programs.Order(
+    order_id=UUID("7c1e9f0a-2f4b-4f60-9f0e-1f2d3c4b5a69"),
+    ordered_on=date(2026, 2, 28),
+    lines=[
+        programs.Line("chair", Decimal("129.00"), 4),
+        programs.Line("Tisch, groß ≥ 2 m", Decimal(1)),
+    ],
+    notes={"to": "Zoë 🪑"},
+    paid_at=datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC),
+)
+
+
+class World(Script):
+    """A script in which some milliseconds pass before every message."""
+
+    def __init__(self, *args: Any, begins_ms: int = START_MS, **kwargs: Any) -> None:
+        self._begins_ms = begins_ms
+        self.deployed_at = 0
+        """How long the history was when other code took over."""
+        super().__init__(*args, **kwargs)
+
+    def message(self, event: MessageEvent, timer_key: str | None = None) -> Message:
+        self.now_ms = max(self.now_ms, self._begins_ms) + 7
+        return super().message(event, timer_key)
+
+    def next_execution(self) -> World:
+        """Begin the next execution, as the commit of the last turn has it."""
+        continued = self.turns[-1].continued
+        assert continued is not None
+        start = read_event(*continued.start)
+        unread = [read_event(kind, body) for _, kind, body in continued.unread]
+        old = self.execution.id
+        return World(
+            self.orchestration,
+            id=old._replace(execution=old.execution + 1),
+            started={field: getattr(start, field) for field in start.__struct_fields__},
+            unread=[event for event in unread if isinstance(event, MessageEvent)],
+            begins_ms=self.now_ms,
+        )
+
+    def deploy(self, code: Orchestration[..., Any]) -> None:
+        """Go on with other code, as a worker that was restarted would."""
+        self.execution.tear_down()
+        self.execution = self.replayed(by=code)
+        self.deployed_at = len(self.history)
+        self.orchestration = code
+
+
+class Golden(NamedTuple):
+    """A history to record."""
+
+    name: str
+    program: str
+    """The program that replays it, by its name in the module."""
+    replayed_by: tuple[str, ...]
+    """Further programs that must replay it."""
+    record: Callable[[], World]
+
+
+GOLDEN: dict[str, Golden] = {}
+
+
+def golden(
+    program: Orchestration[..., Any],
+    *args: Any,
+    replayed_by: tuple[str, ...] = (),
+    started: Mapping[str, Any] | None = None,
+    unread: tuple[MessageEvent, ...] = (),
+) -> Callable[[Callable[[World], World | None]], Callable[[World], World | None]]:
+    """Register what happens around a program. The world may return the one that is recorded."""
+
+    def add(play: Callable[[World], World | None]) -> Callable[[World], World | None]:
+        def record() -> World:
+            world = World(program, *args, id=ID, started=started, unread=unread)
+            return play(world) or world
+
+        name = play.__name__
+        GOLDEN[name] = Golden(name, _name_of(program), replayed_by, record)
+        return play
+
+    return add
+
+
+def _name_of(program: Orchestration[..., Any]) -> str:
+    return next(name for name, found in vars(programs).items() if found is program)
+
+
+# ------------------------------------------------------------------ activities
+
+
+@golden(programs.does_nothing)
+def nothing_is_asked_for(world: World) -> None:
+    pass
+
+
+@golden(programs.calls)
+def activities_complete_one_after_the_other(world: World) -> None:
+    world.say("a", "b")
+
+
+@golden(programs.calls, started={"version": "", "started_by": "order-0"})
+def a_detached_instance_of_an_open_version_completes(world: World) -> None:
+    world.say("a", "b")
+
+
+@golden(programs.calls)
+def an_activity_completes_after_failures(world: World) -> None:
+    failures = (Failure("OSError", "no route", at_ms=1), Failure("TimeoutError", "late", at_ms=2))
+    done = ActivityCompleted(schedule=2, result=raw("A"), failures=failures)
+    world.deliver(done)
+    world.say("b")
+
+
+@golden(programs.calls)
+def an_activity_is_open(world: World) -> None:
+    world.say("a")
+
+
+@golden(programs.catches)
+def a_failed_activity_is_caught(world: World) -> None:
+    failures = (Failure("OSError", "no route", "Traceback …", 1), Failure("OSError", "gone"))
+    world.deliver(ActivityFailed(schedule=2, failures=failures, attempts=3))
+
+
+@golden(programs.catches)
+def a_failure_comes_back_as_its_own_class(world: World) -> None:
+    declined = Failure("CardDeclinedError", "stolen", details='["stolen"]')
+    world.deliver(ActivityFailed(schedule=2, failures=(declined,)))
+
+
+@golden(programs.calls)
+def an_activity_fails_the_instance(world: World) -> None:
+    world.refuse("a")
+
+
+@golden(programs.calls_with_options)
+def an_activity_with_all_options_completes(world: World) -> None:
+    world.say("a")
+
+
+@golden(programs.calls_with_options)
+def an_activity_misses_its_deadline(world: World) -> None:
+    world.now_ms += 3_600_000
+    late = Failure("DeadlineExceeded", "say did not end in time")
+    world.deliver(ActivityFailed(schedule=2, failures=(late,)), timer_key="deadline:2")
+    world.say("b")
+
+
+@golden(programs.calls_with_options)
+def an_activity_is_started_too_late(world: World) -> None:
+    world.now_ms += 60_000
+    late = Failure("StartedTooLate", "no worker started say in time")
+    world.deliver(ActivityFailed(schedule=2, failures=(late,)), timer_key="start:2")
+    world.say("b")
+
+
+@golden(programs.passes_values, ORDER)
+def values_of_every_sort_pass(world: World) -> None:
+    for seq in (2, 4):
+        world.complete(seq, json.loads(bytes(world.event(2).input))["order"])
+
+
+@golden(programs.looks_at_itself)
+def ids_and_random_numbers_stay_the_same(world: World) -> None:
+    world.answer_all(lambda event: json.loads(bytes(event.input))["word"])
+
+
+# --------------------------------------------------------------------- inline
+
+
+@golden(programs.runs_inline)
+def inline_code_completes(world: World) -> None:
+    world.complete(2, "a!")
+    world.complete(4, "x")
+
+
+@golden(programs.runs_inline)
+def inline_code_fails(world: World) -> None:
+    world.fail(2)
+
+
+@golden(programs.gives_up_inline)
+def inline_code_is_cancelled(world: World) -> None:
+    world.fire()
+
+
+# --------------------------------------------------------------------- timers
+
+
+@golden(programs.sleeps)
+def timers_fire_one_after_the_other(world: World) -> None:
+    world.fire()
+    world.fire()
+
+
+@golden(programs.sleeps_side_by_side)
+def timers_fire_in_the_order_of_their_times(world: World) -> None:
+    for _ in range(3):
+        world.fire()
+
+
+@golden(programs.times_out)
+def a_timer_is_cancelled_by_what_ends_in_time(world: World) -> None:
+    world.say("a")
+
+
+@golden(programs.times_out)
+def an_activity_is_cancelled_by_a_timer(world: World) -> None:
+    world.fire()
+    world.say("late")
+
+
+@golden(programs.times_out_in_a_timeout)
+def timeouts_nest_and_are_moved(world: World) -> None:
+    world.fire()
+    world.fire()
+
+
+@golden(programs.waits_for_one)
+def wait_for_gets_its_answer(world: World) -> None:
+    world.say("a")
+
+
+@golden(programs.waits_for_one)
+def wait_for_times_out(world: World) -> None:
+    world.fire()
+    world.say("late")
+
+
+# -------------------------------------------------------------------- signals
+
+
+@golden(programs.receives)
+def signals_are_waited_for_kept_and_taken(world: World) -> None:
+    world.signal("number", 1)
+    world.signal("number", 2)
+    world.signal("other", 9)
+    world.say("a")
+    world.signal("number", 3)
+
+
+@golden(
+    programs.receives, unread=tuple(SignalReceived(name="number", value=raw(n)) for n in (1, 2))
+)
+def signals_come_before_the_start(world: World) -> None:
+    world.say("a")
+    world.signal("number", 3)
+
+
+@golden(programs.receives_in_a_loop)
+def signals_are_iterated(world: World) -> None:
+    world.deliver(*(SignalReceived(name="number", value=raw(n)) for n in (3, 2, 1)))
+    world.signal("number", 0)
+
+
+@golden(programs.receives_in_tasks)
+def a_wait_of_three_is_cancelled(world: World) -> None:
+    world.say("a")
+    world.signal("number", 1)
+    world.signal("number", 2)
+
+
+@golden(programs.receives_in_time)
+def a_wait_times_out_between_two_signals(world: World) -> None:
+    world.signal("number", 1)
+    world.fire()
+    world.signal("number", 2)
+
+
+@golden(programs.receives_an_order)
+def a_signal_has_a_type(world: World) -> None:
+    value = programs.approval.codec.encode(ORDER, "approval")
+    world.signal("approval", json.loads(value))
+
+
+# ------------------------------------------------------------------- children
+
+
+@golden(programs.has_children)
+def children_complete(world: World) -> None:
+    for word in "acb":
+        world.child_completes(world.asked(word), word.upper())
+
+
+@golden(programs.has_a_child)
+def a_child_fails(world: World) -> None:
+    world.child_fails(2)
+
+
+@golden(programs.has_a_child)
+def a_child_was_cancelled(world: World) -> None:
+    failure = Failure("InstanceCancelledError", "enough")
+    world.deliver(ChildFailed(schedule=2, status="was cancelled", failure=failure))
+
+
+@golden(programs.has_a_child)
+def a_child_was_terminated(world: World) -> None:
+    failure = Failure("InstanceTerminatedError", "stop")
+    world.deliver(ChildFailed(schedule=2, status="was terminated", failure=failure))
+
+
+@golden(programs.has_a_child)
+def a_child_was_not_started(world: World) -> None:
+    failure = Failure("AlreadyExistsError", "the id 'kid' is taken")
+    world.deliver(ChildFailed(schedule=2, status="not started", failure=failure))
+
+
+@golden(programs.gives_up_a_child)
+def a_child_is_given_up(world: World) -> None:
+    world.fire()
+
+
+@golden(programs.leaves_children)
+def children_are_left_open_in_three_ways(world: World) -> None:
+    world.say("a")
+
+
+@golden(programs.calls_by_name)
+def a_child_is_known_by_name(world: World) -> None:
+    world.child_completes(2, "A")
+
+
+# ---------------------------------------------------------- detached, and refs
+
+
+@golden(programs.starts_detached)
+def detached_instances_are_started(world: World) -> None:
+    world.detached_starts(2)
+    world.detached_starts(4)
+    world.say("c")
+
+
+@golden(programs.starts_what_is_taken)
+def a_detached_start_is_refused(world: World) -> None:
+    world.detached_is_refused(2)
+    world.say("b")
+
+
+@golden(programs.gives_up_a_detached_start)
+def a_detached_start_is_given_up(world: World) -> None:
+    world.fire()
+    world.detached_starts(3)
+    world.say("late")
+
+
+@golden(programs.starts_detached_and_ends)
+def a_detached_start_is_the_last_wish(world: World) -> None:
+    pass
+
+
+@golden(programs.asks_others)
+def other_instances_are_asked(world: World) -> None:
+    world.complete(2, {"value": 5})
+    world.complete(4)
+    world.fail(6, "InstanceNotFoundError", "no instance 'other'")
+    world.fail(8, "InstanceEndedError", "instance 'other' has ended (completed)")
+    failure = {"type_name": "ValueError", "message": "no"}
+    world.complete(10, {"status": "failed", "output": failure})
+    world.complete(12, {"status": "cancelled", "reason": "enough"})
+    world.complete(14, {"status": "completed", "output": {"any": ["json"]}})
+
+
+# ------------------------------------------------------------- kv, and reports
+
+
+@golden(programs.keeps_values)
+def values_are_set_removed_and_cleared(world: World) -> None:
+    world.say("a", "b")
+
+
+@golden(programs.counts_in_kv)
+def a_value_is_counted_over_many_turns(world: World) -> None:
+    for value in (3, 4):
+        world.signal("number", value)
+    world.deliver(*(SignalReceived(name="number", value=raw(n)) for n in (1, 2)))
+
+
+@golden(programs.prunes)
+def values_are_pruned(world: World) -> None:
+    world.fire()
+    world.fire()
+    world.say("a")
+
+
+@golden(programs.reports)
+def reports_are_made_and_taken_back(world: World) -> None:
+    world.say("a", "b")
+
+
+# --------------------------------------------------------- changes of the code
+
+
+@golden(programs.greets_first, replayed_by=("greets_changed",))
+def the_old_side_of_a_change_is_open(world: World) -> None:
+    world.say("old a")
+
+
+@golden(programs.greets_changed, replayed_by=("greets_retired",))
+def the_new_side_of_a_change_completes(world: World) -> None:
+    world.say("new a", "new b", "bye")
+
+
+@golden(programs.greets_changed)
+def a_change_comes_while_the_instance_is_open(world: World) -> None:
+    world.say("new a", "new b")
+
+
+def _greets_while_it_changes() -> World:
+    world = World(programs.greets_first, id=ID)
+    world.say("old a")
+    world.deploy(programs.greets_changed)
+    world.say("old b", "bye")
+    return world
+
+
+GOLDEN["a_change_was_deployed_in_between"] = Golden(
+    "a_change_was_deployed_in_between", "greets_changed", (), _greets_while_it_changes
+)
+
+
+# ------------------------------------------------------------- continue as new
+
+
+PARENT = Parent("batch-1", 5_500_000_055, 3, 12)
+
+
+@golden(programs.counts_down, started={"parent": PARENT})
+def continued_execution_1(world: World) -> None:
+    world.say("a")
+
+
+@golden(programs.counts_down, started={"parent": PARENT})
+def continued_execution_2(world: World) -> World:
+    world.say("a")
+    second = world.next_execution()
+    second.say("a")
+    return second
+
+
+@golden(programs.counts_down, started={"parent": PARENT})
+def continued_execution_3(world: World) -> World:
+    world.say("a")
+    second = world.next_execution()
+    second.say("a")
+    third = second.next_execution()
+    third.say("a")
+    return third
+
+
+def _leave_everything(world: World) -> None:
+    world.signal("other", 8)
+    world.signal("number", 7)
+    world.detached_starts(world.kinds.index("detached_scheduled") + 1)
+    world.say("b")
+
+
+@golden(programs.continues_leaving_everything)
+def everything_is_left_behind_1(world: World) -> None:
+    _leave_everything(world)
+
+
+@golden(programs.continues_leaving_everything)
+def everything_is_left_behind_2(world: World) -> World:
+    _leave_everything(world)
+    second = world.next_execution()
+    second.signal("number", 9)
+    return second
+
+
+@golden(programs.continues_pinned)
+def another_version_is_asked_for_1(world: World) -> None:
+    pass
+
+
+@golden(programs.continues_pinned)
+def another_version_is_asked_for_2(world: World) -> World:
+    second = world.next_execution()
+    second.say("a")
+    return second
+
+
+@golden(programs.cleans_up_before_it_continues)
+def an_execution_cleans_up_and_continues(world: World) -> None:
+    world.say("a", "clean")
+
+
+@golden(programs.cleans_up_before_it_continues)
+def a_cancel_comes_while_it_cleans_up(world: World) -> None:
+    world.say("a")
+    world.cancel()
+
+
+@golden(programs.continues_although_cancelled)
+def a_cancel_is_swallowed_by_continuing(world: World) -> None:
+    world.cancel()
+
+
+# ------------------------------------------------------- cancelled, failed, ended
+
+
+@golden(programs.compensates)
+def a_cancelled_instance_compensates(world: World) -> None:
+    world.cancel()
+    world.say("undo")
+    world.fire()
+
+
+@golden(programs.swallows_a_cancel)
+def a_cancel_is_swallowed(world: World) -> None:
+    world.cancel()
+    world.say("b")
+
+
+@golden(programs.compensates_in_a_group)
+def a_group_compensates(world: World) -> None:
+    world.cancel()
+    world.say("undo b", "undo a")
+
+
+@golden(programs.shields)
+def a_shield_keeps_a_cancel_away(world: World) -> None:
+    world.cancel()
+    world.say("a")
+
+
+@golden(programs.fails_in_compensation)
+def a_compensation_fails(world: World) -> None:
+    world.cancel()
+
+
+@golden(programs.waits_for_everything)
+def one_of_each_is_open(world: World) -> None:
+    pass
+
+
+@golden(programs.waits_for_everything)
+def one_of_each_is_cancelled(world: World) -> None:
+    world.cancel()
+
+
+@golden(programs.waits_for_everything)
+def one_of_each_is_terminated(world: World) -> None:
+    world.terminate()
+
+
+# ---------------------------------------------------------- races, groups, the rest
+
+
+@golden(programs.races)
+def the_second_of_three_wins(world: World) -> None:
+    world.say("b")
+
+
+@golden(programs.races)
+def of_answers_in_one_turn_the_first_wins(world: World) -> None:
+    world.say_together("c", "a")
+
+
+@golden(programs.races_in_a_race)
+def a_signal_wins_a_race_of_races(world: World) -> None:
+    world.signal("number", 5)
+
+
+@golden(programs.races_with_a_failure)
+def a_failure_wins_a_race(world: World) -> None:
+    world.refuse("b")
+
+
+@golden(programs.races_with_clean_up)
+def a_loser_cleans_up(world: World) -> None:
+    world.say("b", "clean")
+
+
+@golden(programs.races_for_kept_signals)
+def a_kept_signal_does_not_lose(world: World) -> None:
+    world.signal("other", 2)
+    world.signal("number", 1)
+    world.say("a")
+
+
+@golden(programs.races_a_signal_against_time)
+def a_signal_wins_against_time(world: World) -> None:
+    world.signal("number", 5)
+
+
+@golden(programs.races_a_signal_against_time)
+def time_wins_against_a_signal(world: World) -> None:
+    world.fire()
+    world.signal("number", 6)
+
+
+@golden(programs.gathers)
+def answers_come_backwards(world: World) -> None:
+    world.say("c", "b", "a")
+
+
+@golden(programs.gathers)
+def answers_come_together(world: World) -> None:
+    world.say_together("b", "c", "a")
+
+
+@golden(programs.gathers_failures)
+def a_gather_collects_a_failure(world: World) -> None:
+    world.refuse("b")
+    world.say("c", "a")
+
+
+@golden(programs.groups)
+def a_group_completes(world: World) -> None:
+    world.say("c", "a", "b")
+
+
+@golden(programs.groups_with_a_failure)
+def a_group_fails_and_the_code_goes_on(world: World) -> None:
+    world.say("b")
+    world.refuse("c")
+    world.say("e")
+
+
+@golden(programs.fails_in_a_group)
+def a_group_fails_the_instance(world: World) -> None:
+    pass
+
+
+@golden(programs.waits_for_the_first)
+def the_rest_of_a_wait_is_cancelled(world: World) -> None:
+    world.say("c")
+
+
+@golden(programs.takes_as_completed)
+def answers_are_taken_as_they_come(world: World) -> None:
+    world.say("c", "f", "a", "b", "e", "d")
+
+
+@golden(programs.limits_with_a_semaphore)
+def a_semaphore_lets_two_in(world: World) -> None:
+    world.say("b", "a", "d", "c", "e")
+
+
+@golden(programs.works_off_a_queue)
+def a_queue_is_worked_off(world: World) -> None:
+    world.say("b", "a", "c", "e", "d")
+
+
+@golden(programs.leaves_a_generator)
+def a_generator_is_left(world: World) -> None:
+    world.say("a", "end", "c")
