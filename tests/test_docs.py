@@ -14,6 +14,20 @@ PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 
 PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+GUIDES = sorted((ROOT / "docs").glob("*.md"))
+GUIDE_PROGRAMS = [
+    (page.stem, number, program)
+    for page in GUIDES
+    for number, program in enumerate(
+        re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), start=1
+    )
+]
+PRINTED = {
+    ("changing-code", 2): "['order-1 the old way', 'order-2 the new way']\n",
+    ("operating", 1): "ship-2: 3 done, 3 deleted\n",
+}
+"""What the programs of the guides print that have a `main`."""
+
 CALL_MAIN = "\nif __name__ == '__main__':\n    print(asyncio.run(main()))\n"
 
 
@@ -33,6 +47,17 @@ def test_the_first_program_of_the_readme_greets_everybody(tmp_path: Path) -> Non
 
 def test_the_second_program_of_the_readme_charges_the_order(tmp_path: Path) -> None:
     assert run_program(PROGRAMS[1] + CALL_MAIN, tmp_path) == "receipt for order-42: 12900\n"
+
+
+@pytest.mark.parametrize(("page", "number", "program"), GUIDE_PROGRAMS)
+def test_the_programs_of_the_guides_run(
+    page: str, number: int, program: str, tmp_path: Path
+) -> None:
+    has_main = "async def main" in program
+    whole = "import asyncio\n" + program + CALL_MAIN if has_main else program
+
+    assert run_program(whole, tmp_path) == PRINTED.get((page, number), "")
+    assert has_main == ((page, number) in PRINTED)
 
 
 def test_the_first_screen_of_the_readme_holds_program_and_commands() -> None:

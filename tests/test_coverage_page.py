@@ -1,0 +1,109 @@
+"""The page of what is covered is whole, and every test it names exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs/coverage.md").read_text(encoding="utf-8")
+
+ROWS = {
+    "Registration and versions": 10,
+    "Orchestration context": 23,
+    "Activities": 7,
+    "Sessions": 9,
+    "Tags": 4,
+    "Client": 14,
+    "Runtime options": 18,
+    "Runtime behaviour": 16,
+    "Errors": 4,
+    "Observability": 19,
+    "Limits": 7,
+    "Typed API and test support": 6,
+    "Traps that were fixed there": 34,
+    "Defects that are still there": 20,
+}
+"""How many rows each section has: as many as the list of what is to be covered."""
+
+CASES = [ROOT / "tests/core/scenarios.py", ROOT / "tests/golden/worlds.py"]
+"""Where the names of cases come from that are not in the file of their test."""
+
+
+def sections() -> dict[str, list[list[str]]]:
+    """Return the cells of each row, by section."""
+    found: dict[str, list[list[str]]] = {}
+    for section in PAGE.split("\n## ")[1:]:
+        title, _, text = section.partition("\n")
+        lines = [line for line in text.splitlines() if line.startswith("|")]
+        found[title] = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    return found
+
+
+ALL_ROWS = [(title, row) for title, rows in sections().items() for row in rows]
+NAMED = sorted(set(re.findall(r"`(tests/[^`]*::[^`]*)`", PAGE)))
+
+
+@cache
+def functions(file: Path) -> frozenset[str]:
+    """Return the functions of a file, those of its classes as `Class::function`."""
+    found: set[str] = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            found |= {
+                f"{node.name}::{each.name}"
+                for each in node.body
+                if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+    return frozenset(found)
+
+
+@cache
+def contract() -> frozenset[str]:
+    files = (ROOT / "src/perdure/testing").glob("contract_*.py")
+    return frozenset(name for file in files for name in functions(file))
+
+
+def test_every_section_has_all_its_rows() -> None:
+    assert {title: len(rows) for title, rows in sections().items()} == ROWS
+
+
+def test_the_rows_of_traps_and_defects_are_numbered_without_gap() -> None:
+    found = sections()
+
+    traps = [row[0] for row in found["Traps that were fixed there"]]
+    defects = [row[0] for row in found["Defects that are still there"]]
+    assert traps == [str(number) for number in range(1, 35)]
+    assert defects == [*"abcdefghijklmnopq", "q2", "q3", "r"]
+
+
+@pytest.mark.parametrize(("title", "row"), ALL_ROWS, ids=[f"{t}-{row[0]}" for t, row in ALL_ROWS])
+def test_every_row_says_what_it_is_here_and_names_a_test(title: str, row: list[str]) -> None:
+    columns = 3 if title.endswith("there") else 4
+    assert len(row) == columns, f"a row of {title!r} has {len(row)} cells"
+    assert row[0]
+    assert row[1]
+    assert re.fullmatch(r"`tests/\S+::\S+`(, `tests/\S+::\S+`)*", row[2]), row[2]
+
+
+def test_nothing_is_left_open() -> None:
+    assert "?" not in PAGE
+
+
+@pytest.mark.parametrize("named", NAMED)
+def test_a_named_test_exists(named: str) -> None:
+    path, _, test = named.partition("::")
+    name, _, case = test.removesuffix("]").partition("[")
+
+    file = ROOT / path
+    known = contract() if path == "tests/store/test_sqlite_contract.py" else frozenset()
+    assert name in functions(file) | known
+    if case:
+        makers = functions(file).union(*(functions(each) for each in CASES))
+        assert set(case.split("-")) <= makers
