@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from perdure.client.outcomes import outcome_in
+from perdure.client.questions import RowQuestions
 from perdure.errors import InstanceNotFoundError, StoreError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow
@@ -61,6 +62,7 @@ class Watch:
             tell: Called with an end that was found by looking.
         """
         self._store = store
+        self._questions = RowQuestions(store)
         self._endings = endings
         self._is_here = is_here
         self._tell = tell
@@ -121,7 +123,7 @@ class Watch:
     # ------------------------------------------------------------------ inside
 
     async def _row(self, instance_id: str) -> InstanceRow:
-        [row] = await self._store.read_instances([instance_id])
+        row = await self._questions.row(instance_id)
         if row is None:
             raise InstanceNotFoundError(instance_id)
         return row
