@@ -9,12 +9,11 @@ at once, far more than one execution reads; none is lost, none is counted twice.
 """
 
 import asyncio
-import os
 from dataclasses import dataclass
 
-from perdure import Context, Engine, Signal, activity, orchestration, race
+from perdure import Context, Engine, Signal, activity, default_url, orchestration, race
 
-STORE = os.environ.get("PERDURE_STORE", "sqlite:///perdure.db")
+STORE = default_url()
 PURCHASES_PER_EXECUTION = 4
 
 

@@ -8,14 +8,20 @@ rest runs without a card. The three workers here share nothing but the store, as
 """
 
 import asyncio
-import os
 from dataclasses import dataclass, field
-from datetime import timedelta
 
-from perdure import ActivityContext, Context, Engine, Worker, WorkerOptions, activity, orchestration
+from perdure import (
+    ActivityContext,
+    Context,
+    Engine,
+    Worker,
+    WorkerOptions,
+    activity,
+    default_url,
+    orchestration,
+)
 
-STORE = os.environ.get("PERDURE_STORE", "sqlite:///perdure.db")
-QUICKLY = timedelta(milliseconds=50)  # how often, at least, a worker looks for news of others
+STORE = default_url()
 
 
 @dataclass(frozen=True)
@@ -25,14 +31,6 @@ class Book:
     title: str
     scenes: list[str]
     model: str
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A painted scene."""
-
-    scene: str
-    gpu: str
 
 
 @dataclass
@@ -57,20 +55,19 @@ async def load_model(ctx: ActivityContext, model: str) -> None:
 
 
 @activity(tag="gpu", raises=[ModelNotLoadedError])
-async def paint(ctx: ActivityContext, model: str, scene: str) -> Picture:
-    """Paint a scene with a model that is loaded here."""
+async def paint(ctx: ActivityContext, model: str, scene: str) -> str:
+    """Paint a scene with a model that is loaded here; return the name of the card."""
     gpu = ctx.resource(Gpu)
     if model not in gpu.models:
         raise ModelNotLoadedError(f"{gpu.name} does not have {model}")
     print(f"{gpu.name}: {scene} painted")
-    return Picture(scene, gpu.name)
+    return gpu.name
 
 
 @activity
-async def bind(title: str, pictures: list[Picture]) -> str:
-    """Make a book of the pictures. Needs no card."""
-    cards = " and ".join(sorted({picture.gpu for picture in pictures}))
-    return f"{title}: {len(pictures)} pictures, painted on {cards}"
+async def bind(title: str, cards: list[str]) -> str:
+    """Make a book of the pictures that these cards painted. Needs no card."""
+    return f"{title}: {len(cards)} pictures, painted on {' and '.join(sorted(set(cards)))}"
 
 
 @orchestration
@@ -79,26 +76,25 @@ async def illustrate(ctx: Context, book: Book) -> str:
     load_here = load_model.with_options(session=ctx.instance_id)
     paint_here = paint.with_options(session=ctx.instance_id)
     await load_here(book.model)
-    pictures: list[Picture] = []
+    cards: list[str] = []
     for scene in book.scenes:
         try:
-            pictures.append(await paint_here(book.model, scene))
+            cards.append(await paint_here(book.model, scene))
         except ModelNotLoadedError:  # its worker was lost: the session has moved to another one
             await load_here(book.model)
-            pictures.append(await paint_here(book.model, scene))
-    return await bind(book.title, pictures)
+            cards.append(await paint_here(book.model, scene))
+    return await bind(book.title, cards)
 
 
 def gpu_worker(name: str) -> Worker:
     """Return a worker with a card. Its lasting name keeps its sessions across a restart."""
-    options = WorkerOptions(name=name, tags=["gpu"], max_sessions=1, poll_max=QUICKLY)
+    options = WorkerOptions(name=name, tags=["gpu"], max_sessions=1)
     return Worker(STORE, [load_model, paint], options=options, resources=[Gpu(name)])
 
 
 async def main() -> None:
     """Illustrate two books at the same time."""
-    options = WorkerOptions(tags=[None], poll_max=QUICKLY)
-    without_card = Engine(STORE, [illustrate, bind], options=options)
+    without_card = Engine(STORE, [illustrate, bind])
     async with without_card as engine, gpu_worker("gpu-1"), gpu_worker("gpu-2"):
         sea = Book("The Sea", ["a ship", "a storm", "an island"], model="oil-paint")
         night = Book("The Night", ["a city", "an owl", "the moon"], model="charcoal")

@@ -8,13 +8,12 @@ some milliseconds it would be the same code.
 """
 
 import asyncio
-import os
 from dataclasses import dataclass
 from datetime import timedelta
 
-from perdure import Engine, Signal, activity, context, orchestration
+from perdure import Engine, Signal, activity, context, default_url, orchestration
 
-STORE = os.environ.get("PERDURE_STORE", "sqlite:///perdure.db")
+STORE = default_url()
 
 
 @dataclass(frozen=True)

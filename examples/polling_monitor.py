@@ -9,13 +9,12 @@ store.
 """
 
 import asyncio
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from perdure import Context, Engine, Retry, activity, orchestration
+from perdure import Context, Engine, Retry, activity, default_url, orchestration
 
-STORE = os.environ.get("PERDURE_STORE", "sqlite:///perdure.db")
+STORE = default_url()
 FIRST_PAUSE = timedelta(milliseconds=50)
 LONGEST_PAUSE = timedelta(milliseconds=400)
 

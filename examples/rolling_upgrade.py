@@ -9,12 +9,11 @@ touches an instance whose version it does not have, so old and new workers may r
 """
 
 import asyncio
-import os
 from dataclasses import dataclass, replace
 
-from perdure import ActivityContext, Context, Engine, Signal, activity, orchestration
+from perdure import ActivityContext, Context, Engine, Signal, activity, default_url, orchestration
 
-STORE = os.environ.get("PERDURE_STORE", "sqlite:///perdure.db")
+STORE = default_url()
 
 month_over = Signal("month_over", None)
 

@@ -8,15 +8,14 @@ is a durable call like any other: all are made, even if the process dies in betw
 """
 
 import asyncio
-import os
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 
-from perdure import Context, Engine, Retry, activity, orchestration
+from perdure import Context, Engine, Retry, activity, default_url, orchestration
 from perdure.errors import InstanceCancelledError, InstanceFailedError
 
-STORE = os.environ.get("PERDURE_STORE", "sqlite:///perdure.db")
+STORE = default_url()
 UNTIL_IT_WORKS = Retry(max_attempts=None, first_delay=timedelta(milliseconds=100))
 
 # Stands for the systems of the airline, the hotel and the car hire.

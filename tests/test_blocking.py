@@ -101,6 +101,12 @@ def test_a_started_instance_can_be_asked_about(client: BlockingClient) -> None:
     assert "needs greet 1.0.0" in handle.explain()
 
 
+def test_what_the_client_does_is_counted(client: BlockingClient) -> None:
+    client.start("g-1", greet, "Ada")
+
+    assert client.telemetry.snapshot().value("perdure_client_starts_total") == 1
+
+
 def test_an_id_is_made_when_none_is_given(client: BlockingClient) -> None:
     handle = client.start(greet, "Ada")
 

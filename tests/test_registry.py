@@ -10,7 +10,8 @@ import pytest
 from perdure import Activity, activity, orchestration
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import Registry
-from perdure.errors import DefinitionError, NotRegisteredError
+from perdure.client.starting import check_orchestration
+from perdure.errors import DefinitionError, NotRegisteredError, UsageError
 
 
 def checkout(version: str) -> Orchestration[[], str]:
@@ -128,10 +129,23 @@ def test_reserved_and_empty_names_are_refused(kind: str) -> None:
     async def fn() -> None: ...
 
     make: Any = activity if kind == "activity" else orchestration
-    with pytest.raises(DefinitionError, match=r"'perdure\.send'"):
-        Registry([make(name="perdure.send")(fn)])
+    known: Any = Activity if kind == "activity" else Orchestration
+    with pytest.raises(DefinitionError, match=rf"are reserved: give {kind} 'perdure\.send'"):
+        make(name="perdure.send")(fn)
+    with pytest.raises(DefinitionError, match=rf"are reserved: give {kind} 'perdure\.send'"):
+        known.named("perdure.send", int)
     with pytest.raises(Exception, match="has 0 bytes"):
         make(name="")(fn)
+    with pytest.raises(Exception, match="has 0 bytes"):
+        known.named("", int)
+
+
+def test_definitions_are_printed_as_what_they_are() -> None:
+    assert repr(charge) == "<activity charge>"
+    assert repr(checkout("1.2.0")) == "<orchestration checkout 1.2.0>"
+    assert repr(Orchestration.named("checkout", int)) == "<orchestration checkout>"
+    with pytest.raises(UsageError, match=r"^<activity charge> is not an orchestration"):
+        check_orchestration("start", charge)
 
 
 @pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "", "1.0.0-01", "1.0.0-a..b", None])

@@ -30,7 +30,6 @@ NOT_FOR_CALLERS = {
         "live_workers",
     ),
     "Client": (
-        "over",
         "store",
         "deliver",
         "begin",
@@ -99,6 +98,11 @@ class BlockingClient(BlockingAdministration):
     def __init__({parameters}) -> None:
         self._client = Client({arguments})
         super().__init__(self._client, LoopThread(type(self).__name__))
+
+    @property
+    def telemetry(self) -> Metrics:
+        """What this client counted."""
+        return self._client.telemetry
 
     def __enter__(self) -> Self:
         return self.open()

@@ -6,7 +6,15 @@ from collections.abc import Coroutine
 from datetime import datetime, timedelta
 from typing import Any, assert_type
 
-from perdure import Activity, ActivityContext, Client, Retry, activity, activity_context
+from perdure import (
+    Activity,
+    ActivityContext,
+    BlockingClient,
+    Client,
+    Retry,
+    activity,
+    activity_context,
+)
 from typing_tests.shop import No, Order, Receipt, Yes, charge, checkout, count, notify, price, use
 
 
@@ -158,6 +166,11 @@ async def a_client_of_the_worker(ctx: ActivityContext, order: Order) -> None:
     client: Client = ctx.client
     await client.start(checkout, order)
     await ctx.cancelled()
+
+
+def a_client_that_waits_of_the_worker(ctx: ActivityContext, order: Order) -> None:
+    client: BlockingClient = ctx.client
+    assert_type(client.start(checkout, order).result(), Receipt)
 
 
 # ----------------------------------------------- misuses: every marked line is refused

@@ -13,13 +13,15 @@ from perdure import (
     Engine,
     Handle,
     Orchestration,
+    Retention,
     Retry,
     Worker,
     WorkerOptions,
+    default_url,
     run,
 )
 from perdure.clock import ManualClock
-from perdure.model.options import Retention
+from perdure.telemetry import Metrics
 from perdure.worker.serving import Health
 from typing_tests import shop
 from typing_tests.shop import Order, Receipt, charge, checkout, ship, use
@@ -34,6 +36,7 @@ async def an_engine_is_a_client_that_works(order: Order) -> None:
         assert_type(await engine.start(ship, order), Handle[str])
         assert_type(engine.handle("o-1", checkout), Handle[Receipt])
         assert_type(engine.health, Health)
+        assert_type(engine.telemetry, Metrics)
     client: Client = Engine("sqlite:///shop.db", [shop, charge, checkout])
     await client.open()
     engine = await Engine("sqlite:///shop.db", (charge, ship), resources=[order, "x"]).open()
@@ -45,8 +48,9 @@ async def a_worker(order: Order) -> None:
     options = WorkerOptions(threaded_jobs=3, lease_for=timedelta(seconds=10), name="w-1")
     async with Worker("sqlite:///shop.db", [shop, charge], options=options) as worker:
         assert_type(worker, Worker)
+        assert_type(worker.telemetry, Metrics)
         await worker.run()
-    Worker("sqlite:///shop.db", {checkout, ship}, resources=[order])
+    Worker(default_url(), {checkout, ship}, resources=[order])
 
 
 def running(order: Order, remote: Orchestration[..., int]) -> None:
@@ -84,12 +88,19 @@ def which_work_a_worker_takes() -> None:
     WorkerOptions(retention=Retention(ended=timedelta(days=30), executions=3))
 
 
-def only_mypy_refuses_a_list_made_beforehand(url: str) -> None:
-    # It joins two definitions to `object`. Say what the list holds, or write it in the call.
+def a_list_made_beforehand(url: str) -> None:
     mixed = [charge, checkout]
-    Engine(url, mixed)  # type: ignore[arg-type]
+    Engine(url, mixed)
+    Engine(url, (*mixed, ship, shop))
+    Worker(url, {charge, checkout})
     named: list[ModuleType | Activity[..., Any] | Orchestration[..., Any]] = [shop, charge]
     Engine(url, named)
+
+
+def only_mypy_refuses_modules_beside_functions_in_a_list_made_beforehand(url: str) -> None:
+    # It joins the two to `object`. Say what the list holds, or write it in the call.
+    mixed = [shop, checkout]
+    Engine(url, mixed)  # type: ignore[arg-type]
 
 
 # ----------------------------------------------- misuses: every marked line is refused

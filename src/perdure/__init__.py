@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.signal import Signal
     from perdure.client.blocking import BlockingClient
-    from perdure.client.client import Client
+    from perdure.client.client import Client, default_url
     from perdure.client.engine import Engine
     from perdure.client.handle import Handle
     from perdure.client.run import run
     from perdure.client.worker import Worker
     from perdure.errors import PerdureError
     from perdure.model.instances import Status
-    from perdure.model.options import Retry, WorkerOptions
+    from perdure.model.options import Retention, Retry, WorkerOptions
 
 __all__ = [
     "Activity",
@@ -39,6 +39,7 @@ __all__ = [
     "InstanceRef",
     "Orchestration",
     "PerdureError",
+    "Retention",
     "Retry",
     "Signal",
     "Status",
@@ -47,6 +48,7 @@ __all__ = [
     "activity",
     "activity_context",
     "context",
+    "default_url",
     "inline",
     "orchestration",
     "race",
@@ -63,14 +65,14 @@ _HOMES = {
     "authoring.ref": ("InstanceRef",),
     "authoring.signal": ("Signal",),
     "client.blocking": ("BlockingClient",),
-    "client.client": ("Client",),
+    "client.client": ("Client", "default_url"),
     "client.engine": ("Engine",),
     "client.handle": ("Handle",),
     "client.run": ("run",),
     "client.worker": ("Worker",),
     "errors": ("PerdureError",),
     "model.instances": ("Status",),
-    "model.options": ("Retry", "WorkerOptions"),
+    "model.options": ("Retention", "Retry", "WorkerOptions"),
 }
 
 

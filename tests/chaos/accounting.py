@@ -6,7 +6,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 
-from perdure.model.events import ActivityCompleted, StoredEvent, read_event
+from perdure.model.builtins import BUILTINS
+from perdure.model.events import ActivityCompleted, ActivityScheduled, StoredEvent, read_event
 from perdure.model.jobs import JobKey
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import Contents, Inspectable
@@ -101,9 +102,13 @@ def recorded_attempts(contents: Contents) -> dict[str, int]:
 
 
 def _completions(events: list[StoredEvent]) -> Iterator[ActivityCompleted]:
+    """Yield the results of activities that tell their attempt; built-in ones do not."""
+    built_in = set()
     for stored in events:
         event = read_event(stored.kind, stored.body)
-        if isinstance(event, ActivityCompleted):
+        if isinstance(event, ActivityScheduled) and event.name in BUILTINS:
+            built_in.add(stored.seq)
+        if isinstance(event, ActivityCompleted) and event.schedule not in built_in:
             yield event
 
 

@@ -198,10 +198,20 @@ async def continued(cases: Cases, instance_id: str, n: int) -> None:
     await cases.expect(handle, [*values, str(n + NOTES)])
 
 
+async def reaching(cases: Cases, instance_id: str, n: int) -> None:
+    handle = await cases.start(instance_id, workload.reaching, n)
+    await cases.expect(handle, ["one", "two", str(n + 1)])
+
+
+async def bound(cases: Cases, instance_id: str, n: int) -> None:
+    handle = await cases.start(instance_id, workload.bound, n)
+    await cases.expect(handle, n + 2)
+
+
 KINDS: list[tuple[str, Drive]] = [
     (drive.__name__, drive)
     for drive in (
         *(one, chain, fan, nap, listen, failing, family, retried, hurried, inlined),
-        *(cancelled, perhaps_cancelled, terminated, continued),
+        *(cancelled, perhaps_cancelled, terminated, continued, reaching, bound),
     )
 ]

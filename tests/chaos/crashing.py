@@ -30,14 +30,16 @@ from perdure.store.base import Store
 from perdure.store.contents import Contents
 from perdure.store.opening import open_store
 from perdure.testing.invariants import check
+from perdure.worker.lanes import Kind
 from tests.chaos import scenario
 from tests.chaos.ledger import Ledger, Line
 
 WRITES = frozenset(
     {"commit", "start", "deliver", "claim_turns", "claim_jobs", "end_jobs", "renew"}
     | {"release_turns", "hold", "unblock", "unpark", "beat", "retire", "intern"}
+    | {"renew_sessions", "retry_dead_jobs"}
 )
-READS = frozenset({"read_histories", "read_instances", "read_live"})
+READS = frozenset({"read_histories", "read_instances", "read_live", "read_kv", "read_dead_jobs"})
 
 OPTIONS = WorkerOptions(watch_calls="never", shadow_rate=1)
 HOME_ADVANTAGE_MS = 200
@@ -231,11 +233,15 @@ class HandDriven(Engine):
     async def pass_time(self) -> bool:
         """Move the clock to the next wake-up, renewing leases; tell whether there is one."""
         await self.serving._leases.renew()
+        await self.serving._sessions.renew()
         wake_ms = await self.store.next_wake_ms(self._numbers, self._numbers)
-        if wake_ms is None:
-            return False
         clock = self.store.clock
         assert isinstance(clock, ManualClock)
+        if wake_ms is None:
+            if not any(depth.ready for depth in await self.store.queue_depths()):
+                return False
+            # Jobs of a session that somebody else had. When it ends is nobody's wake-up time.
+            wake_ms = clock.now_ms + to_ms(OPTIONS.session_lease)
         # What is due and was not given to us is left to its home for a moment.
         wait_ms = wake_ms - clock.now_ms if wake_ms > clock.now_ms else HOME_ADVANTAGE_MS
         clock.now_ms += min(wait_ms, to_ms(OPTIONS.lease_for) // 3)
@@ -252,18 +258,30 @@ class HandDriven(Engine):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+        await self._watch.close()
         self.serving.turns.watchdog.close()
         await self.serving.jobs._launcher.close()
 
     async def _come_to_rest(self) -> bool:
         """Wait for everything that moves by itself; tell whether there was something."""
         has_waited = False
-        while tasks := self._tasks() - self.hung.tasks:
+        while tasks := self._tasks() - self.hung.tasks - self._waiting():
             has_waited = True
             # Not for ever: some of them may only just find out that they hang.
             await asyncio.wait(tasks, timeout=0.005, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.sleep(0)
         return has_waited
+
+    def _waiting(self) -> set[asyncio.Task[Any]]:
+        """Return what waits for instances that have not ended, as far as this process knows."""
+        awaited = self._endings.awaited()
+        return {
+            run.task
+            for run in self.serving.jobs._started
+            if run.task is not None
+            and run.lane.kind is Kind.WAITING
+            and any(one.encode() in run.job.input for one in awaited)
+        }
 
     def _tasks(self) -> set[asyncio.Task[Any]]:
         runs = self.serving.jobs._started
@@ -316,6 +334,13 @@ class Life:
         if self.store._fault is not None and self.store._fault.kind is FaultKind.UNREADABLE:
             await asyncio.Event().wait()  # It lives on.
 
+    async def _do(self, step: Step) -> None:
+        """Do something as a client does that tries again when the store could not be had."""
+        try:
+            await step(self.engine)
+        except StoreUnavailableError:
+            await step(self.engine)
+
     async def _follow(self) -> None:
         await self.engine.open()
         for number, step in enumerate(self._world.script):
@@ -323,7 +348,7 @@ class Life:
                 continue
             await self.engine.until_idle()
             try:
-                await step(self.engine)
+                await self._do(step)
             except InstanceEndedError:
                 # Said by a process that stood still: others did this and more in the meantime.
                 assert self.store.resumed.is_set()

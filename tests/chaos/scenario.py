@@ -10,9 +10,24 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from perdure import Retry, Signal, activity, activity_context, context, inline, orchestration
+from perdure import (
+    Activity,
+    Orchestration,
+    Retry,
+    Signal,
+    activity,
+    activity_context,
+    context,
+    inline,
+    orchestration,
+)
 from perdure.authoring.registry import AnyDefinition
-from perdure.errors import ActivityError, ChildError
+from perdure.errors import (
+    ActivityError,
+    AlreadyExistsError,
+    ChildError,
+    InstanceCancelledError,
+)
 from tests.chaos.ledger import noted
 from tests.chaos.workload import Done
 
@@ -187,7 +202,60 @@ async def again(left: int, heard: list[str]) -> list[str]:
     return [*heard, str(ctx.kv["runs"]), str(done.value)]
 
 
+@activity(retry=RETRY)
+async def hopeless() -> None:
+    """Not in the ledger: after a dead job was put back its attempts are counted anew."""
+    raise RuntimeError("never")
+
+
+@orchestration
+async def kept(n: int) -> str:
+    """Keep a value, and wait for a signal."""
+    context().kv["n"] = n
+    return await note.receive()
+
+
+@orchestration
+async def reaching(n: int) -> list[str]:
+    """Start others apart, and send to them, wait for them, stop them, read what they keep."""
+    ctx = context()
+    other = await ctx.start(f"kept-{n}", kept.with_options(delay=timedelta(seconds=3)), n)
+    await other.send(note, "hello")
+    said = [await other.result(), str(await ctx.read_kv(other.instance_id, "n", int))]
+    stopped = await ctx.start(f"stopped-{n}", Orchestration.named("waiting", str))
+    await stopped.cancel("enough")
+    try:
+        await stopped.result()
+    except InstanceCancelledError as error:
+        said.append(error.reason)
+    try:
+        await ctx.start(f"kept-{n}", kept, n)
+    except AlreadyExistsError:
+        said.append("taken")
+    ctx.report(said)
+    return said
+
+
+@orchestration
+async def bound(n: int) -> list[str]:
+    """Call activities that must all run on one worker, one that nobody starts, a hopeless one."""
+    here = step.with_options(session="s")
+    both = await asyncio.gather(here(n), here(n + 1))
+    last = await here.with_options(session="t", start_within=timedelta(hours=9))(n + 2)
+    said = [str(done.value) for done in (*both, last)]
+    try:
+        await Activity.named("nobody", str).with_options(start_within=timedelta(seconds=2))()
+    except ActivityError as error:
+        said.append(error.type_name)
+    try:
+        await hopeless()
+    except ActivityError as error:
+        said.append(error.type_name)
+    return said
+
+
 DEFINITIONS: list[AnyDefinition] = [
-    *(step, threaded, flaky, broken, hanging),
+    *(step, threaded, flaky, broken, hanging, hopeless),
     *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded, again),
+    *(kept, reaching, bound),
 ]

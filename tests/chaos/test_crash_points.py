@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from typing import NamedTuple
 
 import msgspec
 import pytest
 
 from perdure import Status
+from perdure.errors import InstanceEndedError
 from perdure.model.events import Failure
 from perdure.model.instances import InstanceRow
 from perdure.store.contents import Inspectable
@@ -69,7 +72,40 @@ async def note_late(engine: HandDriven) -> None:
     await engine.handle("again").send(scenario.note, "last", message_id="3")
 
 
+async def start_reaching(engine: HandDriven) -> None:
+    await engine.start("reaching", scenario.reaching, 40)
+
+
+async def start_later(engine: HandDriven) -> None:
+    delayed = scenario.hasty.with_options(delay=timedelta(minutes=1))
+    await engine.start("later", delayed, 50)
+
+
+async def start_with_note(engine: HandDriven) -> None:
+    """It hears the first one and ends; done again, all of them come too late."""
+    for said in ("first", "second"):
+        with suppress(InstanceEndedError):
+            await engine.send_with_start(scenario.note, said, "noted", scenario.kept, 60)
+
+
+async def start_bound(engine: HandDriven) -> None:
+    await engine.start("bound", scenario.bound, 70)
+
+
+async def wait_for_the_dead(engine: HandDriven) -> None:
+    """Let the time pass that it takes the hopeless job to die."""
+    while (await engine.handle("bound").info()).status is Status.RUNNING:
+        await engine.pass_time()
+        await engine.until_idle()
+
+
+async def retry_the_dead(engine: HandDriven) -> None:
+    await engine.retry_dead_jobs()
+
+
 SCRIPTS: dict[str, Sequence[Step]] = {
+    "reaching": [start_reaching, start_later, start_with_note],
+    "bound": [start_bound, wait_for_the_dead, retry_the_dead],
     "everything": [start_most, start_guarded, send_early, start_listen, send_late, cancel],
     "continuing": [note_early, start_again, note_late],
 }
@@ -79,7 +115,7 @@ class Ended(NamedTuple):
     """How an instance ended."""
 
     name: str
-    status: str
+    status: Status
     output: str
     reason: str
 
@@ -132,7 +168,9 @@ async def undisturbed(request: pytest.FixtureRequest) -> Undisturbed:
     async with World(script) as world:
         life = world.new_life()
         await follow(life)
-        return Undisturbed(script, life.store.writes, life.store.reads, await look_at(world))
+        outcomes = await look_at(world)
+    assert {ended.name for ended in outcomes if ended.status is Status.FAILED} <= {"failing"}
+    return Undisturbed(script, life.store.writes, life.store.reads, outcomes)
 
 
 async def failures_of(

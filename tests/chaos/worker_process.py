@@ -21,6 +21,7 @@ LEASE = timedelta(seconds=1)
 
 OPTIONS = WorkerOptions(
     lease_for=LEASE,
+    session_lease=LEASE,
     poll_max=timedelta(milliseconds=200),
     stop_grace=timedelta(milliseconds=100),
     cancel_grace=timedelta(milliseconds=500),

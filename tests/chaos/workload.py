@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 
-from perdure import Retry, Signal, activity, inline, orchestration, race
+from perdure import Orchestration, Retry, Signal, activity, context, inline, orchestration, race
 from perdure.authoring.registry import AnyDefinition
 from perdure.errors import ActivityError, ChildError
 from tests.chaos.ledger import noted
@@ -213,8 +213,28 @@ async def generations(n: int, left: int, heard: list[str]) -> list[str]:
     return [*heard, str(done.value)]
 
 
+@orchestration
+async def reaching(n: int) -> list[str]:
+    """Start another instance apart, send to it twice, wait for its result."""
+    ctx = context()
+    ctx.report("begun")
+    other = await ctx.start(f"{ctx.instance_id}-other", Orchestration.named("listen", list[str]), 2)
+    for value in ("one", "two"):
+        await other.send(note, value)
+        ctx.kv["sent"] = value
+    return [*await other.result(), str((await step(n)).value)]
+
+
+@orchestration
+async def bound(n: int) -> int:
+    """Call activities that have to run on one worker, some at once."""
+    here = step.with_options(session=f"s{n % 7}")
+    done = await asyncio.gather(here(n), here(n))
+    return (await here(done[0].value)).value
+
+
 DEFINITIONS: list[AnyDefinition] = [
     *(step, threaded, flaky, broken, hanging),
     *(one, chain, fan, nap, listen, failing, family, retried, hurried, inlined, guarded, waiting),
-    generations,
+    *(generations, reaching, bound),
 ]

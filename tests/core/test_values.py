@@ -357,6 +357,12 @@ WRONG: list[tuple[Use, type[Exception], str]] = [
     (lambda ctx: ctx.kv.update(a=[1, {"b": threading.Lock()}]), PayloadError, r"kv\['a'\]\[1\]"),
     (lambda ctx: ctx.kv.update(a={1: 2}), PayloadError, r"kv\['a'\]\[1\]: has a key of type int"),
     (lambda ctx: ctx.kv.update(a=float("nan")), PayloadError, r"kv\['a'\]"),
+    (lambda ctx: ctx.kv.update(a=object()), PayloadError, r"kv\['a'\]: got object, which is no d"),
+    (lambda ctx: ctx.kv.update(a=(1, object())), PayloadError, r"kv\['a'\]\[1\]: got object"),
+    (lambda ctx: ctx.report({object()}), PayloadError, r"report\{...\}: got object, which is no"),
+    (lambda ctx: ctx.report(object()), PayloadError, "report: got object, which is no data"),
+    (lambda ctx: ctx.report("\ud800"), PayloadError, "report: holds a lone surrogate"),
+    (lambda ctx: ctx.report({"\ud800"}), PayloadError, r"report\{...\}: holds a lone surrogate"),
     (lambda ctx: ctx.report(threading.Lock()), PayloadError, "report: got lock, which is no data"),
     (lambda ctx: ctx.report(_endless()), PayloadError, "report: is nested too deeply"),
     (lambda ctx: ctx.kv.prune(datetime(2027, 1, 1)), ValueError, "has no time zone"),
@@ -378,6 +384,8 @@ def test_a_wrong_use_raises_at_the_line_and_says_what_is_wrong(
     error = error_of(use)
 
     assert isinstance(error, kind)
+    # There is none here that could be written differently.
+    assert "annotat" not in str(error)
     with pytest.raises(kind, match=text):
         raise error
 

@@ -542,21 +542,3 @@ async def test_an_open_version_is_put_on_record_by_the_worker(stage: Stage) -> N
     assert (info.version, info.unclaimed) == ("2.0.0", None)
     # A name alone fits every version.
     await engine.start("w", Orchestration.named("waiting", str))
-
-
-# -------------------------------------------------------------- over an open store
-
-
-async def test_a_client_over_an_open_store_has_everything_and_leaves_it_open(stage: Stage) -> None:
-    engine = await stage.engine(ALL)
-    client = Client.over(engine.store, engine._endings, engine._serving)
-
-    handle = await client.start("w", waiting)
-    await handle.send(go, "on")
-    assert await handle.result() == "on"
-    assert await client.count() == 1
-    await client.close()
-
-    with pytest.raises(UsageError, match="this Client is not open"):
-        await client.count()
-    assert await engine.count() == 1

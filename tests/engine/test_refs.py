@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -59,6 +61,25 @@ def waits_here(engine: Engine) -> int:
 
 
 # -------------------------------------------------------------------- results
+
+
+async def test_a_result_is_waited_for_however_many_workers_are_lost_meanwhile(
+    stage: Stage,
+) -> None:
+    """Whoever waits for a year lives through more crashes than an activity may cause."""
+    engine = await stage.engine([waiting, outcome_of])
+    await engine.start("w", waiting)
+    await engine.start("o", outcome_of, "w")
+    await until(lambda: waits_here(engine) == 1)
+    await engine.close()
+    with closing(sqlite3.connect(stage.url.removeprefix("sqlite:///"))) as database, database:
+        database.execute("UPDATE jobs SET lost = 1000")
+
+    again = await stage.engine([waiting, outcome_of])
+    await until(lambda: waits_here(again) == 1)
+    await again.handle("w").send(go, "at last")
+
+    assert await again.handle("o").result() == "at last"
 
 
 async def test_the_result_of_another_instance_is_waited_for(stage: Stage) -> None:

@@ -228,7 +228,8 @@ async def test_a_parked_instance_is_tried_again_when_asked(stage: Stage) -> None
             pass
         return "calm"
 
-    limits = options(turn_warning=timedelta(milliseconds=10), turn_limit=timedelta(milliseconds=20))
+    # So long that the turn which does end is not struck because the machine is busy.
+    limits = options(turn_warning=timedelta(milliseconds=10), turn_limit=timedelta(seconds=0.5))
     engine = await stage.engine([endless], options=limits)
     handle = await engine.start("e", endless)
     await until(lambda: has_status(handle, Status.PARKED))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Client, activity, orchestration, run
+from perdure import Client, activity, default_url, orchestration, run
 from perdure.errors import AlreadyExistsError, InstanceFailedError
 from tests.engine.stage import WITHIN_S
 
@@ -110,6 +110,16 @@ def test_without_a_setting_the_store_is_a_file_in_the_working_folder(
     start(script).communicate(timeout=WITHIN_S)
 
     assert (tmp_path / "perdure.db").exists()
+
+
+def test_the_default_store_is_the_one_that_is_set(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert default_url() == store_url
+
+    monkeypatch.delenv("PERDURE_STORE")
+
+    assert default_url() == "sqlite:///perdure.db"
 
 
 def test_a_killed_run_goes_on_where_it_was_and_runs_no_step_twice(tmp_path: Path) -> None:

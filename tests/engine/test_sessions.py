@@ -208,6 +208,31 @@ async def test_a_worker_of_a_lasting_name_finds_its_sessions_again(stage: Stage)
     assert await handle.result() == ["lasting s"]
 
 
+async def test_of_two_processes_of_one_name_the_later_one_has_the_sessions(stage: Stage) -> None:
+    """S27: a worker was restarted before its old process had gone."""
+    stage.expect_log("another process works under the same name")
+
+    @activity(name="where")
+    async def life(ctx: ActivityContext) -> str:
+        return ctx.resource(str)
+
+    named = options(name="lasting", **QUICK)
+    clock = ManualClock()
+    old = await stage.engine([asking, life], options=named, clock=clock, resources=["old"])
+    assert await (await old.start(asking, "s")).result() == "old"
+    clock.advance(timedelta(seconds=1))
+    new = await stage.engine([life], options=named, clock=clock, resources=["new"])
+
+    await old._serving._beat_once()
+    assert [await (await old.start(asking, "s")).result() for _ in range(20)] == ["new"] * 20
+    await new._serving._beat_once()
+    await old._serving._beat_once()
+    await old._serving._beat_once()
+    # Nobody has written anything in place of its own sign of life: it is alone again.
+    await new._serving._end_loops(["claims"])
+    assert await (await old.start(asking, "s")).result() == "old"
+
+
 async def test_a_worker_without_a_lasting_name_leaves_no_session_behind(stage: Stage) -> None:
     clock = ManualClock()
     engine = await stage.engine([visiting, where], clock=clock)

@@ -103,7 +103,7 @@ async def bench(
     runner = JobRunner(
         Registry(definitions),
         options or WorkerOptions(),
-        host=Host("here", clock, tuple(resources), client="the client", notice=said.append),
+        host=Host("here", clock, tuple(resources), client=lambda: "the client", notice=said.append),
         end=lambda job, end: ends.put_nowait((job, end)),
         find_inline=find_inline,
         chance=chance,

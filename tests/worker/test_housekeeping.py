@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from perdure.clock import ManualClock
+from perdure.errors import StoreUnavailableError
 from perdure.model.admin import InstanceFilter
 from perdure.model.events import Body
 from perdure.model.instances import Stamp, Status
@@ -317,6 +318,39 @@ async def test_all_are_looked_through_once_and_then_only_those_that_continued(
 
     assert not await house.run_once()
     house.continued("i")
+    assert (await house.run_once()).executions == 2
+
+
+async def test_of_more_than_are_remembered_all_are_looked_through_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "MAX_CONTINUED", 1)
+    house = keeping(store, executions=0)
+    await house.run_once()
+    for instance_id in ("i", "j", "k"):
+        await continued(store, instance_id, 1)
+        house.continued(instance_id)
+
+    assert (await house.run_once()).executions == 3
+
+
+async def test_what_could_not_be_pruned_is_pruned_the_next_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = keeping(store, executions=0)
+    await house.run_once()
+    for instance_id in ("i", "j"):
+        await continued(store, instance_id, 1)
+        house.continued(instance_id)
+
+    async def unavailable(*_: Any, **__: Any) -> None:
+        raise StoreUnavailableError("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "prune", unavailable)
+        with pytest.raises(StoreUnavailableError):
+            await house.run_once()
+
     assert (await house.run_once()).executions == 2
 
 

@@ -97,18 +97,6 @@ async def test_the_deadline_is_the_sooner_of_the_attempts_and_the_calls(
     assert result_of(end)["deadline"] == (now + after).isoformat()
 
 
-async def test_the_client_is_refused_in_a_thread_with_the_remedy() -> None:
-    @activity
-    def ask(ctx: ActivityContext) -> None:
-        assert ctx.client
-
-    async with bench(ask) as made:
-        end = await made.end_of(ask)
-
-    assert last_failure(end).type_name == "UsageError"
-    assert "make it `async def`" in last_failure(end).message
-
-
 async def test_what_is_logged_names_the_attempt(caplog: pytest.LogCaptureFixture) -> None:
     @activity
     async def say(ctx: ActivityContext) -> None:
@@ -312,6 +300,18 @@ async def test_details_that_cannot_be_kept_are_refused_at_the_line(
 
     assert result_of(end) is True
     assert made.said == []
+
+
+async def test_what_a_heartbeat_says_may_hold_data_of_any_kind() -> None:
+    @activity(retry=PATIENT)
+    async def read(ctx: ActivityContext) -> None:
+        ctx.heartbeat({"pages": (Position(1, 1), Position(2, 1))})
+        raise OSError("torn")
+
+    async with bench(read) as made:
+        end = await made.end_of(read)
+
+    assert end.details == b'{"pages":[{"page":1,"line":1},{"page":2,"line":1}]}'
 
 
 async def test_progress_is_shown_and_not_kept_for_the_next_attempt() -> None:

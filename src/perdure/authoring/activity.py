@@ -20,7 +20,7 @@ from typing import (
 
 from perdure.authoring.activity_context import ActivityContext, activity_context
 from perdure.authoring.call import Call
-from perdure.authoring.definition import Definition, function_name
+from perdure.authoring.definition import Defined, Definition, function_name
 from perdure.authoring.failures import revive_activity_error
 from perdure.authoring.scope import ActivityRequest, Place, current_scope
 from perdure.clock import to_ms
@@ -66,8 +66,8 @@ class ActivityOptions:
                 check_id(field, value)
 
 
-@dataclass(frozen=True, slots=True)
-class Activity(Generic[P, R_co]):
+@dataclass(frozen=True, slots=True, repr=False)
+class Activity(Defined, Generic[P, R_co]):
     """A function with side effects, and how to call it durably."""
 
     definition: Definition
@@ -75,21 +75,6 @@ class Activity(Generic[P, R_co]):
     process: bool
     raises: tuple[type[Exception], ...]
     policy: bytes
-
-    @property
-    def name(self) -> str:
-        """The name it is recorded under."""
-        return self.definition.name
-
-    @property
-    def fn(self) -> Callable[..., Any]:
-        """The function itself."""
-        return self.definition.fn
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether it is known here by name only."""
-        return self.definition.is_elsewhere
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, None, R_co]:
         """Bind, encode and check the arguments now; run when awaited.

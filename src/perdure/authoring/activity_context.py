@@ -139,8 +139,8 @@ class ActivityContext(Protocol):
 
     @property
     def client(self) -> Any:
-        """The worker's own `Client`: write `client: Client = ctx.client`. It belongs to the
-        worker's event loop, so it is for async activities."""
+        """The worker's own client: `client: Client = ctx.client` in an async activity, and
+        `client: BlockingClient = ctx.client` in one that runs in a thread."""
         ...
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from perdure.codec import ArgumentsCodec, UnboundArgumentsCodec, check_id
 from perdure.errors import DefinitionError
+from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.options import UNSET
 
 
@@ -38,6 +39,11 @@ class Definition:
         """Whether it is known here by name only."""
         self._returns = returns
         self.name = check_id(f"{what} name", name)
+        if self.name.startswith(RESERVED_PREFIX):
+            raise DefinitionError(
+                f"names that begin with {RESERVED_PREFIX!r} are reserved: give {what} {name!r} "
+                "another one"
+            )
         self.what = what
         self.takes_context = _takes_context(fn, context_type)
         _refuse_methods(what, fn)
@@ -58,6 +64,32 @@ class Definition:
         if code is None:
             return f"{self.fn!r}"
         return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+class Defined:
+    """What is handed to a worker: an activity or an orchestration."""
+
+    __slots__ = ()
+
+    definition: Definition
+
+    def __repr__(self) -> str:
+        return f"<{self.definition.what} {self.definition.name}>"
+
+    @property
+    def name(self) -> str:
+        """The name it is recorded under."""
+        return self.definition.name
+
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The function itself."""
+        return self.definition.fn
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is known here by name only."""
+        return self.definition.is_elsewhere
 
 
 def function_name(what: str, fn: object) -> str:

@@ -129,14 +129,29 @@ def decode_value(data: bytes, type: Any, path: str) -> Any:
 
 def _plain(value: Any, path: str) -> Json:
     kind = type(value)
-    if kind is list:
+    if kind is list or kind is tuple:
         return [_plain(item, f"{path}[{index}]") for index, item in enumerate(value)]
     if kind is dict:
-        return {key: _plain(item, f"{path}[{key!r}]") for key, item in value.items()}
+        return dict(_plain_item(key, item, f"{path}[{key!r}]") for key, item in value.items())
+    if kind is set or kind is frozenset:
+        # Not the set's own order: that changes with PYTHONHASHSEED.
+        step = f"{path}{{...}}"
+        items = [_plain(item, step) for item in value]
+        return sorted(items, key=lambda item: JSON.encode(item, step))
     if kind in _JSON_LEAVES:
         return value
+    if kind is object:
+        # As an annotation it means any JSON, but here nobody has written one.
+        raise PayloadError(path, "got object, which is no data; use a dataclass or the JSON types")
     try:
         codec = value_codec(kind)
     except DefinitionError as error:
         raise PayloadError(path, f"got {kind.__qualname__}, which is no data: {error}") from error
     return msgspec.json.decode(codec.encode(value, path))
+
+
+def _plain_item(key: object, item: Any, path: str) -> tuple[str, Json]:
+    if type(key) is not str:
+        kind = type(key).__qualname__
+        raise PayloadError(path, f"has a key of type {kind}; in JSON keys are str: use str(key)")
+    return key, _plain(item, path)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from perdure.authoring.call import Call
-from perdure.authoring.definition import Definition, function_name
+from perdure.authoring.definition import Defined, Definition, function_name
 from perdure.authoring.scope import ChildRequest, ContinueRequest, Place, current_scope
 from perdure.clock import to_ms
 from perdure.codec import check_id
@@ -67,28 +67,22 @@ class OrchestrationOptions:
         return 0 if self.delay is None else to_ms(self.delay)
 
 
-@dataclass(frozen=True, slots=True)
-class Orchestration(Generic[P, R_co]):
+@dataclass(frozen=True, slots=True, repr=False)
+class Orchestration(Defined, Generic[P, R_co]):
     """An async function, and how to run it durably."""
 
     definition: Definition
     version: str
     options: OrchestrationOptions
 
-    @property
-    def name(self) -> str:
-        """The name it is recorded under."""
-        return self.definition.name
+    def __repr__(self) -> str:
+        named = " ".join(filter(None, (self.name, self.version)))
+        return f"<orchestration {named}>"
 
     @property
     def fn(self) -> Callable[..., Coroutine[Any, Any, Any]]:
         """The function itself."""
         return self.definition.fn
-
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether it is known here by name only."""
-        return self.definition.is_elsewhere
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, None, R_co]:
         """Start a child and wait for it, inside an orchestration. Anywhere else this is refused."""

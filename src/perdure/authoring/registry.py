@@ -16,10 +16,10 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from perdure.authoring.activity import Activity
+from perdure.authoring.definition import Defined
 from perdure.authoring.orchestration import Orchestration
 from perdure.errors import DefinitionError, NotRegisteredError
 from perdure.limits import MAX_VERSION_CHARS
-from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.instances import DefinitionKey
 from perdure.model.versions import ascending, is_version
 
@@ -38,8 +38,8 @@ class Registry:
         """Collect definitions.
 
         Raises:
-            DefinitionError: Two are named alike, one has a reserved name or no proper version, or
-                something is not a definition.
+            DefinitionError: Two are named alike, one has no proper version, or something is not a
+                definition.
         """
         self.activities: dict[str, Activity[..., Any]] = {}
         self.orchestrations: dict[tuple[str, str], Orchestration[..., Any]] = {}
@@ -165,11 +165,6 @@ class Registry:
                 )
 
     def _add(self, found: Activity[..., Any] | Orchestration[..., Any]) -> None:
-        if found.name.startswith(RESERVED_PREFIX):
-            raise DefinitionError(
-                f"names that begin with {RESERVED_PREFIX!r} are reserved: give "
-                f"{found.definition.what} {found.name!r} ({found.definition.place}) another one"
-            )
         if isinstance(found, Activity):
             self._refuse_other(self.activities.setdefault(found.name, found), found, found.name)
             if found.options.tag is not None:
@@ -189,12 +184,7 @@ class Registry:
         if version not in self._versions.get(name, ()):
             self._versions[name] = ascending([*self._versions.get(name, ()), version])
 
-    def _refuse_other(
-        self,
-        known: Activity[..., Any] | Orchestration[..., Any],
-        found: Activity[..., Any] | Orchestration[..., Any],
-        label: str,
-    ) -> None:
+    def _refuse_other(self, known: Defined, found: Defined, label: str) -> None:
         if known.definition is not found.definition:
             remedy = "name" if isinstance(found, Activity) else "name or version"
             raise DefinitionError(
@@ -203,7 +193,7 @@ class Registry:
             )
 
 
-AnyDefinition: TypeAlias = ModuleType | Activity[..., Any] | Orchestration[..., Any] | Registry
+AnyDefinition: TypeAlias = ModuleType | Defined | Registry
 Definitions: TypeAlias = Registry | Iterable[AnyDefinition]
 """What is handed to a worker."""
 
@@ -270,7 +260,7 @@ def _source_of(fn: Any) -> str:
 
 
 def _expand(
-    definition: ModuleType | Activity[..., Any] | Orchestration[..., Any],
+    definition: ModuleType | Defined,
 ) -> Iterator[Activity[..., Any] | Orchestration[..., Any]]:
     match definition:
         case Activity() | Orchestration():

@@ -27,6 +27,7 @@ from perdure.client.info import (
 from perdure.client.loop_thread import LoopThread
 from perdure.clock import Clock, system_clock
 from perdure.model.admin import DeletedCounts, InstanceStats
+from perdure.telemetry import Metrics
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -49,6 +50,11 @@ class BlockingClient(BlockingAdministration):
     def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
         self._client = Client(url, clock=clock)
         super().__init__(self._client, LoopThread(type(self).__name__))
+
+    @property
+    def telemetry(self) -> Metrics:
+        """What this client counted."""
+        return self._client.telemetry
 
     def __enter__(self) -> Self:
         return self.open()

@@ -64,36 +64,13 @@ class Client(Administration):
     """
 
     def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
-        metrics = Metrics()
-        self._set_up(measure(open_store(url, clock=clock), metrics), Endings(), metrics)
-
-    @classmethod
-    def over(cls, store: Store, endings: Endings, beside: Serving | None = None) -> Client:
-        """Return a client of a store that is open already, and stays so when this one is closed.
-
-        Args:
-            store: The open store.
-            endings: Who tells of ends at once: the worker's, if there is one in this process.
-            beside: That worker; what the client writes is looked at by it without delay.
-        """
-        client = Client.__new__(Client)
-        metrics = Metrics() if beside is None else beside.metrics
-        client._set_up(store, endings, metrics, beside)
-        client._is_open = True
-        client._owns_store = False
-        return client
-
-    def _set_up(
-        self, store: Store, endings: Endings, metrics: Metrics, beside: Serving | None = None
-    ) -> None:
-        self.telemetry = metrics
+        self.telemetry = Metrics()
         """What this client counted, and the worker beside it if there is one."""
-        self._store = store
-        self._endings = endings
-        self._beside = beside
-        self._watch = Watch(store, endings, self.is_here, self.noticed_end)
+        self._store = measure(open_store(url, clock=clock), self.telemetry)
+        self._endings = Endings()
+        self._beside: Serving | None = None
+        self._watch = Watch(self._store, self._endings, self.is_here, self.noticed_end)
         self._is_open = False
-        self._owns_store = True
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -109,8 +86,7 @@ class Client(Administration):
     async def open(self) -> Self:
         """Connect to the store."""
         if not self._is_open:
-            if self._owns_store:
-                await self._store.open()
+            await self._store.open()
             self._is_open = True
         return self
 
@@ -119,8 +95,7 @@ class Client(Administration):
         if self._is_open:
             self._is_open = False
             await self._watch.close()
-            if self._owns_store:
-                await self._store.close()
+            await self._store.close()
 
     @overload
     async def start(
@@ -392,5 +367,6 @@ class Client(Administration):
 
 
 def default_url() -> str:
-    """Return the store to use when none is named."""
+    """Return the store to use when none is named: `$PERDURE_STORE`, or `sqlite:///perdure.db`, a
+    file in the current folder. `run` uses it, and `perdure` on the command line."""
     return os.environ.get("PERDURE_STORE", "sqlite:///perdure.db")

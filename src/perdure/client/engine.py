@@ -6,10 +6,24 @@ from collections.abc import Iterable
 from typing import Self
 
 from perdure.authoring.registry import Definitions, Registry
+from perdure.client.blocking import BlockingClient
+from perdure.client.blocking_admin import BlockingAdministration
 from perdure.client.client import Client
+from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
 from perdure.model.options import WorkerOptions
 from perdure.worker.serving import Health, Serving
+
+
+class WorkerClient(BlockingClient):
+    """The worker's own client, for activities that are not async.
+
+    It is open as long as the worker is: opening and closing it does nothing.
+    """
+
+    def __init__(self, client: Client, lent: LentLoop) -> None:
+        self._client = client
+        BlockingAdministration.__init__(self, client, lent)
 
 
 class Engine(Client):
@@ -38,6 +52,8 @@ class Engine(Client):
             clock: The store's clock; tests hand one in.
         """
         super().__init__(url, clock=clock)
+        self._lent = LentLoop("client of the worker")
+        self._for_threads = WorkerClient(self, self._lent)
         self._serving = Serving(
             self._store,
             Registry(definitions),
@@ -58,6 +74,7 @@ class Engine(Client):
             except BaseException:
                 await super().close()
                 raise
+            self._lent.lend()
             self._serving.start()
         return self
 
@@ -65,7 +82,13 @@ class Engine(Client):
         """Stop working, then let go of the store."""
         if self._is_open:
             await self._serving.stop()
+            self._lent.take_back()
             await super().close()
+
+    def client_here(self) -> Client | BlockingClient:
+        """Return the client for an activity that asks: this one on the loop it belongs to, and one
+        that waits on any other thread."""
+        return self if self._lent.is_here() else self._for_threads
 
     @property
     def health(self) -> Health:

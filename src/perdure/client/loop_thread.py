@@ -132,6 +132,45 @@ class LoopThread:
         self._thread.join()
 
 
+class LentLoop(LoopThread):
+    """Runs coroutines for other threads on a loop that is there already, as a worker's is."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(owner)
+        self._waiting: set[Future[Any]] = set()
+
+    def lend(self) -> None:
+        """Use the loop that runs here, until it is taken back."""
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            self._thread = threading.current_thread()
+            self._is_open = True
+
+    def take_back(self) -> None:
+        """Refuse new coroutines, and cancel those that are waited for."""
+        self._refuse_new()
+        for future in list(self._waiting):
+            future.cancel()
+
+    def is_here(self) -> bool:
+        """Tell whether this is the loop's own thread."""
+        return self._thread is threading.current_thread()
+
+    def open(self, greeting: Coroutine[Any, Any, object]) -> None:
+        """Do nothing: it is open as long as the loop is lent."""
+        greeting.close()
+
+    def close(self, farewell: Coroutine[Any, Any, object]) -> None:
+        """Do nothing: whoever runs the loop takes it back."""
+        farewell.close()
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        future = super()._submit(coroutine)
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        return future
+
+
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     # Leaving the block cancels what is left, waits for it, and closes the loop.
     with asyncio.Runner(loop_factory=lambda: loop) as runner:

@@ -105,7 +105,7 @@ def _dump_str(value: object) -> str:
         except UnicodeEncodeError:
             raise Misfit(
                 "holds a lone surrogate, which is not text; decode with errors='replace', "
-                "or pass and annotate bytes"
+                "or use bytes"
             ) from None
     return value
 

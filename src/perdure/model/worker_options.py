@@ -66,7 +66,8 @@ class WorkerOptions:
     """How soon to look again for work of other processes after there was some."""
 
     poll_max: timedelta = timedelta(seconds=1)
-    """How seldom to look when nothing happens. Work of this process is never polled for."""
+    """How seldom to ask for work when nothing happens. Work of this process is never polled for;
+    that of others is noticed sooner if the store can tell that something has changed."""
 
     claim_batch: int = 200
     """How many turns or jobs to claim at once."""
@@ -113,7 +114,8 @@ class WorkerOptions:
 
     name: str | None = None
     """A lasting name for this worker; by default one is made of host, process and a random part.
-    With a name its sessions are still its own after a restart."""
+    With a name its sessions are still its own after a restart. Each needs its own: of two processes
+    of one name only the one that started later takes jobs with a session."""
 
     tags: Tags = "own"
     """Which activity calls to take, by their tag. "own": untagged ones, and those with the tags
@@ -121,8 +123,8 @@ class WorkerOptions:
     where None stands for untagged: `(None, "gpu")`; `()` takes no activities at all."""
 
     max_sessions: int = 10
-    """How many sessions may have jobs running here at the same time. 0: take no jobs with a
-    session."""
+    """How many sessions may have jobs running here at the same time. Those that belong to this
+    worker and have none running at the moment do not count. 0: take no jobs with a session."""
 
     session_lease: timedelta = timedelta(seconds=30)
     """How long a session stays with its worker without a sign of life. Longer: the next worker

@@ -51,7 +51,7 @@ def prometheus_collector(*metrics: Metrics) -> Collector:
             return [exported(family) for family in first.families]
 
     if not metrics:
-        raise ValueError("prometheus_collector needs at least one Metrics: engine.metrics")
+        raise ValueError("prometheus_collector needs at least one Metrics: engine.telemetry")
     return PerdureCollector()
 
 

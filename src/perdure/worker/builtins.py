@@ -49,7 +49,7 @@ STORE_PAUSE_S = 1.0
 
 
 class Door(Protocol):
-    """What built-ins need of a client."""
+    """What built-ins and activities need of a client."""
 
     @property
     def store(self) -> Store:
@@ -66,6 +66,10 @@ class Door(Protocol):
         Raises:
             InstanceNotFoundError: There is no such instance.
         """
+        ...
+
+    def client_here(self) -> object:
+        """Return the client for an activity that asks, on the loop or in a thread."""
         ...
 
 

@@ -2,12 +2,16 @@
 
 What happens in this process announces itself (`look`); what happens in others is noticed by the
 store's change count; what becomes due is known from the store's next wake-up time. So a worker with
-nothing to do only compares two numbers now and then, and one that runs on local work never claims.
+nothing to do only compares two numbers now and then, and one that runs on local work seldom claims.
+
+Comparing is cheap and done often; claiming is a transaction. A worker that finds nothing after
+others' changes, time and again, heeds them less and less, until they pause.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from perdure.clock import Clock, to_ms
@@ -21,6 +25,9 @@ from perdure.worker.metrics import WorkerMetrics
 from perdure.worker.turns import TurnRunner, fresh_id
 
 NEVER_MS = 2**62
+
+COMPARE_MAX_S = 0.2
+"""How seldom the change count is compared when nothing happens."""
 
 ON_THE_LOOP = (Kind.ASYNC, Kind.BUILTIN, Kind.WAITING)
 """Kinds with so many slots that one claim for all of them is seldom too small."""
@@ -49,9 +56,17 @@ class Claimer:
         self._metrics = metrics
         self._definitions: tuple[tuple[int, str], ...] = ()
         self._queues: Mapping[Kind, Sequence[int]] = {}
+        self._poll_min_s = options.poll_min.total_seconds()
+        self._poll_max_s = options.poll_max.total_seconds()
         self._look_at_ms = 0
+        self._claimed_s = 0.0
         self._seen_changes = -1
         self._fruitless = 0
+        """How many claims in a row found nothing."""
+        self._in_vain = 0
+        """How many of others' changes, of late, had nothing for us."""
+        self._quiet = 0
+        """How many comparisons in a row found no change."""
         self._starved: tuple[Kind, ...] = ()
         """Kinds of which jobs may wait that there was no room for at the last claim."""
         self._rung = asyncio.Event()
@@ -86,23 +101,27 @@ class Claimer:
     async def run(self) -> None:
         """Claim for ever. Ends only by cancellation."""
         while True:
-            if self._is_due() or self._store.change_count() != self._seen_changes:
+            if self._is_due() or self._is_time():
                 await self.run_once()
             self._rung.clear()
-            # Not for a change alone: while others write all the time, we would ask without a pause.
             if not self._is_due():
                 await self._wait()
 
     async def run_once(self) -> bool:
         """Claim once; tell whether there was something."""
-        self._seen_changes = self._store.change_count()
+        changes = self._store.change_count()
+        is_changed, self._seen_changes = changes != self._seen_changes, changes
         # Before the claims: whatever announces itself from here on is looked for again.
         self._look_at_ms = NEVER_MS
         found = await self._claim()
+        self._claimed_s = time.monotonic()
         if found:
-            self._fruitless = 0
+            self._fruitless = self._in_vain = self._quiet = 0
             self._look_at_ms = 0
         else:
+            if is_changed:
+                self._in_vain += 1
+                self._quiet = 0
             await self._plan()
         return found
 
@@ -190,24 +209,37 @@ class Claimer:
             return
         # What is due and was not given to us (it has another home, or waits for other code) must
         # not make us ask all the time.
-        pause_ms = to_ms(self._options.poll_min) * 2 ** min(self._fruitless, 10)
-        pause_ms = min(pause_ms, to_ms(self._options.poll_max))
+        pause_ms = int(self._backed_off_s(self._fruitless) * 1000)
         now_ms = self._clock()
         self.look(wake_ms if wake_ms > now_ms else now_ms + pause_ms)
 
     def _is_due(self) -> bool:
         return self._look_at_ms <= self._clock()
 
+    def _is_time(self) -> bool:
+        """Tell whether to claim without a date: something has changed, or it was long ago."""
+        rested_s = time.monotonic() - self._claimed_s
+        if self._store.change_count() == self._seen_changes:
+            # The change count is a hint that a crash can swallow; the rows are the truth.
+            return rested_s >= self._poll_max_s
+        # While others write all the time, we would ask without a pause.
+        return rested_s >= self._backed_off_s(self._in_vain)
+
     async def _wait(self) -> None:
         """Wait until something announces itself or becomes due, or it is time to compare counts."""
-        poll_s = self._options.poll_min.total_seconds() * 2 ** min(self._fruitless, 10)
-        poll_s = min(poll_s, self._options.poll_max.total_seconds())
+        if self._store.change_count() == self._seen_changes:
+            rest_s = min(self._backed_off_s(self._quiet), max(COMPARE_MAX_S, self._poll_min_s))
+        else:
+            rest_s = self._claimed_s + self._backed_off_s(self._in_vain) - time.monotonic()
         due_s = max(self._look_at_ms - self._clock(), 0) / 1000
         try:
-            async with asyncio.timeout(min(poll_s, due_s)):
+            async with asyncio.timeout(min(rest_s, due_s)):
                 await self._rung.wait()
         except TimeoutError:
-            self._fruitless += 1
-            if poll_s >= self._options.poll_max.total_seconds():
-                # The change count is a hint that a crash can swallow; the rows are the truth.
-                self._look_at_ms = 0
+            if self._store.change_count() == self._seen_changes:
+                self._quiet += 1
+                self._in_vain = max(self._in_vain - 1, 0)
+
+    def _backed_off_s(self, times: int) -> float:
+        """Return the pause after so many disappointments in a row."""
+        return float(min(self._poll_min_s * 2 ** min(times, 10), self._poll_max_s))

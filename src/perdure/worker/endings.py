@@ -33,6 +33,9 @@ class Endings:
             waiting.remove(future)
             if not waiting:
                 del self._waiting[instance_id]
+        elif future.done() and not future.cancelled():
+            # Whoever found out by itself has no use for what was told.
+            future.exception()
 
     def awaited(self) -> list[str]:
         """Return the ids whose end somebody waits for."""

@@ -101,8 +101,12 @@ class Housekeeping:
 
     def continued(self, instance_id: str) -> None:
         """An instance continued as new: it may have more executions now than are kept."""
-        if self._keep.executions is not None and len(self._continued) < MAX_CONTINUED:
+        if self._keep.executions is None:
+            return
+        if len(self._continued) < MAX_CONTINUED:
             self._continued.add(instance_id)
+        elif instance_id not in self._continued:
+            self._has_looked_through = False
 
     async def run(self) -> None:
         """Keep house for ever. Ends only by cancellation."""
@@ -226,12 +230,18 @@ class Housekeeping:
             return DeletedCounts(), False
         keep_last = keep + 1  # the current one too
         pruned = DeletedCounts()
-        continued, self._continued = self._continued, set()
-        for instance_id in sorted(continued):
-            pruned = _sum(pruned, await self._store.prune(instance_id, keep_last=keep_last))
+        for instance_id in sorted(self._continued):
+            # Before: it may continue once more while the store is at it.
+            self._continued.discard(instance_id)
+            try:
+                pruned = _sum(pruned, await self._store.prune(instance_id, keep_last=keep_last))
+            except BaseException:
+                self._continued.add(instance_id)
+                raise
         if self._has_looked_through:
             return pruned, False
-        # Once in a worker's life: what continued where nobody kept house.
+        # Once in a worker's life: what continued where nobody kept house. And once more if there
+        # were too many to remember.
         for _ in range(MAX_PAGES):
             page = await self._store.list_instances(
                 InstanceFilter(), limit=PAGE, after=self._executions_from

@@ -264,7 +264,9 @@ class JobRunner:
             run.refusal = raised(error, is_final=True)
         if run.policy.deadline_ms is not None:
             run.context.call_until_ms = job.created_ms + run.policy.deadline_ms
-        if job.damage or job.lost >= self._options.max_attempts:
+        # What is our own kills no worker; waiting for a result outlives very many of them.
+        is_own = lane.kind in (Kind.BUILTIN, Kind.WAITING)
+        if job.damage or (job.lost >= self._options.max_attempts and not is_own):
             run.refusal = _refusal_of(job)
         return run
 

@@ -56,7 +56,18 @@ class Memory:
         """Return the turns that are leased to us; callable from any thread."""
         return list(self._leases.values())
 
-    # --------------------------------------------------------------- letting go
+    # ----------------------------------------------------------------- coroutines
+
+    def begin(self, hot: HotInstance) -> None:
+        """Keep an instance that was started here.
+
+        Another process may have deleted the one before it, or ended it, and nobody here was told:
+        its coroutine is let go now.
+        """
+        before = self.hot.get(hot.execution.instance_id)
+        if before is not None:
+            self.drop(before)
+        self.hot.put(hot)
 
     def drop(self, hot: HotInstance) -> None:
         """Forget an instance; results that still wait go to the inbox."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
+from perdure.authoring.kv import encode_value
 from perdure.clock import Clock, to_datetime
 from perdure.codec import JSON, value_codec
 from perdure.errors import LimitExceededError, UsageError
@@ -32,8 +33,8 @@ class Host(NamedTuple):
     clock: Clock
     resources: tuple[object, ...] = ()
     """What activities fetch with `ctx.resource(Type)`."""
-    client: Any = None
-    """What they get with `ctx.client`."""
+    client: Callable[[], Any] = lambda: None
+    """Returns what they get with `ctx.client`, by where they run."""
     notice: Callable[[RunningActivity], None] = lambda _: None
     """Hears, from any thread, that code has said something."""
 
@@ -229,17 +230,11 @@ class RunningActivity:
     @property
     def client(self) -> Any:
         """The worker's own client."""
-        if asyncio._get_running_loop() is None:
-            raise UsageError(
-                f"{self.activity} is not async and runs in a thread, where the worker's client "
-                "cannot be awaited: make it `async def`, or open a BlockingClient of its own and "
-                "hand that over with resources=[...]"
-            )
-        return self._host.client
+        return self._host.client()
 
 
 def _encode(value: object, what: str) -> bytes:
-    data = value_codec(type(value)).encode(value, what)
+    data = encode_value(value, what)
     if len(data) > MAX_DETAILS_BYTES:
         raise LimitExceededError(
             f"{what} (bytes)",

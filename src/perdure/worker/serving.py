@@ -31,6 +31,7 @@ from perdure.worker.jobs import JobRunner
 from perdure.worker.lanes import Kind
 from perdure.worker.leases import LeaseKeeper
 from perdure.worker.metrics import Gauges, WorkerMetrics
+from perdure.worker.names import NameWatch
 from perdure.worker.running import Host
 from perdure.worker.sessions import SessionKeeper
 from perdure.worker.tuning import PythonTuning
@@ -78,7 +79,6 @@ class Serving:
         self._store = store
         self._options = options
         self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
-        self.metrics = metrics
         self._gauges = Gauges(store, options, metrics)
         counts = WorkerMetrics(metrics, worker_id=self.worker_id)
         self.turns = TurnRunner(
@@ -97,7 +97,11 @@ class Serving:
             registry,
             options,
             host=Host(
-                self.worker_id, store.clock, tuple(resources), client, self._heartbeats.notice
+                self.worker_id,
+                store.clock,
+                tuple(resources),
+                client.client_here,
+                self._heartbeats.notice,
             ),
             end=self._job_ended,
             find_inline=self.turns.find_inline,
@@ -105,6 +109,7 @@ class Serving:
             metrics=counts,
         )
         self._sessions = SessionKeeper(store, options, self.jobs.sessions, owner=self.worker_id)
+        self._names = NameWatch(store, self.jobs.sessions)
         self._cancels = CancelWatch(store, options, jobs=self.jobs.leases, lost=self.jobs.lose)
         self.turns.run_jobs_with(self.jobs)
         self._leases = LeaseKeeper(
@@ -194,7 +199,8 @@ class Serving:
         if given_back:
             await self._store.end_jobs(given_back)
         await self._sessions.release()
-        await self._store.retire(self.worker_id)
+        if not self.jobs.sessions.are_left:
+            await self._store.retire(self.worker_id)
 
     def serves(self, name: str, version: str) -> Orchestration[..., Any] | None:
         """Return the code that begins an orchestration here, if we take it and are at work.
@@ -264,6 +270,8 @@ class Serving:
             seen_ms=self._store.clock(),
             definitions=self.coverage.claimable(),
         )
+        if self._options.name is not None:
+            await self._names.look(row)
         await self._store.beat(row)
 
     async def _serve(self) -> None:

@@ -32,6 +32,8 @@ class BusySessions:
         self._next = 0
         self.were_used = False
         """Whether a job with a session has ever come here."""
+        self.are_left = False
+        """Whether another process of the same name takes the jobs with a session."""
 
     def begin(self, session: str) -> None:
         """A job of a session came."""
@@ -54,7 +56,7 @@ class BusySessions:
         They share the room for other sessions, or together they would take more than there is. What
         cannot be shared evenly goes to another one each time.
         """
-        if not self._limit:
+        if not self._limit or self.are_left:
             return [None] * claims
         room = max(self._limit - len(self._jobs), 0)
         self._next += 1

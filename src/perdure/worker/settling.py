@@ -7,6 +7,7 @@ other. Refused: what the coroutine thinks never happened, and it is dropped.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from perdure.authoring.registry import orchestration_key
@@ -15,15 +16,18 @@ from perdure.errors import RowError
 from perdure.model.instances import Stamp
 from perdure.model.jobs import ClaimedJob
 from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
+from perdure.telemetry import error_facts
 from perdure.worker.background import Background
 from perdure.worker.endings import Endings
 from perdure.worker.executions import Jobs
 from perdure.worker.holds import Holds
 from perdure.worker.hot import HotInstance
 from perdure.worker.memory import Memory, job_key
-from perdure.worker.metrics import WorkerMetrics
+from perdure.worker.metrics import WorkerMetrics, facts_of
 from perdure.worker.starts import AwaitedStarts
 from perdure.worker.unserved import UnservedCalls
+
+logger = logging.getLogger(__name__)
 
 
 class Settlement:
@@ -74,13 +78,20 @@ class Settlement:
 
     def answered(self, hot: HotInstance, turn: Turn, answer: TurnReceipt | RowError) -> None:
         """The store has answered a turn."""
-        if isinstance(answer, RowError):
-            self._refused(hot, turn, None)
-            self._background.spawn(self._park_unstorable(hot, turn, answer))
-        elif answer.status is TurnStatus.ACCEPTED:
-            self._accepted(hot, turn, answer)
-        else:
-            self._refused(hot, turn, answer)
+        try:
+            if isinstance(answer, RowError):
+                self._refused(hot, turn, None)
+                self._background.spawn(self._park_unstorable(hot, turn, answer))
+            elif answer.status is TurnStatus.ACCEPTED:
+                self._accepted(hot, turn, answer)
+            else:
+                self._refused(hot, turn, answer)
+        except Exception as error:
+            # A defect of ours. The other turns of the batch must have their answers, and this
+            # instance must not wait for one that is lost: it is claimed again.
+            facts = facts_of(hot.execution, turn.worker_id)
+            logger.error("the answer to a turn was lost", extra={**facts, **error_facts(error)})
+            self._memory.drop(hot)
         if turn.start is not None:
             outcome = answer if isinstance(answer, RowError) else answer.status
             self.starts.tell(turn.commit_id, outcome)
@@ -118,7 +129,11 @@ class Settlement:
             self._unserved.notice(turn.continued.definition)
             self._continued(turn.instance_id)
             self._look(0)
+        claim, hot.claim = hot.claim, None
         self._memory.retire(hot)
+        if claim is not None and claim.stamp > turn.stamp:
+            # The next execution was claimed here before the answer to this turn came.
+            self._load([claim])
 
     def _goes_on(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         incarnation, number, next_seq = turn.stamp
@@ -126,7 +141,7 @@ class Settlement:
         hot.seen_no = turn.seen_no if receipt.has_unseen else receipt.last_no
         hot.has_mail = receipt.has_unseen
         if turn.start is not None:
-            self._memory.hot.put(hot)
+            self._memory.begin(hot)
         self._begin_jobs(hot.execution, turn)
         if turn.next_due_ms is not None:
             self._look(turn.next_due_ms)

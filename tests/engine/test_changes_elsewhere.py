@@ -1,0 +1,136 @@
+"""What another process does to an instance that this one has in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from perdure import Signal, orchestration
+from perdure.errors import InstanceNotFoundError
+from perdure.model.instances import InstanceRow
+from perdure.model.turns import ClaimedTurn, Turn
+from perdure.worker.hot import HotInstance
+from tests.engine.stage import Stage, waits_for
+
+go = Signal("go", str)
+
+
+@orchestration
+async def waiting() -> str:
+    return await go.receive()
+
+
+@orchestration
+async def twice(left: int) -> str:
+    said = await go.receive()
+    if left:
+        twice.continue_as_new(left - 1)
+    return said
+
+
+async def test_an_id_that_was_deleted_elsewhere_can_be_started_again_here(stage: Stage) -> None:
+    """The coroutine of the deleted one is still in memory, and nobody has told."""
+    engine = await stage.engine([waiting])
+    client = await stage.client()
+    await waits_for(await engine.start("w", waiting), "signal 'go'")
+
+    await client.delete("w", force=True)
+    handle = await engine.start("w", waiting)
+
+    await handle.send(go, "on")
+    assert await handle.result() == "on"
+
+
+async def test_an_id_that_was_terminated_elsewhere_can_be_restarted_here(stage: Stage) -> None:
+    engine = await stage.engine([waiting])
+    client = await stage.client()
+    await waits_for(await engine.start("w", waiting), "signal 'go'")
+
+    await client.handle("w").terminate()
+    handle = await engine.start("w", waiting.with_options(if_exists="restart"))
+
+    await handle.send(go, "on")
+    assert await handle.result() == "on"
+
+
+async def test_an_execution_that_is_claimed_before_its_predecessor_was_answered_is_run(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store may answer a claim that came after a commit before it answers the commit."""
+    engine = await stage.engine([twice])
+    handle = await engine.start("t", twice, 1)
+    await waits_for(handle, "signal 'go'")
+    claimed = asyncio.Event()
+    commit, take = engine.store.commit, engine._serving.turns.take
+
+    def commit_late(turns: Any) -> Any:
+        answer = commit(turns)
+
+        async def late() -> Any:
+            receipts = await answer
+            if any(turn.continued is not None for turn in turns):
+                await claimed.wait()
+            return receipts
+
+        return late()
+
+    async def take_and_tell(claims: list[ClaimedTurn]) -> None:
+        await take(claims)
+        if any(claim.stamp.execution == 2 for claim in claims):
+            claimed.set()
+
+    monkeypatch.setattr(engine.store, "commit", commit_late)
+    monkeypatch.setattr(engine._serving.turns, "take", take_and_tell)
+
+    await handle.send(go, "first")
+    await asyncio.wait_for(claimed.wait(), 5)
+    monkeypatch.undo()
+    await handle.send(go, "second")
+
+    assert await asyncio.wait_for(handle.result(), 5) == "second"
+
+
+async def test_an_answer_that_is_lost_by_a_defect_is_lost_for_its_instance_only(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.expect_log("the answer to a turn was lost")
+    engine = await stage.engine([waiting])
+    handles = [await engine.start(f"w-{number}", waiting) for number in range(3)]
+    metrics = engine._serving.turns._settlement._metrics
+    accepted = metrics.accepted
+
+    def fail_for_one(hot: HotInstance, turn: Turn) -> None:
+        if turn.instance_id == "w-0":
+            raise ArithmeticError
+        accepted(hot, turn)
+
+    monkeypatch.setattr(metrics, "accepted", fail_for_one)
+    await asyncio.gather(*(handle.send(go, handle.instance_id) for handle in handles))
+
+    assert [await handle.result() for handle in handles] == ["w-0", "w-1", "w-2"]
+
+
+async def test_whoever_finds_that_an_instance_is_gone_needs_not_be_told(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is deleted while the first look at it is under way: asyncio reports errors that nobody
+    takes."""
+    client = await stage.client()
+    handle = await client.start("w", waiting)
+    read = client.store.read_instances
+
+    async def read_too_late(ids: Sequence[str]) -> list[InstanceRow | None]:
+        monkeypatch.undo()
+        await client.delete("w", force=True)
+        return await read(ids)
+
+    monkeypatch.setattr(client.store, "read_instances", read_too_late)
+    with pytest.raises(InstanceNotFoundError):
+        await handle.result()
+
+    gc.collect()
+    assert stage.logged("never retrieved") == []

@@ -1,0 +1,60 @@
+"""How a worker notices what other processes leave in the store, and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from perdure import activity, orchestration
+from perdure.testing.store_values import message
+from tests.engine.stage import Stage, options, until
+
+SELDOM = options(poll_max=timedelta(seconds=20))
+
+
+@activity
+async def double(number: int) -> int:
+    return 2 * number
+
+
+@orchestration
+async def doubled(number: int) -> int:
+    return await double(number)
+
+
+async def test_work_of_others_is_noticed_soon_by_a_worker_that_had_none_for_long(
+    stage: Stage,
+) -> None:
+    engine = await stage.engine([doubled, double], options=SELDOM)
+    client = await stage.client()
+    claimer = engine._serving.claimer
+    await until(lambda: claimer._quiet > 4)
+
+    async with asyncio.timeout(5):
+        assert await (await client.start(doubled, 2)).result() == 4
+
+
+async def test_a_call_goes_to_another_worker_and_back_without_waiting_for_the_poll(
+    stage: Stage,
+) -> None:
+    """The worker that has the instance is idle meanwhile, and so is the other one before."""
+    engine = await stage.engine([doubled], options=SELDOM)
+    other = await stage.engine([double], options=SELDOM)
+    await until(lambda: engine._serving.claimer._quiet > 4 < other._serving.claimer._quiet)
+
+    async with asyncio.timeout(5):
+        assert await (await engine.start(doubled, 2)).result() == 4
+
+
+async def test_changes_that_bring_nothing_are_heeded_less_and_less(stage: Stage) -> None:
+    engine = await stage.engine([doubled, double], options=SELDOM)
+    client = await stage.client()
+    claims = "perdure_claims_total"
+    await until(lambda: engine._serving.claimer._quiet)
+    before = engine.telemetry.snapshot().value(claims, kind="turns")
+
+    for number in range(300):
+        await client.store.deliver([message("nobody", str(number), if_absent="buffer")])
+
+    asked = engine.telemetry.snapshot().value(claims, kind="turns") - before
+    assert asked < 100
