@@ -12,6 +12,7 @@ from perdure.authoring.registry import AnyDefinition
 from perdure.clock import ManualClock
 from perdure.errors import (
     AlreadyExistsError,
+    InstanceCancelledError,
     InstanceEndedError,
     InvalidIdError,
     PayloadError,
@@ -110,9 +111,18 @@ async def test_a_message_does_not_begin_a_delayed_instance_early(stage: Stage) -
     assert await handle.result() == "early"
 
 
-async def test_a_delayed_instance_can_be_cancelled_or_terminated_before_it_begins(
-    stage: Stage,
-) -> None:
+async def test_a_delayed_instance_that_is_cancelled_ends_at_once(stage: Stage) -> None:
+    clock = ManualClock()
+    engine = await stage.engine(ALL, clock=clock)
+    handle = await engine.start("w", waiting.with_options(delay=HOUR))
+
+    await handle.cancel("changed my mind")
+
+    with pytest.raises(InstanceCancelledError, match="changed my mind"):
+        await handle.result()
+
+
+async def test_a_delayed_instance_can_be_terminated_before_it_begins(stage: Stage) -> None:
     clock = ManualClock()
     engine = await stage.engine(ALL, clock=clock)
     handle = await engine.start("w", waiting.with_options(delay=HOUR))

@@ -306,10 +306,12 @@ class Handle(Generic[R_co]):
     async def cancel(self, reason: str = "") -> None:
         """Ask the instance to stop: its code sees `CancelledError` and may clean up.
 
-        An instance that has ended stays as it is.
+        A delayed one begins now, to be stopped. An instance that has ended stays as it is.
         """
         kind, body = write_event(CancelRequested(reason=reason))
-        delivery = Delivery(instance_id=self.instance_id, kind=kind, body=body, if_absent="refuse")
+        delivery = Delivery(
+            instance_id=self.instance_id, kind=kind, body=body, if_absent="refuse", hurries=True
+        )
         try:
             await self._deliver(delivery)
         except InstanceEndedError:

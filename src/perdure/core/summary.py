@@ -137,6 +137,7 @@ def _to_children(id: ExecutionId, summary: Summary) -> list[Delivery]:
                 incarnation=child_incarnation(id, seq),
                 kind=kind,
                 body=body,
+                hurries=True,
             )
         )
     return deliveries

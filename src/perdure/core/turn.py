@@ -307,6 +307,7 @@ class _Changes:
             incarnation=child_incarnation(self._execution.id, schedule),
             kind=kind,
             body=body,
+            hurries=True,
         )
 
     def _to(self, parent: Parent, event: MessageEvent) -> Delivery:

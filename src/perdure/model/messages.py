@@ -40,6 +40,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """Given twice, the message is delivered once."""
     if_absent: Literal["buffer", "refuse", "drop"] = "drop"
     """What to do when the id was never started: keep the message until it is, or not."""
+    hurries: bool = False
+    """Whether a start that is delayed begins at once: a request to stop does not wait for it."""
 
 
 class DeliveryStatus(StrEnum):

@@ -130,6 +130,34 @@ class TestStartsWithMessages:
         assert [m.body for m in claimed.messages] == [STARTED.body, b"a"]
 
 
+class TestHurriedStarts:
+    """A request to stop does not wait for a start that is delayed."""
+
+    async def test_a_message_that_hurries_begins_a_delayed_start(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        later_ms = clock() + 3_600_000
+        await store.start([new_instance(visible_at_ms=later_ms)])
+        await store.deliver([message(text="patient")])
+        assert await claim(store) == []
+
+        await store.deliver([message(text="stop", hurries=True)])
+
+        [claimed] = await claim(store)
+        assert [m.body for m in claimed.messages] == [STARTED.body, b"patient", b"stop"]
+
+    async def test_a_message_that_hurries_wakes_nothing_that_is_leased(self, store: Store) -> None:
+        await store.start([new_instance()])
+        [held] = await claim(store)
+
+        await store.deliver([message(text="stop", hurries=True)])
+
+        assert await claim(store) == []
+        live = await store.read_live("i")
+        assert live is not None
+        assert live.lease == held.lease
+
+
 class TestDetachedStarts:
     """The owner hears at once what became of an instance that it started."""
 

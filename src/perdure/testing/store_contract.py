@@ -39,6 +39,7 @@ from perdure.testing.contract_sessions import (
 )
 from perdure.testing.contract_starts import (
     TestDetachedStarts,
+    TestHurriedStarts,
     TestLateStarts,
     TestStartsWithMessages,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "TestFirstTurns",
     "TestHeartbeats",
     "TestHolds",
+    "TestHurriedStarts",
     "TestIdempotence",
     "TestInstancesInDetail",
     "TestJobs",

@@ -149,6 +149,7 @@ def _delivery(
         # Equal in all attempts of the call, so that it is delivered once.
         message_id=context.idempotency_key,
         if_absent="buffer" if is_buffered else "refuse",
+        hurries=isinstance(event, CancelRequested),
     )
 
 

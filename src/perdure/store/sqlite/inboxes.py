@@ -44,7 +44,13 @@ class Inboxes:
                 return DeliveryStatus.ABSENT
             row = row or self._make_unborn(delivery.instance_id)
             status = DeliveryStatus.BUFFERED
-        self.put(row, delivery.kind, delivery.body, execution=delivery.execution)
+        self.put(
+            row,
+            delivery.kind,
+            delivery.body,
+            execution=delivery.execution,
+            hurries=delivery.hurries,
+        )
         self._keep_receipt(row, delivery.message_id)
         return status
 
@@ -65,6 +71,7 @@ class Inboxes:
         *,
         execution: int = 0,
         rank: int = RANK_MESSAGE,
+        hurries: bool = False,
     ) -> None:
         """Put a message into the inbox of an instance, and wake it if that is its moment."""
         row.last_no += 1
@@ -80,18 +87,21 @@ class Inboxes:
             )
         )
         row.dirty = True
-        if self._may_wake(row):
+        if self._may_wake(row, hurries=hurries):
             row.wake_at_ms = min(self._now_ms, row.wake_at_ms or self._now_ms)
             row.is_due_unsure = False
 
     @staticmethod
-    def _may_wake(row: LiveState) -> bool:
+    def _may_wake(row: LiveState, *, hurries: bool) -> bool:
         """Tell whether a message makes the instance ready.
 
         Not under a lease: its commit will see the message (and `wake_at` is the lease's end). Not
-        when held. Not before the first turn, which has its own time. Not unborn.
+        when held. Not before the first turn, which has its own time, unless the message hurries.
+        Not unborn.
         """
-        return row.is_born and row.lease == 0 and row.blocked_by is None and row.next_seq > 1
+        if not row.is_born or row.lease != 0 or row.blocked_by is not None:
+            return False
+        return row.next_seq > 1 or hurries
 
     @staticmethod
     def carry(row: LiveState, unread: tuple[CarriedMessage, ...]) -> None:
