@@ -80,6 +80,7 @@ async def test_an_instance_between_two_executions_has_not_ended(store: Store) ->
 
 OUT = {
     1: "0a4d8ccf114a98aed20ae303343a8ceb2f0bbff4fde05b7775c13726f982513d",
+    2: "76f3a238cff1887d6889d60d930e6431f55a77caa4d43bf9311a3a24ab92c3c0",
 }
 """What the migrations hash to that databases have seen. Only ever added to."""
 
