@@ -23,10 +23,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": GROUND | {"telemetry", "model", "authoring"},
     "store": {"errors", "clock", "limits", "model"},
     "worker": GROUND | {"telemetry", "model", "authoring", "core", "store"},
-    "client": GROUND | {"telemetry", "model", "authoring", "core", "store", "worker"},
-    "testing": GROUND | {"telemetry", "model", "authoring", "core", "store", "worker", "client"},
+    "projection": GROUND | {"telemetry", "model", "authoring", "core", "store"},
+    "client": GROUND | {"telemetry", "model", "authoring", "core", "store", "worker", "projection"},
+    "testing": GROUND
+    | {"telemetry", "model", "authoring", "core", "store", "worker", "projection", "client"},
     "cli": GROUND
-    | {"telemetry", "model", "authoring", "core", "store", "worker", "client", "testing"},
+    | {
+        "telemetry",
+        "model",
+        "authoring",
+        "core",
+        "store",
+        "worker",
+        "projection",
+        "client",
+        "testing",
+    },
 }
 MAX_LINES = 500
 

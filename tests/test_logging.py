@@ -18,6 +18,7 @@ TELL_ALL = {
     "worker/leases.py",
     "worker/serving.py",
     "client/watch.py",
+    "worker/feed_watch.py",
     "store/sqlite/writer.py",
 }
 """Files that may log an exception with its text: there it is one of the store or our own, since

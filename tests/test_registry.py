@@ -169,5 +169,5 @@ def test_what_is_known_by_name_only_is_refused_except_in_a_module() -> None:
 
 
 def test_what_is_no_definition_is_refused_and_named() -> None:
-    with pytest.raises(DefinitionError, match="hand over modules, registries, and functions"):
+    with pytest.raises(DefinitionError, match="hand over modules, registries, functions"):
         Registry(["checkout"])  # type: ignore[list-item]

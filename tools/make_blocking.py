@@ -1,6 +1,6 @@
 """Write `perdure/client/blocking*.py`: the async client and handle, for callers that wait.
 
-Run it after a change of a public signature or docstring of `Client`, `Administration` or `Handle`:
+Run it after a change of a public signature or docstring of `Client`, one of its parts, or `Handle`:
 
     python tools/make_blocking.py
 
@@ -29,8 +29,12 @@ NOT_FOR_CALLERS = {
         "noticed_job_end",
         "live_workers",
     ),
+    "Deciders": (),
+    "ProjectionAdministration": ("store",),
     "Client": (
         "store",
+        "turns",
+        "find_decider",
         "deliver",
         "begin",
         "replace",
@@ -62,32 +66,40 @@ Made by `tools/make_blocking.py` from `client.py` and `handle.py`: change those,
 """
 from __future__ import annotations
 from perdure.client.blocking_admin import BlockingAdministration
+from perdure.client.blocking_deciders import BlockingDeciders
+from perdure.client.blocking_projections import BlockingProjectionAdministration
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.loop_thread import LoopThread
 '''
 
-ADMIN_HEADER = '''
-"""Administration for callers that wait instead of awaiting.
+PARTS = {
+    "Administration": ("admin", "Administration"),
+    "Deciders": ("deciders", "Deciders"),
+    "ProjectionAdministration": ("projections", "Administration of projections"),
+}
+"""The classes that `Client` is put together from, each with its module and what that is about."""
 
-Made by `tools/make_blocking.py` from `admin.py`: change that, and run it again.
+PART_HEADER = '''
+"""{about} for callers that wait instead of awaiting.
+
+Made by `tools/make_blocking.py` from `{module}.py`: change that, and run it again.
 """
 from __future__ import annotations
-from perdure.client.admin import Administration
+from perdure.client.{module} import {name}
 from perdure.client.loop_thread import LoopThread
 '''
 
-ADMINISTRATION = '''
-class BlockingAdministration:
+PART = '''
+class Blocking{name}:
     """{doc}"""
 
-    def __init__(self, administration: Administration, thread: LoopThread) -> None:
-        self._administration = administration
-        self._thread = thread
+    _{module}: {name}
+    _thread: LoopThread
 '''
 
 CLIENT = '''
-class BlockingClient(BlockingAdministration):
+class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectionAdministration):
     """{doc}
 
     It may be used from any thread, and from several at once. The work is done on a private thread
@@ -97,7 +109,8 @@ class BlockingClient(BlockingAdministration):
 
     def __init__({parameters}) -> None:
         self._client = Client({arguments})
-        super().__init__(self._client, LoopThread(type(self).__name__))
+        self._admin = self._deciders = self._projections = self._client
+        self._thread = LoopThread(type(self).__name__)
 
     @property
     def telemetry(self) -> Metrics:
@@ -132,8 +145,11 @@ class BlockingHandle(Generic[R_co]):
 TYPE_VARIABLES = ("TypeVar", "ParamSpec")
 """What constants are made with that the module needs for itself; others are imported."""
 
-ASYNC_CLASSES = ("Administration", "Client", "Handle")
+ASYNC_CLASSES = (*PARTS, "Client", "Handle")
 """What the headers import."""
+
+AMBIGUOUS = {"I": "  # noqa: E741 - the contract's letter for an input"}
+"""What is said beside a type variable whose name looks like another letter."""
 
 LATE = "if TYPE_CHECKING:\n    "
 """Before a line that only type checkers need."""
@@ -196,8 +212,8 @@ class Source:
                 case ast.Assign(
                     targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=kind))
                 ) if kind in TYPE_VARIABLES:
-                    yield name, ast.unparse(node)
-                case ast.Assign(targets=[ast.Name(id=name)]):
+                    yield name, ast.unparse(node) + AMBIGUOUS.get(name, "")
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.ClassDef(name=name):
                     yield name, f"from perdure.client.{self.stem} import {name}"
                 case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):
                     for late in body:
@@ -221,15 +237,18 @@ def make() -> dict[Path, str]:
         HANDLE.format(doc=handle.doc),
         *_methods(handle, through="self._handle"),
     ]
-    administration = Source("admin.py", "Administration")
-    admin_body = [
-        ADMINISTRATION.format(doc=administration.doc),
-        *_methods(administration, through="self._administration"),
-    ]
-    return {
-        FOLDER / "blocking.py": _module(HEADER, body, [handle, client]),
-        FOLDER / "blocking_admin.py": _module(ADMIN_HEADER, admin_body, [administration]),
-    }
+    return {FOLDER / "blocking.py": _module(HEADER, body, [handle, client]), **_parts()}
+
+
+def _parts() -> dict[Path, str]:
+    made = {}
+    for name, (module, about) in PARTS.items():
+        source = Source(f"{module}.py", name)
+        header = PART_HEADER.format(about=about, module=module, name=name)
+        head = PART.format(name=name, module=module, doc=source.doc)
+        body = [head, *_methods(source, through=f"self._{module}")]
+        made[FOLDER / f"blocking_{module}.py"] = _module(header, body, [source])
+    return made
 
 
 def _module(header: str, parts: list[str], sources: list[Source]) -> str:

@@ -12,22 +12,56 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from perdure.model.events import Digest, Failed, StoredEvent, read_event, write_event
+from perdure.model.digests import Digest
+from perdure.model.events import Failed, StoredEvent, read_event, write_event
 from tests.core.harness import executions
+from tests.golden.decider_worlds import GOLDEN_DECIDERS, GoldenDecider
 from tests.golden.worlds import GOLDEN, Golden
 
 FOLDER = Path(__file__).parent.parent / "tests/golden"
+ALL: dict[str, Golden | GoldenDecider] = {**GOLDEN, **GOLDEN_DECIDERS}
 
 
-def record(golden: Golden) -> dict[str, Any]:
+def record(golden: Golden | GoldenDecider) -> dict[str, Any]:
     """Play a world and return its history with what is known at its end."""
+    return record_execution(golden) if isinstance(golden, Golden) else record_decider(golden)
+
+
+def record_decider(golden: GoldenDecider) -> dict[str, Any]:
+    """Play the world of a decider."""
+    world = golden.record()
+    execution, definition = world.execution, world.definition
+    return {
+        "program": golden.program,
+        "replayed_by": list(golden.replayed_by),
+        "perdure": version("perdure"),
+        "instance_id": world.instance_id,
+        "open": list(execution.open),
+        "timers": dict(sorted(execution.timers.items())),
+        "state": json.loads(definition.state.encode(execution.state, "state")),
+        "version": execution.domain_version,
+        "digest": execution.digest().hex(),
+        "events": as_json(world.history),
+    }
+
+
+def as_json(events: Iterable[StoredEvent]) -> list[dict[str, Any]]:
+    """Return events as a file has them."""
+    return [
+        {"seq": seq, "kind": kind, "at_ms": at_ms, "body": body.decode()}
+        for seq, kind, at_ms, body in events
+    ]
+
+
+def record_execution(golden: Golden) -> dict[str, Any]:
+    """Play the world of an orchestration."""
     world = golden.record()
     execution = world.execution
     events = [without_traceback(event) for event in world.history]
@@ -46,10 +80,7 @@ def record(golden: Golden) -> dict[str, Any]:
         "kv": world.values,
         "report": world.report,
         "digest": digest.value().hex(),
-        "events": [
-            {"seq": seq, "kind": kind, "at_ms": at_ms, "body": body.decode()}
-            for seq, kind, at_ms, body in events
-        ],
+        "events": as_json(events),
     }
     for each in executions:  # those before the one that is recorded, too
         each.tear_down()
@@ -66,27 +97,28 @@ def without_traceback(event: StoredEvent) -> StoredEvent:
     return event._replace(body=write_event(Failed(failure=failure)).body)
 
 
-def write(golden: Golden, file: Path) -> None:
+def write(golden: Golden | GoldenDecider, file: Path) -> None:
     """Write a history, one event per line."""
     found = record(golden)
     events = found.pop("events")
     head = json.dumps(found, indent=2, ensure_ascii=False).removesuffix("\n}")
     lines = ",\n".join(f"    {json.dumps(event, ensure_ascii=False)}" for event in events)
+    file.parent.mkdir(exist_ok=True)
     file.write_text(f'{head},\n  "events": [\n{lines}\n  ]\n}}\n', encoding="utf-8")
 
 
 def file_of(name: str) -> Path:
     """Return where a history is kept."""
-    return FOLDER / f"{name}.json"
+    return FOLDER / ("deciders" if name in GOLDEN_DECIDERS else ".") / f"{name}.json"
 
 
 def check() -> list[str]:
     """Return the names of worlds that would be recorded otherwise today."""
-    found = [name for name, golden in GOLDEN.items() if file_of(name).exists()]
-    return [name for name in found if differs(GOLDEN[name])]
+    found = [name for name in ALL if file_of(name).exists()]
+    return [name for name in found if differs(ALL[name])]
 
 
-def differs(golden: Golden) -> bool:
+def differs(golden: Golden | GoldenDecider) -> bool:
     """Tell whether a world would be recorded otherwise today, but for the release."""
     now, then = record(golden), json.loads(file_of(golden.name).read_text(encoding="utf-8"))
     return any(now[key] != then[key] for key in then if key != "perdure")
@@ -95,14 +127,14 @@ def differs(golden: Golden) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Run the tool."""
     parser = argparse.ArgumentParser(description="Record golden histories.")
-    parser.add_argument("--again", action="append", default=[], choices=sorted(GOLDEN))
+    parser.add_argument("--again", action="append", default=[], choices=sorted(ALL))
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args(arguments)
     if given.check:
         changed = check()
         sys.stdout.write("".join(f"{name} would be recorded otherwise\n" for name in changed))
         return 1 if changed else 0
-    for name, golden in GOLDEN.items():
+    for name, golden in ALL.items():
         if name in given.again or not file_of(name).exists():
             write(golden, file_of(name))
             sys.stdout.write(f"recorded {name}\n")

@@ -58,7 +58,7 @@ def wrong_starts(client: BlockingClient, order: Order) -> None:
     client.start(checkout)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     client.start(checkout, "o-1")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     client.start("o-1", charge, order)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
-    client.handle("o-1", charge)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    client.handle("o-1", charge)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     client.handle(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 

@@ -70,8 +70,8 @@ async def wrong_results(ctx: Context, order: Order, ref: InstanceRef[Receipt]) -
 
 async def wrong_refs(ctx: Context) -> None:
     ctx.ref(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
-    ctx.ref("o-1", charge)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
-    ctx.ref("o-1", "checkout")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    ctx.ref("o-1", charge)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    ctx.ref("o-1", "checkout")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     ctx.ref()  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 

@@ -1,4 +1,4 @@
-"""Durable execution for Python: orchestrations that survive a crash.
+"""Durable execution for Python: orchestrations and deciders that survive a crash.
 
 What is listed here is the public API. Everything else may change in any release.
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from perdure.authoring.activity import Activity, activity
     from perdure.authoring.activity_context import ActivityContext, activity_context
     from perdure.authoring.context import Context, context
+    from perdure.authoring.decider import DeadEffect, Decider, EndedOrchestration
+    from perdure.authoring.decision import Accepted, AlreadyCompleted, Decision, Rejected
+    from perdure.authoring.describing import describe
     from perdure.authoring.inline import inline
     from perdure.authoring.orchestration import Orchestration, orchestration
     from perdure.authoring.race import race
@@ -29,16 +32,23 @@ if TYPE_CHECKING:
     from perdure.model.options import Retention, Retry, WorkerOptions
 
 __all__ = [
+    "Accepted",
     "Activity",
     "ActivityContext",
+    "AlreadyCompleted",
     "BlockingClient",
     "Client",
     "Context",
+    "DeadEffect",
+    "Decider",
+    "Decision",
+    "EndedOrchestration",
     "Engine",
     "Handle",
     "InstanceRef",
     "Orchestration",
     "PerdureError",
+    "Rejected",
     "Retention",
     "Retry",
     "Signal",
@@ -49,6 +59,7 @@ __all__ = [
     "activity_context",
     "context",
     "default_url",
+    "describe",
     "inline",
     "orchestration",
     "race",
@@ -59,6 +70,9 @@ _HOMES = {
     "authoring.activity": ("Activity", "activity"),
     "authoring.activity_context": ("ActivityContext", "activity_context"),
     "authoring.context": ("Context", "context"),
+    "authoring.decider": ("DeadEffect", "Decider", "EndedOrchestration"),
+    "authoring.decision": ("Accepted", "AlreadyCompleted", "Decision", "Rejected"),
+    "authoring.describing": ("describe",),
     "authoring.inline": ("inline",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
     "authoring.race": ("race",),

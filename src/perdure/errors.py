@@ -11,7 +11,10 @@ PerdureError                     catch this to catch everything below
 │   ├── InstanceEndedError       the instance has ended and takes no more messages
 │   ├── InstanceRunningError     the instance has not ended, and what was asked needs that
 │   ├── NotRootError             the instance is a child and goes only with its root
-│   └── AlreadyExistsError       that id is taken by something else
+│   ├── AlreadyExistsError       that id is taken by something else
+│   ├── UniqueKeyError           another instance of the decider has that business key
+│   ├── VersionConflictError     the decider's instance is not at the expected version
+│   └── InstanceHeldError        the instance is parked or blocked, and takes no input until freed
 ├── OutcomeError                 an instance or an activity did not succeed
 │   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
 │   └── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
@@ -133,6 +136,46 @@ class AlreadyExistsError(UsageError):
         )
         super().__init__(f"instance {instance_id!r} already exists {problem}; {hint}")
         self.instance_id = instance_id
+
+
+class UniqueKeyError(UsageError):
+    """Another instance of the decider has the business key."""
+
+    def __init__(self, key: str, *, decider: str, holder: str) -> None:
+        super().__init__(
+            f"the unique key {key!r} of decider {decider!r} is taken by {holder!r}; "
+            "it is free again when that instance has completed"
+        )
+        self.key = key
+        self.decider = decider
+        self.holder = holder
+        """The instance that has it, by the id its decider gives it."""
+
+
+class VersionConflictError(UsageError):
+    """The decider's instance is not at the version that its caller expected."""
+
+    def __init__(self, instance_id: str, *, expected: int, found: int) -> None:
+        super().__init__(
+            f"instance {instance_id!r} is at version {found}, not {expected} as expected; "
+            "read its state again and decide anew"
+        )
+        self.instance_id = instance_id
+        self.expected = expected
+        self.found = found
+
+
+class InstanceHeldError(UsageError):
+    """The instance is parked or blocked: it takes no input until somebody frees it."""
+
+    def __init__(self, instance_id: str, status: str, reason: str) -> None:
+        super().__init__(
+            f"instance {instance_id!r} is {status}: {reason}; "
+            f"client.handle({instance_id!r}).unpark() lets it be tried again"
+        )
+        self.instance_id = instance_id
+        self.status = status
+        self.reason = reason
 
 
 class OutcomeError(PerdureError):

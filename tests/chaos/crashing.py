@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Self, cast
 from unittest.mock import patch
 
 from perdure import Engine, WorkerOptions
+from perdure.authoring.registry import Definitions
 from perdure.clock import ManualClock, to_ms
 from perdure.core.replay import Execution
 from perdure.errors import InstanceEndedError, StoreUnavailableError
@@ -36,6 +37,7 @@ from tests.chaos.ledger import Ledger, Line
 
 WRITES = frozenset(
     {"commit", "start", "deliver", "claim_turns", "claim_jobs", "end_jobs", "renew"}
+    | {"settle_inputs"}
     | {"release_turns", "hold", "unblock", "unpark", "beat", "retire", "intern"}
     | {"renew_sessions", "retry_dead_jobs"}
 )
@@ -91,6 +93,9 @@ class FaultyStore:
         """Return everything, without faults: it is the checker that asks."""
         contents: Contents = await self._store.read_contents()  # type: ignore[attr-defined]  # SQLite
         return contents
+
+    async def forget(self) -> None:
+        """Let nothing of a dead process reach the database any more."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._store, name)
@@ -172,13 +177,18 @@ class HandDriven(Engine):
     """An engine whose loops do not run: the test claims, renews leases and moves the clock."""
 
     def __init__(
-        self, store: Store, options: WorkerOptions, ledger: Ledger, hung: scenario.Hung
+        self,
+        store: Store,
+        options: WorkerOptions,
+        ledger: Ledger,
+        hung: scenario.Hung,
+        definitions: Definitions = scenario.DEFINITIONS,
     ) -> None:
         self.hung = hung
         with patch("perdure.client.client.open_store", lambda url, *, clock: store):
             super().__init__(
                 "",
-                scenario.DEFINITIONS,
+                definitions,
                 options=options,
                 resources=[ledger, hung],
                 clock=store.clock,
@@ -244,7 +254,9 @@ class HandDriven(Engine):
             wake_ms = clock.now_ms + to_ms(OPTIONS.session_lease)
         # What is due and was not given to us is left to its home for a moment.
         wait_ms = wake_ms - clock.now_ms if wake_ms > clock.now_ms else HOME_ADVANTAGE_MS
-        clock.now_ms += min(wait_ms, to_ms(OPTIONS.lease_for) // 3)
+        if self.serving.turns.leases() or self.serving.jobs.leases():
+            wait_ms = min(wait_ms, to_ms(OPTIONS.lease_for) // 3)
+        clock.now_ms += wait_ms
         return True
 
     async def bury(self) -> None:
@@ -301,9 +313,17 @@ class Life:
     def __init__(self, world: World, pid: int, fault: Fault | None) -> None:
         self.pid = pid
         self._world = world
-        self.store = FaultyStore(world.store, fault)
-        ledger = LifeLedger(world.ledger, pid, self.store)
-        self.engine = HandDriven(cast(Store, self.store), world.options, ledger, scenario.Hung())
+        self.on(FaultyStore(world.store, fault))
+
+    def on(self, store: FaultyStore) -> Self:
+        """Let the process work on a store; before it runs."""
+        world = self._world
+        self.store = store
+        ledger = LifeLedger(world.ledger, self.pid, store)
+        self.engine = HandDriven(
+            cast(Store, store), world.options, ledger, scenario.Hung(), world.definitions
+        )
+        return self
 
     async def run(self) -> bool:
         """Follow the script to its end; False means that the fault came first."""
@@ -322,6 +342,7 @@ class Life:
         """Drop everything that is in memory."""
         is_through = self._task.done() and not self.store.is_dead
         self.store.is_dead = True
+        await self.store.forget()
         assert await check(self._world.store) == []
         self._task.cancel()
         await asyncio.wait({self._task})
@@ -343,6 +364,9 @@ class Life:
 
     async def _follow(self) -> None:
         await self.engine.open()
+        if self._world.done and self._world.settles:
+            # What the process before had begun is finished before anything else is asked for.
+            self._world.clock.advance(2 * OPTIONS.lease_for)
         for number, step in enumerate(self._world.script):
             if number < self._world.done:
                 continue
@@ -359,9 +383,19 @@ class Life:
 class World:
     """What outlives its processes."""
 
-    def __init__(self, script: Sequence[Step] = (), options: WorkerOptions = OPTIONS) -> None:
+    def __init__(
+        self,
+        script: Sequence[Step] = (),
+        options: WorkerOptions = OPTIONS,
+        definitions: Definitions = scenario.DEFINITIONS,
+        *,
+        settles: bool = False,
+    ) -> None:
         self.script = script
         self.options = options
+        self.definitions = definitions
+        self.settles = settles
+        """Whether a process lets the leases of the one before run out before it goes on."""
         self.done = 0
         """How many steps of the script were acknowledged."""
         self.ledger: list[Line] = []

@@ -283,6 +283,7 @@ def test_a_child_is_started_with_its_parent_on_record() -> None:
 def test_a_taken_id_comes_back_as_the_childs_failure() -> None:
     script = Script(programs.has_a_failing_child)
     [start] = first(script).children
+    assert start.if_taken is not None
     taken = read(start.if_taken)
 
     assert (start.if_taken.instance_id, start.if_taken.execution) == ("i-1", 1)

@@ -27,7 +27,7 @@ from perdure.model.events import Completed, write_event
 from perdure.model.turns import Turn, TurnClaim, TurnStatus
 from perdure.store.contents import Contents
 from perdure.store.sqlite.store import SqliteStore
-from perdure.worker.turns import fresh_id
+from perdure.worker.ids import fresh_id
 from tests.engine.stage import Gate, Stage, idle, kinds, options, until, waits_for
 
 go = Signal("go", str)

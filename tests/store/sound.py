@@ -16,8 +16,11 @@ from perdure.model.events import (
     ContinuedAsNew,
     DetachedScheduled,
     DetachedStarted,
+    EffectScheduled,
     Event,
+    EventRecorded,
     Failure,
+    InputTaken,
     KvCleared,
     KvEntry,
     KvPruned,
@@ -27,12 +30,22 @@ from perdure.model.events import (
     SignalAwaited,
     Started,
     StoredEvent,
+    TimerArmed,
+    TimerDisarmed,
     TimerScheduled,
     write_event,
 )
 from perdure.model.instances import DefinitionKey, Stamp
 from perdure.model.jobs import JobEnd
-from perdure.model.turns import ChildStart, KvChange, NewTimer, SessionClaim
+from perdure.model.turns import (
+    ChildStart,
+    FedEvent,
+    KvChange,
+    NewTimer,
+    SessionClaim,
+    Snapshot,
+    UniqueKey,
+)
 from perdure.store.base import Store
 from perdure.testing.invariants import digest_of
 from perdure.testing.store_values import (
@@ -41,12 +54,16 @@ from perdure.testing.store_values import (
     claim,
     claim_jobs,
     continuation,
+    decider,
     first_turn,
+    given,
     job,
     message,
     new_instance,
     next_turn,
+    observed,
     outcome,
+    queued,
     start_timer,
     timer,
     turn_of,
@@ -71,6 +88,7 @@ async def fill(store: Store) -> None:
     await _fill_ended(store)
     await _fill_keeping(store)
     await _fill_continuing(store)
+    await _fill_deciding(store)
     dead = await store.read_dead_jobs(limit=9)
     await store.retry_dead_jobs([one.key for one in dead if one.key.instance_id != "dead"])
 
@@ -163,6 +181,59 @@ async def _fill_calling(store: Store) -> None:
     assert claimed.key.seq == 2
     terms = SessionClaim("w1", LEASE_MS, (), 1)
     assert len(await claim_jobs(store, sessions=terms, queues=(GPU,))) == 2
+
+
+async def _fill_deciding(store: Store) -> None:
+    """Leave a decider that waits for a bit of everything, and one that has ended."""
+    fired = InputTaken(tag="Wait", input=RAW, cause="timer:gone")
+    events = _bodies(
+        Started(name="order", version="", behaviour=1, input=RAW),
+        InputTaken(tag="Place", input=RAW, input_id="x", cause="client"),
+        EventRecorded(tag="Placed", event=RAW),
+        EffectScheduled(name="say_hello", input=RAW, deadline_ms=LATER),
+        EffectScheduled(name="say_hello", input=RAW, after=4),
+        EffectScheduled(name="say_hello", input=RAW, after=5),
+        EffectScheduled(name="say_hello", input=RAW),
+        TimerArmed(key="t", due_ms=1, tag="Wait", input=RAW),
+        TimerArmed(key="t", due_ms=LATER, tag="Wait", input=RAW),
+        TimerArmed(key="cancelled", due_ms=LATER, tag="Wait", input=RAW),
+        TimerDisarmed(key="cancelled"),
+        TimerArmed(key="gone", due_ms=2, tag="Wait", input=RAW),
+        fired,
+        EventRecorded(tag="Waited", event=RAW),
+        ActivityFailed(schedule=5, failures=(Failure("DeadlineExceeded", ""),)),
+    )
+    deadline = NewTimer("deadline:4", LATER, *write_event(ANSWER))
+    alarm = NewTimer("key:t", LATER, *write_event(fired))
+    await accepted(
+        store,
+        first_turn(
+            decider("order:1"),
+            events=events,
+            jobs=(job(4),),
+            timers=(deadline, alarm),
+            receipts=(given("ok", "x"),),
+            unique=UniqueKey("order", "k"),
+            snapshot=Snapshot(1, 2, b"{}"),
+            feed=(FedEvent(2, "Placed"), FedEvent(13, "Waited")),
+            observations=(observed("1"), observed("2")),
+        ),
+    )
+    kind, body = write_event(ActivityCompleted(schedule=7, result=RAW))
+    await store.deliver([message("order:1", kind=kind, body=body), queued("order:1", "y")])
+    await store.settle_inputs("order:never", [given("no", "x")], [observed("1", "rejected")])
+    await accepted(
+        store,
+        first_turn(
+            decider("order:2"),
+            events=(*events[:3], write_event(END)),
+            receipts=(given("ok", "x"),),
+            unique=UniqueKey("order", "k2"),
+            snapshot=Snapshot(1, 1, b"{}"),
+            feed=(FedEvent(2, "Placed"),),
+            outcome=outcome(digest=_digest((*events[:3], write_event(END)))),
+        ),
+    )
 
 
 async def _fill_failing(store: Store) -> None:

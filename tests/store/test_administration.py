@@ -11,7 +11,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.model.admin import Expiry, InstanceFilter, PageMark
 from perdure.model.instances import DefinitionKey, NewInstance, Status
-from perdure.model.turns import KvChange
+from perdure.model.turns import KvChange, Snapshot, UniqueKey
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.store.sqlite import lists
@@ -22,6 +22,9 @@ from perdure.testing.contract_lists import EVERYTHING, ended_as, paged, started
 from perdure.testing.invariants import check
 from perdure.testing.store_values import (
     COMPLETED,
+    FED,
+    ORDER,
+    PLACED,
     STARTED,
     accepted,
     begun,
@@ -31,6 +34,7 @@ from perdure.testing.store_values import (
     message,
     new_instance,
     next_turn,
+    observed,
     outcome,
     timer,
     turn_of,
@@ -72,6 +76,13 @@ async def _fill(store: Store, clock: ManualClock) -> int:
         report=b"1",
         jobs=(job(2), job(3, session="s")),
         timers=(timer(4, clock() + 9),),
+        # From here on a decider: its rows go too.
+        definition=ORDER,
+        events=(PLACED,),
+        feed=(FED,),
+        unique=UniqueKey("order", "k"),
+        snapshot=Snapshot(1, 1, b"{}"),
+        observations=(observed(),),
     )
     await accepted(store, turn)
     await store.deliver([message(message_id="m")])

@@ -199,7 +199,25 @@ async def test_work_of_one_turn_is_cancelled_by_the_next_of_the_same_transaction
     assert [m.timer_key for m in await store.read_inbox("i")] == ["timer:5"]
 
 
-async def test_a_turn_with_a_cancelled_timer_sent_again_hears_of_the_same_messages(
+async def test_a_timer_is_replaced_by_a_later_turn_of_the_same_transaction(
+    store: SqliteStore,
+) -> None:
+    stamp = await begun(store, timers=(timer(4, 9),))
+
+    receipts = await _together(
+        store,
+        [
+            next_turn("i", stamp, timers=(timer(4, due),), timers_gone=("timer:4",), seen_no=seen)
+            for due, seen in ((19, 1), (29, 2))
+        ],
+    )
+
+    assert [receipt.status for receipt in receipts] == [ACCEPTED, ACCEPTED]
+    [waiting] = await store.read_inbox("i")
+    assert (waiting.timer_key, waiting.effective_at_ms, waiting.no) == ("timer:4", 29, 3)
+
+
+async def test_a_turn_with_a_replaced_timer_sent_again_hears_of_the_same_messages(
     store: SqliteStore,
 ) -> None:
     stamp = await begun(store)

@@ -153,6 +153,78 @@ DAMAGE = {
         "leftover",
     ),
     "dead jobs without an instance": ("UPDATE dead_jobs SET instance_id = 'nobody'", "leftover"),
+    "a lost job of an effect": ("DELETE FROM jobs WHERE instance_id = 'order:1'", "S5"),
+    "a job of an effect whose turn it is not": (
+        "UPDATE jobs SET seq = 6 WHERE instance_id = 'order:1'",
+        "S5",
+    ),
+    "a job of an effect that has ended": (
+        "UPDATE jobs SET seq = 5 WHERE instance_id = 'order:1'",
+        "S5",
+    ),
+    "a lost result of an effect": (
+        "DELETE FROM inbox WHERE instance_id = 'order:1' AND kind = 'activity_completed'"
+        " AND timer_key IS NULL",
+        "S5",
+    ),
+    "a lost deadline of an effect": ("DELETE FROM inbox WHERE timer_key = 'deadline:4'", "S5"),
+    "a lost timer of a decider": ("DELETE FROM inbox WHERE timer_key = 'key:t'", "S5"),
+    "a timer of a decider with another time": (
+        "UPDATE inbox SET effective_at_ms = 1 WHERE timer_key = 'key:t'",
+        "S5",
+    ),
+    "a timer that was cancelled": (
+        "UPDATE inbox SET timer_key = 'key:cancelled' WHERE timer_key = 'key:t'",
+        "S5",
+    ),
+    "a timer that has fired": (
+        "UPDATE inbox SET timer_key = 'key:gone' WHERE timer_key = 'key:t'",
+        "S5",
+    ),
+    "an event that is not fed": ("DELETE FROM feed WHERE seq = 3", "S33"),
+    "an event that is fed twice": (
+        "INSERT INTO feed (part, instance_id, incarnation, execution, seq, definition_no, tag)"
+        " SELECT part, instance_id, incarnation, execution, seq, definition_no, tag FROM feed"
+        " WHERE seq = 14",
+        "S33",
+    ),
+    "events that are fed in another order": ("UPDATE feed SET pos = pos + 97 WHERE seq = 3", "S33"),
+    "an event that is fed as another": ("UPDATE feed SET tag = 'Waited' WHERE seq = 3", "S33"),
+    "something fed that is no event": ("UPDATE feed SET seq = 4 WHERE seq = 3", "S33"),
+    "an event fed without an instance": ("UPDATE feed SET instance_id = 'nobody'", "S33"),
+    "a key of nobody": ("UPDATE unique_keys SET instance_id = 'nobody'", "leftover"),
+    "a key of an instance that has ended": (
+        "UPDATE unique_keys SET instance_id = 'order:2'",
+        "leftover",
+    ),
+    "a key of an earlier incarnation": ("UPDATE unique_keys SET incarnation = 1", "leftover"),
+    "a snapshot of the future": (
+        "UPDATE snapshots SET seq = 99 WHERE instance_id = 'order:1'",
+        "fold",
+    ),
+    "a snapshot of nothing": ("UPDATE snapshots SET seq = 0", "fold"),
+    "a snapshot of another version": ("UPDATE snapshots SET version = 3", "fold"),
+    "a snapshot of another execution": ("UPDATE snapshots SET execution = 2", "leftover"),
+    "a snapshot of an earlier incarnation": ("UPDATE snapshots SET incarnation = 1", "leftover"),
+    "a lost outcome of an input": (
+        "UPDATE receipts SET outcome = NULL WHERE instance_id = 'order:2'",
+        "S32",
+    ),
+    "a lost receipt of an input": (
+        "DELETE FROM receipts WHERE instance_id = 'order:1' AND message_id = 'x'",
+        "S32",
+    ),
+    "an input that was decided and waits": (
+        "UPDATE receipts SET outcome = x'30' WHERE message_id = 'y'",
+        "S32",
+    ),
+    "an input that was decided twice": (
+        "UPDATE history SET body = first.body FROM history AS first"
+        " WHERE first.instance_id = 'order:1' AND first.seq = 2"
+        " AND history.instance_id = 'order:1' AND history.seq = 13",
+        "S32",
+    ),
+    "an observed input that is lost": ("DELETE FROM observations WHERE no = 1", "S1"),
     "a session on two workers": (
         "UPDATE jobs SET worker_id = 'w2' WHERE session = 's' AND seq = 5",
         "S27",

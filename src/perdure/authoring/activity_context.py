@@ -33,12 +33,12 @@ class ActivityContext(Protocol):
 
     @property
     def orchestration(self) -> str:
-        """The name of the orchestration that made it."""
+        """The name of the orchestration that made it, or of the decider whose effect it is."""
         ...
 
     @property
     def orchestration_version(self) -> str:
-        """The version that the instance is recorded with."""
+        """The version that the instance is recorded with; empty for a decider."""
         ...
 
     @property

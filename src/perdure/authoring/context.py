@@ -14,7 +14,11 @@ from uuid import UUID
 
 import msgspec
 
+from perdure.authoring import decider_ref
 from perdure.authoring.call import Call
+from perdure.authoring.decider import Decider
+from perdure.authoring.decider_ref import DeciderRef
+from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.authoring.kv import KV, Json, encode_value
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.ref import InstanceRef, read_kv
@@ -31,6 +35,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+S = TypeVar("S")
+I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
+E = TypeVar("E")
+X = TypeVar("X")
 
 
 class Context:
@@ -195,14 +203,22 @@ class Context:
     @overload
     def ref(self, instance_id: str, orchestration: Orchestration[..., R], /) -> InstanceRef[R]: ...
     @overload
+    def ref(
+        self, instance_id: str, decider: type[Decider[S, I, E, X]], /
+    ) -> DeciderRef[S, I, E, X]: ...
+    @overload
     def ref(self, instance_id: str, /) -> InstanceRef[Json]: ...
-    def ref(self, instance_id: str, orchestration: Any = None, /) -> InstanceRef[Any]:
-        """Return a ref to another instance. Asks nothing."""
-        if orchestration is None:
+    def ref(
+        self, instance_id: str, definition: Any = None, /
+    ) -> InstanceRef[Any] | DeciderRef[Any, Any, Any, Any]:
+        """Return a ref to another instance, of an orchestration or of a decider. Asks nothing."""
+        if definition is None:
             return InstanceRef(instance_id, JSON.decode)
-        if not isinstance(orchestration, Orchestration):
-            raise _no_orchestration("ctx.ref", orchestration)
-        return InstanceRef(instance_id, orchestration.definition.codec.returns.decode)
+        if isinstance(definition, type) and issubclass(definition, Decider):
+            return DeciderRef(instance_id, definition)
+        if not isinstance(definition, Orchestration):
+            raise _no_orchestration("ctx.ref", definition)
+        return InstanceRef(instance_id, definition.definition.codec.returns.decode)
 
     def read_kv(
         self, instance_id: str, key: str, type: TypeForm[T], /
@@ -215,6 +231,29 @@ class Context:
         """
         refuse_elsewhere(self._scope, "ctx.read_kv")
         return read_kv(self._scope, instance_id, key, type)
+
+    def execute(
+        self, decider: type[Decider[S, I, E, X]], input: I, /
+    ) -> Coroutine[object, None, Accepted[E, S] | Rejected[X] | AlreadyCompleted]:
+        """Give a decider an input, and return what it came to. It is decided once.
+
+        Raises (at the `await`):
+            UniqueKeyError: Another instance has the business key.
+            ActivityError: The decider's code raised.
+        """
+        refuse_elsewhere(self._scope, "ctx.execute")
+        return decider_ref.execute(self._scope, decider, input)
+
+    def send(
+        self, decider: type[Decider[Any, I, Any, Any]], input: I, /
+    ) -> Coroutine[object, None, None]:
+        """Put an input into a decider's inbox, once: it is decided soon, by whoever has the code.
+
+        Raises (at the `await`):
+            InstanceEndedError: The instance has completed.
+        """
+        refuse_elsewhere(self._scope, "ctx.send")
+        return decider_ref.send(self._scope, decider, input)
 
 
 def _split(

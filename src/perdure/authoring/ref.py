@@ -145,7 +145,7 @@ def _builtin_call(
             policy=POLICY,
             decode=decode,
             same_input=bytes.__eq__,
-            revive=partial(_revive, name, instance_id),
+            revive=partial(revive_builtin, name, instance_id),
         ),
     )
 
@@ -174,7 +174,7 @@ def _nothing(_: bytes) -> None:
     return None
 
 
-def _revive(name: str, instance_id: str, failed: ActivityFailed) -> BaseException:
+def revive_builtin(name: str, instance_id: str, failed: ActivityFailed) -> BaseException:
     """Return what the code sees of a failed built-in activity."""
     last = failed.failures[-1]
     original: Exception

@@ -1,8 +1,8 @@
 """Which definitions a worker has: handed over as a list, checked when it is made.
 
 There is no global registry. A module stands for all definitions found in it, a registry for all of
-its own. An orchestration may be there in several versions; which of them begins when a start leaves
-that open is the registry's policy: the latest, or an exact one.
+its own, a decider's class for itself. An orchestration may be there in several versions; which of
+them begins when a start leaves that open is the registry's policy: the latest, or an exact one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from perdure.authoring.activity import Activity
+from perdure.authoring.decider import Decider
+from perdure.authoring.decider_definition import DeciderDefinition, definition_of, is_concrete
 from perdure.authoring.definition import Defined
 from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.projection import AnyProjection
+from perdure.authoring.readers import AnyReader, add_reader, check_names, is_reader, readers_in
 from perdure.errors import DefinitionError, NotRegisteredError
 from perdure.limits import MAX_VERSION_CHARS
 from perdure.model.instances import DefinitionKey
@@ -43,6 +47,9 @@ class Registry:
         """
         self.activities: dict[str, Activity[..., Any]] = {}
         self.orchestrations: dict[tuple[str, str], Orchestration[..., Any]] = {}
+        self.deciders: dict[str, DeciderDefinition] = {}
+        self.readers: dict[str, AnyReader] = {}
+        """Projections and subscriptions by name."""
         self._code: dict[tuple[str, str], str] = {}
         self._code_beside: dict[str, str] = {}
         self._tags: dict[str, set[str]] = {}
@@ -53,12 +60,15 @@ class Registry:
             if isinstance(part, Registry):
                 self._take(part)
             else:
+                for reader in readers_in(part):
+                    add_reader(self.readers, reader)
                 for found in _expand(part):
                     self._add(found)
+        check_names(self.readers, set(self.deciders))
 
     def __repr__(self) -> str:
         own = [f"{name} {version}" for name, version in self.orchestrations]
-        return f"Registry({', '.join([*own, *self.activities])})"
+        return f"Registry({', '.join([*own, *self.deciders, *self.activities])})"
 
     def merge(self, other: Registry) -> Registry:
         """Return a registry with the definitions and preferences of both.
@@ -86,6 +96,13 @@ class Registry:
             raise NotRegisteredError("orchestration", f"{name}@{version}", known=known)
         return found
 
+    def decider(self, name: str) -> DeciderDefinition:
+        """Return a decider by name."""
+        found = self.deciders.get(name)
+        if found is None:
+            raise NotRegisteredError("decider", name, known=list(self.deciders))
+        return found
+
     def names(self) -> list[str]:
         """Return the names of the orchestrations, sorted."""
         return sorted(self._versions)
@@ -100,13 +117,23 @@ class Registry:
         key = (name, version)
         code = self._code.get(key)
         if code is None:
-            fn = self.orchestrations[key].fn
-            # All definitions of a module have the same: it covers the files around them.
-            beside = self._code_beside.get(fn.__module__)
-            if beside is None:
-                beside = self._code_beside[fn.__module__] = code_beside(fn)
-            code = self._code[key] = beside or code_of_function(fn)
+            code = self._code[key] = self._find_code(self.orchestrations[key].fn)
         return code
+
+    def code_of_decider(self, name: str) -> str:
+        """Return the digest of the code behind a decider."""
+        key = (name, "")
+        code = self._code.get(key)
+        if code is None:
+            code = self._code[key] = self._find_code(self.deciders[name].cls)
+        return code
+
+    def _find_code(self, written: Any) -> str:
+        # All definitions of a module have the same: it covers the files around them.
+        beside = self._code_beside.get(written.__module__)
+        if beside is None:
+            beside = self._code_beside[written.__module__] = code_beside(written)
+        return beside or code_of_function(written)
 
     def tags_of(self, name: str) -> list[str]:
         """Return the tags that the definitions of an activity carry themselves."""
@@ -151,10 +178,14 @@ class Registry:
     # ---------------------------------------------------------------- collecting
 
     def _take(self, other: Registry) -> None:
+        for reader in other.readers.values():
+            add_reader(self.readers, reader)
         for activity in other.activities.values():
             self._add(activity)
         for orchestration in other.orchestrations.values():
             self._add(orchestration)
+        for decider in other.deciders.values():
+            self._add_decider(decider)
         for name, tags in other._tags.items():
             self._tags.setdefault(name, set()).update(tags)
         for name, version in other._preferred.items():
@@ -164,7 +195,10 @@ class Registry:
                     f"{self._preferred[name]} and {version}; call prefer on one of them"
                 )
 
-    def _add(self, found: Activity[..., Any] | Orchestration[..., Any]) -> None:
+    def _add(self, found: _Found) -> None:
+        if isinstance(found, type):
+            self._add_decider(definition_of(found))
+            return
         if isinstance(found, Activity):
             self._refuse_other(self.activities.setdefault(found.name, found), found, found.name)
             if found.options.tag is not None:
@@ -184,6 +218,14 @@ class Registry:
         if version not in self._versions.get(name, ()):
             self._versions[name] = ascending([*self._versions.get(name, ()), version])
 
+    def _add_decider(self, found: DeciderDefinition) -> None:
+        known = self.deciders.setdefault(found.name, found)
+        if known is not found:
+            raise DefinitionError(
+                f"two deciders are named {found.name!r}: {known.place} and {found.place}; "
+                "give one another name"
+            )
+
     def _refuse_other(self, known: Defined, found: Defined, label: str) -> None:
         if known.definition is not found.definition:
             remedy = "name" if isinstance(found, Activity) else "name or version"
@@ -193,7 +235,15 @@ class Registry:
             )
 
 
-AnyDefinition: TypeAlias = ModuleType | Defined | Registry
+_Found: TypeAlias = Activity[..., Any] | Orchestration[..., Any] | type[Decider[Any, Any, Any, Any]]
+AnyDefinition: TypeAlias = (
+    ModuleType
+    | Defined
+    | type[Decider[Any, Any, Any, Any]]
+    | AnyReader
+    | type[AnyProjection[Any]]
+    | Registry
+)
 Definitions: TypeAlias = Registry | Iterable[AnyDefinition]
 """What is handed to a worker."""
 
@@ -202,6 +252,11 @@ def orchestration_key(name: str, version: str) -> DefinitionKey:
     """Return what instances of an orchestration are claimed by. Without a version it is open: the
     worker that takes the first turn chooses one."""
     return DefinitionKey("orchestration", name, version, BEHAVIOUR)
+
+
+def decider_key(name: str) -> DefinitionKey:
+    """Return what instances of a decider are claimed by."""
+    return DefinitionKey("decider", name, "", BEHAVIOUR)
 
 
 def inline_key(name: str, version: str) -> DefinitionKey:
@@ -256,12 +311,14 @@ def _source_of(fn: Any) -> str:
     try:
         return inspect.getsource(fn)
     except (OSError, TypeError):
+        if isinstance(fn, type):
+            return "".join(
+                _source_of(each) for each in vars(fn).values() if inspect.isfunction(each)
+            )
         return str(fn.__code__.co_code) + str(fn.__code__.co_names)
 
 
-def _expand(
-    definition: ModuleType | Defined,
-) -> Iterator[Activity[..., Any] | Orchestration[..., Any]]:
+def _expand(definition: object) -> Iterator[_Found]:
     match definition:
         case Activity() | Orchestration():
             if definition.is_elsewhere:
@@ -272,10 +329,18 @@ def _expand(
             yield definition
         case ModuleType():
             for value in vars(definition).values():
-                if isinstance(value, Activity | Orchestration) and not value.is_elsewhere:
+                if isinstance(value, Activity | Orchestration):
+                    if not value.is_elsewhere:
+                        yield value
+                elif is_concrete(value):
                     yield value
+        case type() if issubclass(definition, Decider):
+            yield definition
+        case _ if is_reader(definition):
+            return
         case _:
             raise DefinitionError(
-                f"{definition!r} is not a definition: hand over modules, registries, and functions "
-                "made with @activity or @orchestration"
+                f"{definition!r} is not a definition: hand over modules, registries, functions "
+                "made with @activity or @orchestration, subclasses of Decider, projections and "
+                "subscriptions"
             )

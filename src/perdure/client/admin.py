@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Unpack
@@ -15,11 +16,14 @@ import msgspec
 from perdure.authoring.activity import Activity
 from perdure.client.info import InstanceInfo, Json, MessageInfo, Page, info_of, message_of
 from perdure.client.lists import (
+    DeadJobQuery,
     InstanceQuery,
     check_count,
+    check_dead_jobs,
     check_limit,
     check_time,
     filter_of,
+    is_wanted,
     read_cursor,
     write_cursor,
 )
@@ -225,12 +229,15 @@ class Administration(ABC):
 
     # --------------------------------------------------------------------- dead jobs
 
-    async def dead_jobs(self, *, limit: int = 100, after: str | None = None) -> Page[DeadJobInfo]:
+    async def dead_jobs(
+        self, *, limit: int = 100, after: str | None = None, **which: Unpack[DeadJobQuery]
+    ) -> Page[DeadJobInfo]:
         """Return jobs that ran out of attempts, a page at a time.
 
         Args:
             limit: How many at most, up to 500.
             after: The `next` of the page before.
+            **which: Conditions that must all hold: `activity`, `tag`, `instance_id`, `prefix`.
 
         Raises:
             UsageError: The limit or the cursor is not valid.
@@ -239,17 +246,25 @@ class Administration(ABC):
         mark = None
         if after is not None:
             mark = JobKey(*read_cursor("dead jobs", after, (str, int, int, int)))
-        jobs = await self.store.read_dead_jobs(limit=size, after=mark)
-        following = None
-        if len(jobs) == size and await self.store.read_dead_jobs(limit=1, after=jobs[-1].key):
-            following = write_cursor("dead jobs", jobs[-1].key)
-        return Page(items=[dead_job_of(job) for job in jobs], next=following)
+        jobs: list[DeadJob] = []
+        async for job in self._find_dead_jobs(which, mark):
+            if len(jobs) == size:
+                following = write_cursor("dead jobs", jobs[-1].key)
+                return Page(items=[dead_job_of(one) for one in jobs], next=following)
+            jobs.append(job)
+        return Page(items=[dead_job_of(one) for one in jobs], next=None)
+
+    async def count_dead_jobs(self, **which: Unpack[DeadJobQuery]) -> int:
+        """Return how many jobs ran out of attempts, with the conditions of `dead_jobs`."""
+        return sum([1 async for _ in self._find_dead_jobs(which, None)])
 
     async def retry_dead_job(self, key: str, /) -> None:
         """Put a dead job back into its queue, with all its attempts before it.
 
-        Its orchestration was told of the failure and went on; what the job now returns reaches it
-        only if it still waits for it.
+        Its orchestration or decider was told of the failure and went on. What the job now returns
+        reaches an orchestration only if that still waits for it, and a decider never: it has
+        decided on the failure (`on_dead`), so the effect is not open any more. The activity itself
+        is run again, with the same idempotency key.
 
         Raises:
             UsageError: There is no such dead job.
@@ -258,42 +273,23 @@ class Administration(ABC):
         self._refuse_no_dead_job(key, was_there=was_there)
         self.noticed_work()
 
-    async def retry_dead_jobs(
-        self,
-        *,
-        activity: str | None = None,
-        tag: str | None = None,
-        instance_id: str | None = None,
-        limit: int = BULK_MAX,
-    ) -> int:
+    async def retry_dead_jobs(self, *, limit: int = BULK_MAX, **which: Unpack[DeadJobQuery]) -> int:
         """Put dead jobs back into their queues; return how many.
 
         Args:
-            activity: Only of this activity.
-            tag: Only with this tag.
-            instance_id: Only of this instance.
             limit: How many at most.
+            **which: The conditions of `dead_jobs`; without any, all of them.
         """
         check_count("limit", limit, least=1)
-
-        def is_wanted(job: DeadJob) -> bool:
-            return (
-                activity in (None, job.queue.name)
-                and tag in (None, job.queue.variant)
-                and instance_id in (None, job.key.instance_id)
-            )
-
-        retried = 0
-        mark: JobKey | None = None
-        while retried < limit:
-            jobs = await self.store.read_dead_jobs(limit=PAGE_MAX, after=mark)
-            keys = [job.key for job in jobs if is_wanted(job)][: limit - retried]
-            if keys:
-                retried += sum(await self.store.retry_dead_jobs(keys))
-                self.noticed_work()
-            if len(jobs) < PAGE_MAX:
+        keys: list[JobKey] = []
+        async for job in self._find_dead_jobs(which, None):
+            if len(keys) == limit:
                 break
-            mark = jobs[-1].key
+            keys.append(job.key)
+        retried = 0
+        for first in range(0, len(keys), PAGE_MAX):
+            retried += sum(await self.store.retry_dead_jobs(keys[first : first + PAGE_MAX]))
+            self.noticed_work()
         return retried
 
     async def forget_dead_job(self, key: str, /) -> None:
@@ -389,6 +385,20 @@ class Administration(ABC):
                 "handle.jobs() lists those that are open"
             )
         self.noticed_job_end(key)
+
+    async def _find_dead_jobs(
+        self, which: DeadJobQuery, mark: JobKey | None
+    ) -> AsyncIterator[DeadJob]:
+        """Return dead jobs that meet all conditions, in order of their keys, from behind a mark."""
+        wanted = check_dead_jobs(which)
+        while True:
+            jobs = await self.store.read_dead_jobs(limit=PAGE_MAX, after=mark)
+            for job in jobs:
+                if is_wanted(job, wanted):
+                    yield job
+            if len(jobs) < PAGE_MAX:
+                return
+            mark = jobs[-1].key
 
     def _refuse_no_dead_job(self, key: str, *, was_there: bool) -> None:
         if not was_there:

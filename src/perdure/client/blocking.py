@@ -9,9 +9,12 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
 
+from perdure.authoring.decider import Decider
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.client.blocking_admin import BlockingAdministration
+from perdure.client.blocking_deciders import BlockingDeciders
+from perdure.client.blocking_projections import BlockingProjectionAdministration
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.info import (
@@ -37,7 +40,7 @@ R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 
-class BlockingClient(BlockingAdministration):
+class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectionAdministration):
     """A door to the instances of one store.
 
     Use it as `with BlockingClient(url) as client:`, or call `open` and `close`.
@@ -49,7 +52,8 @@ class BlockingClient(BlockingAdministration):
 
     def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
         self._client = Client(url, clock=clock)
-        super().__init__(self._client, LoopThread(type(self).__name__))
+        self._admin = self._deciders = self._projections = self._client
+        self._thread = LoopThread(type(self).__name__)
 
     @property
     def telemetry(self) -> Metrics:
@@ -139,10 +143,20 @@ class BlockingClient(BlockingAdministration):
         self, instance_id: str, orchestration: Orchestration[..., R], /
     ) -> BlockingHandle[R]: ...
     @overload
+    def handle(
+        self, instance_id: str, decider: type[Decider[Any, Any, Any, Any]], /
+    ) -> BlockingHandle[None]: ...
+    @overload
     def handle(self, instance_id: str, /) -> BlockingHandle[Json]: ...
-    def handle(self, instance_id: str, orchestration: Any = None, /) -> Any:
-        """Return a handle to an instance that exists. Asks nothing."""
-        return BlockingHandle(self._thread, self._client.handle(instance_id, orchestration))
+    def handle(self, instance_id: str, definition: Any = None, /) -> Any:
+        """Return a handle to an instance that exists. Asks nothing.
+
+        Args:
+            instance_id: Its id; with a decider, the id that the decider gives it.
+            definition: The orchestration that it runs, whose result type is known then, or the
+                decider whose instance it is.
+        """
+        return BlockingHandle(self._thread, self._client.handle(instance_id, definition))
 
 
 class BlockingHandle(Generic[R_co]):
@@ -291,7 +305,7 @@ class BlockingHandle(Generic[R_co]):
     def cancel(self, reason: str = "") -> None:
         """Ask the instance to stop: its code sees `CancelledError` and may clean up.
 
-        An instance that has ended stays as it is.
+        A delayed one begins now, to be stopped. An instance that has ended stays as it is.
         """
         self._thread.run(self._handle.cancel(reason))
 
@@ -309,6 +323,7 @@ class BlockingHandle(Generic[R_co]):
         Raises:
             InstanceNotFoundError: There is no such instance.
             InstanceRunningError: It has not ended.
+            UsageError: It is a decider's.
         """
         self._thread.run(self._handle.restart())
 

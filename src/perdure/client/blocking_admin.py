@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from perdure.authoring.activity import Activity
 from perdure.client.admin import SEEN_WITHIN, Administration
 from perdure.client.info import InstanceInfo, Json, MessageInfo, Page
-from perdure.client.lists import InstanceQuery
+from perdure.client.lists import DeadJobQuery, InstanceQuery
 from perdure.client.loop_thread import LoopThread
 from perdure.client.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
 from perdure.limits import BULK_MAX
@@ -21,9 +21,8 @@ from perdure.model.admin import DeletedCounts, StoreTotals
 class BlockingAdministration:
     """What an operator needs, on top of an open store."""
 
-    def __init__(self, administration: Administration, thread: LoopThread) -> None:
-        self._administration = administration
-        self._thread = thread
+    _admin: Administration
+    _thread: LoopThread
 
     def instances(
         self, *, limit: int = 100, after: str | None = None, **which: Unpack[InstanceQuery]
@@ -41,11 +40,11 @@ class BlockingAdministration:
         Raises:
             UsageError: A condition, the limit or the cursor is not valid.
         """
-        return self._thread.run(self._administration.instances(limit=limit, after=after, **which))
+        return self._thread.run(self._admin.instances(limit=limit, after=after, **which))
 
     def count(self, **which: Unpack[InstanceQuery]) -> int:
         """Return how many instances there are, with the conditions of `instances`."""
-        return self._thread.run(self._administration.count(**which))
+        return self._thread.run(self._admin.count(**which))
 
     def delete(self, instance_id: str, /, *, force: bool = False) -> DeletedCounts:
         """Delete an instance and everything below it: all rows, in one transaction.
@@ -62,7 +61,7 @@ class BlockingAdministration:
             NotRootError: It is a child; the error names its root.
             InstanceRunningError: Something of it has not ended.
         """
-        return self._thread.run(self._administration.delete(instance_id, force=force))
+        return self._thread.run(self._admin.delete(instance_id, force=force))
 
     def delete_all(
         self, *, expect: int | None = None, limit: int = BULK_MAX, **which: Unpack[InstanceQuery]
@@ -81,9 +80,7 @@ class BlockingAdministration:
         Raises:
             UsageError: No condition was given, or `expect` does not match.
         """
-        return self._thread.run(
-            self._administration.delete_all(expect=expect, limit=limit, **which)
-        )
+        return self._thread.run(self._admin.delete_all(expect=expect, limit=limit, **which))
 
     def prune(
         self,
@@ -107,70 +104,66 @@ class BlockingAdministration:
             UsageError: A condition or a number is not valid.
         """
         return self._thread.run(
-            self._administration.prune(keep_last=keep_last, before=before, limit=limit, **which)
+            self._admin.prune(keep_last=keep_last, before=before, limit=limit, **which)
         )
 
     def metrics(self) -> StoreTotals:
         """Return how much there is in the whole store, in one snapshot."""
-        return self._thread.run(self._administration.metrics())
+        return self._thread.run(self._admin.metrics())
 
     def queues(self) -> list[QueueInfo]:
         """Return what waits for which definition, and who takes it. What nobody takes is named in
         `unclaimed`."""
-        return self._thread.run(self._administration.queues())
+        return self._thread.run(self._admin.queues())
 
     def workers(self, *, seen_within: timedelta = SEEN_WITHIN) -> list[WorkerInfo]:
         """Return the workers that gave a sign of life lately."""
-        return self._thread.run(self._administration.workers(seen_within=seen_within))
+        return self._thread.run(self._admin.workers(seen_within=seen_within))
 
     def sessions(self) -> list[SessionInfo]:
         """Return which worker has which session."""
-        return self._thread.run(self._administration.sessions())
+        return self._thread.run(self._admin.sessions())
 
-    def dead_jobs(self, *, limit: int = 100, after: str | None = None) -> Page[DeadJobInfo]:
+    def dead_jobs(
+        self, *, limit: int = 100, after: str | None = None, **which: Unpack[DeadJobQuery]
+    ) -> Page[DeadJobInfo]:
         """Return jobs that ran out of attempts, a page at a time.
 
         Args:
             limit: How many at most, up to 500.
             after: The `next` of the page before.
+            **which: Conditions that must all hold: `activity`, `tag`, `instance_id`, `prefix`.
 
         Raises:
             UsageError: The limit or the cursor is not valid.
         """
-        return self._thread.run(self._administration.dead_jobs(limit=limit, after=after))
+        return self._thread.run(self._admin.dead_jobs(limit=limit, after=after, **which))
+
+    def count_dead_jobs(self, **which: Unpack[DeadJobQuery]) -> int:
+        """Return how many jobs ran out of attempts, with the conditions of `dead_jobs`."""
+        return self._thread.run(self._admin.count_dead_jobs(**which))
 
     def retry_dead_job(self, key: str, /) -> None:
         """Put a dead job back into its queue, with all its attempts before it.
 
-        Its orchestration was told of the failure and went on; what the job now returns reaches it
-        only if it still waits for it.
+        Its orchestration or decider was told of the failure and went on. What the job now returns
+        reaches an orchestration only if that still waits for it, and a decider never: it has
+        decided on the failure (`on_dead`), so the effect is not open any more. The activity itself
+        is run again, with the same idempotency key.
 
         Raises:
             UsageError: There is no such dead job.
         """
-        self._thread.run(self._administration.retry_dead_job(key))
+        self._thread.run(self._admin.retry_dead_job(key))
 
-    def retry_dead_jobs(
-        self,
-        *,
-        activity: str | None = None,
-        tag: str | None = None,
-        instance_id: str | None = None,
-        limit: int = BULK_MAX,
-    ) -> int:
+    def retry_dead_jobs(self, *, limit: int = BULK_MAX, **which: Unpack[DeadJobQuery]) -> int:
         """Put dead jobs back into their queues; return how many.
 
         Args:
-            activity: Only of this activity.
-            tag: Only with this tag.
-            instance_id: Only of this instance.
             limit: How many at most.
+            **which: The conditions of `dead_jobs`; without any, all of them.
         """
-        return self._thread.run(
-            self._administration.retry_dead_jobs(
-                activity=activity, tag=tag, instance_id=instance_id, limit=limit
-            )
-        )
+        return self._thread.run(self._admin.retry_dead_jobs(limit=limit, **which))
 
     def forget_dead_job(self, key: str, /) -> None:
         """Remove a dead job for good.
@@ -178,7 +171,7 @@ class BlockingAdministration:
         Raises:
             UsageError: There is no such dead job.
         """
-        self._thread.run(self._administration.forget_dead_job(key))
+        self._thread.run(self._admin.forget_dead_job(key))
 
     def complete_job(
         self, key: str, value: Json, /, *, activity: Activity[..., Any] | None = None
@@ -196,7 +189,7 @@ class BlockingAdministration:
             UsageError: There is no such job.
             PayloadError: The value cannot be stored.
         """
-        self._thread.run(self._administration.complete_job(key, value, activity=activity))
+        self._thread.run(self._admin.complete_job(key, value, activity=activity))
 
     def fail_job(self, key: str, error: BaseException | str, /) -> None:
         """End a job by hand: its orchestration gets `ActivityError` with this text.
@@ -208,7 +201,7 @@ class BlockingAdministration:
         Raises:
             UsageError: There is no such job.
         """
-        self._thread.run(self._administration.fail_job(key, error))
+        self._thread.run(self._admin.fail_job(key, error))
 
     def inbox(self, instance_id: str, /) -> list[MessageInfo]:
         """Return the messages and timers of an instance that no turn has taken yet, in order.
@@ -216,7 +209,7 @@ class BlockingAdministration:
         Raises:
             InstanceNotFoundError: There is no such instance, and nothing waits for one.
         """
-        return self._thread.run(self._administration.inbox(instance_id))
+        return self._thread.run(self._admin.inbox(instance_id))
 
     def drop_message(self, instance_id: str, no: int, /) -> None:
         """Remove a message or timer from an inbox, as if it had never been sent.
@@ -227,4 +220,4 @@ class BlockingAdministration:
             UsageError: There is no such message, or a turn has taken it by now.
             InstanceNotFoundError: There is no such instance.
         """
-        self._thread.run(self._administration.drop_message(instance_id, no))
+        self._thread.run(self._admin.drop_message(instance_id, no))

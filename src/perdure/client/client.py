@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 import msgspec
 
+from perdure.authoring.decider import Decider
+from perdure.authoring.decider_definition import SEPARATOR, DeciderDefinition, definition_of
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.client.admin import Administration
+from perdure.client.deciders import Deciders
 from perdure.client.handle import Handle
 from perdure.client.info import Json
+from perdure.client.projections import ProjectionAdministration
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import (
     as_begun,
@@ -30,6 +34,7 @@ from perdure.codec import JSON, check_id
 from perdure.errors import (
     AlreadyExistsError,
     InstanceEndedError,
+    InvalidIdError,
     NondeterminismError,
     UsageError,
 )
@@ -42,8 +47,10 @@ from perdure.model.turns import Outcome, TurnStatus
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.opening import open_store
 from perdure.telemetry import Metrics
+from perdure.worker.alone import lone_turns
 from perdure.worker.endings import Endings
 from perdure.worker.measuring import measure
+from perdure.worker.turns import TurnRunner
 from perdure.worker.watchdog import TurnTooLongError
 
 if TYPE_CHECKING:
@@ -57,7 +64,7 @@ PATIENCE_S = 10.0
 """How long a start or a signal waits for a locked, full or unreachable store before it gives up."""
 
 
-class Client(Administration):
+class Client(Administration, Deciders, ProjectionAdministration):
     """A door to the instances of one store.
 
     Use it as `async with Client(url) as client:`, or call `open` and `close`.
@@ -70,6 +77,8 @@ class Client(Administration):
         self._endings = Endings()
         self._beside: Serving | None = None
         self._watch = Watch(self._store, self._endings, self.is_here, self.noticed_end)
+        self._alone: TurnRunner | None = None
+        """Decides inputs where there is no worker, once there was one."""
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -95,6 +104,9 @@ class Client(Administration):
         if self._is_open:
             self._is_open = False
             await self._watch.close()
+            if self._alone is not None:
+                await self._alone.close()
+                self._alone = None
             await self._store.close()
 
     @overload
@@ -121,6 +133,7 @@ class Client(Administration):
             PayloadError: An argument cannot be stored.
         """
         instance_id, orchestration, rest = split(first, args)
+        self._refuse_deciders_id(instance_id or orchestration.options.instance_id)
         new = new_instance(
             instance_id,
             orchestration,
@@ -158,6 +171,7 @@ class Client(Administration):
         """
         asked = check_orchestration("send_with_start", orchestration)
         checked = check_id("instance id", instance_id)
+        self._refuse_deciders_id(checked)
         delivery = signal_delivery(checked, signal, value)
         # Looked at before: a signal for somebody else cannot be called back.
         [found] = await self.store.read_instances([checked])
@@ -180,18 +194,30 @@ class Client(Administration):
     @overload
     def handle(self, instance_id: str, orchestration: Orchestration[..., R], /) -> Handle[R]: ...
     @overload
+    def handle(
+        self, instance_id: str, decider: type[Decider[Any, Any, Any, Any]], /
+    ) -> Handle[None]: ...
+    @overload
     def handle(self, instance_id: str, /) -> Handle[Json]: ...
-    def handle(self, instance_id: str, orchestration: Any = None, /) -> Any:
-        """Return a handle to an instance that exists. Asks nothing."""
+    def handle(self, instance_id: str, definition: Any = None, /) -> Any:
+        """Return a handle to an instance that exists. Asks nothing.
+
+        Args:
+            instance_id: Its id; with a decider, the id that the decider gives it.
+            definition: The orchestration that it runs, whose result type is known then, or the
+                decider whose instance it is.
+        """
         checked = check_id("instance id", instance_id)
-        if orchestration is None:
+        if definition is None:
             return Handle(self, checked, JSON)
-        if not isinstance(orchestration, Orchestration):
+        if isinstance(definition, type) and issubclass(definition, Decider):
+            return Handle(self, definition_of(definition).stored_id(checked), JSON)
+        if not isinstance(definition, Orchestration):
             raise UsageError(
-                f"{orchestration!r} is not an orchestration: handle takes an instance id and the "
-                "function made with @orchestration that it runs"
+                f"{definition!r} is not an orchestration: handle takes an instance id and the "
+                "function made with @orchestration that it runs, or a decider's class"
             )
-        return Handle(self, checked, orchestration.definition.codec.returns)
+        return Handle(self, checked, definition.definition.codec.returns)
 
     # ------------------------------------------------- for handles and subclasses
 
@@ -206,6 +232,30 @@ class Client(Administration):
             raise UsageError(
                 f"this {type(self).__name__} is not open: use `async with`, or await open() first"
             )
+
+    def _refuse_deciders_id(self, instance_id: str | None) -> None:
+        """Refuse an id of an orchestration that would be taken for that of a decider's instance."""
+        name, separator, _ = (instance_id or "").partition(SEPARATOR)
+        if separator and self.find_decider(name) is not None:
+            raise InvalidIdError(
+                "instance id",
+                instance_id,
+                f"begins with {name + SEPARATOR!r}, which is for instances of decider {name!r}: "
+                "use another id",
+            )
+
+    def turns(self) -> TurnRunner:
+        """Return what runs turns in this process."""
+        self._refuse_closed()
+        if self._beside is not None:
+            return self._beside.turns
+        if self._alone is None:
+            self._alone = lone_turns(self._store, self._endings, self.telemetry)
+        return self._alone
+
+    def find_decider(self, name: str) -> DeciderDefinition | None:
+        """Return a decider that was handed to the worker of this process."""
+        return None if self._beside is None else self._beside.registry.deciders.get(name)
 
     async def deliver(self, deliveries: Sequence[Delivery]) -> list[DeliveryStatus]:
         """Put messages into inboxes."""

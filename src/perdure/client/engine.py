@@ -7,11 +7,11 @@ from typing import Self
 
 from perdure.authoring.registry import Definitions, Registry
 from perdure.client.blocking import BlockingClient
-from perdure.client.blocking_admin import BlockingAdministration
 from perdure.client.client import Client
 from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
 from perdure.model.options import WorkerOptions
+from perdure.projection.duties import reader_duties
 from perdure.worker.serving import Health, Serving
 
 
@@ -23,7 +23,8 @@ class WorkerClient(BlockingClient):
 
     def __init__(self, client: Client, lent: LentLoop) -> None:
         self._client = client
-        BlockingAdministration.__init__(self, client, lent)
+        self._admin = self._deciders = self._projections = client
+        self._thread = lent
 
 
 class Engine(Client):
@@ -46,7 +47,8 @@ class Engine(Client):
 
         Args:
             url: Where the store is: `sqlite:///shop.db`.
-            definitions: Modules, registries, activities and orchestrations to run.
+            definitions: Modules, registries, and what they hold: activities, orchestrations,
+                deciders, projections, subscriptions.
             options: How the worker behaves.
             resources: Objects that activities fetch with `ctx.resource(Type)`.
             clock: The store's clock; tests hand one in.
@@ -54,14 +56,18 @@ class Engine(Client):
         super().__init__(url, clock=clock)
         self._lent = LentLoop("client of the worker")
         self._for_threads = WorkerClient(self, self._lent)
+        registry, behaviour = Registry(definitions), options or WorkerOptions()
         self._serving = Serving(
             self._store,
-            Registry(definitions),
-            options or WorkerOptions(),
+            registry,
+            behaviour,
             resources,
             self._endings,
             self,
             self.telemetry,
+            reader_duties(
+                self._store, registry.readers, behaviour, self.telemetry, self.noticed_work
+            ),
         )
         self._beside = self._serving
 

@@ -9,6 +9,7 @@ import msgspec
 
 from perdure.client.overview import unclaimed_key
 from perdure.clock import to_datetime
+from perdure.core.decider_turn import KEYED
 from perdure.core.summary import Summary
 from perdure.model import builtins
 from perdure.model.admin import SessionRow
@@ -17,6 +18,7 @@ from perdure.model.events import (
     AskedEvent,
     ChildScheduled,
     DetachedScheduled,
+    EffectScheduled,
     InlineScheduled,
     SignalAwaited,
     TimerScheduled,
@@ -81,9 +83,13 @@ def explain(evidence: Evidence) -> str:
     """Return the sentence."""
     row = evidence.row
     # A version that is still open is left out, and so is an execution that is the only one.
-    what = " ".join(filter(None, (row.name, row.version)))
+    what = " ".join(filter(None, ("decider" * _is_decider(row), row.name, row.version)))
     which = f", execution {row.execution}" if row.execution > 1 else ""
     return f"{row.instance_id} ({what}{which}) {_state(evidence)}{_dead(evidence)}."
+
+
+def _is_decider(row: InstanceRow) -> bool:
+    return row.kind == "decider"
 
 
 def _state(evidence: Evidence) -> str:
@@ -99,11 +105,13 @@ def _state(evidence: Evidence) -> str:
         until = _time(live.lease_until_ms)
         return f"is being worked on by {live.home or 'a worker'} (lease until {until})"
     unserved = _unserved(evidence)
-    if unserved:
+    if unserved and (evidence.inbox or evidence.summary.open or not _is_decider(row)):
         return f"cannot move: {unserved}"
     if live.stamp.next_seq == 1 and (live.wake_at_ms or 0) > evidence.now_ms:
         return f"starts at {_time(live.wake_at_ms or 0)}, as it was delayed"
     due = [message for message in evidence.inbox if message.effective_at_ms <= evidence.now_ms]
+    if _is_decider(row) and not evidence.inbox and not evidence.summary.open:
+        return "waits for its next input"
     if due:
         return f"has {len(due)} message(s) waiting for its next turn"
     return f"waits for {_waits(evidence)}"
@@ -140,19 +148,24 @@ def _unserved(evidence: Evidence) -> str:
 
 
 def _waits(evidence: Evidence) -> str:
-    waiting = list(evidence.summary.open.items())
-    if not waiting:
+    jobs = {job.key.seq: job for job in evidence.jobs}
+    waiting = [
+        (event, at_ms, jobs.get(seq)) for seq, (event, at_ms) in evidence.summary.open.items()
+    ]
+    timers = [timer for timer in evidence.inbox if (timer.timer_key or "").startswith(KEYED)]
+    if not waiting and not timers:
         return (
             "its first turn"
             if evidence.summary.started is None
             else "something inside its own code that no open call can bring about"
         )
-    jobs = {job.key.seq: job for job in evidence.jobs}
-    named = [
-        _one(event, at_ms, jobs.get(seq), evidence) for seq, (event, at_ms) in waiting[:LISTED]
+    named = [_one(event, at_ms, job, evidence) for event, at_ms, job in waiting[:LISTED]]
+    named += [
+        f"timer {(timer.timer_key or '').removeprefix(KEYED)!r} due {_time(timer.effective_at_ms)}"
+        for timer in timers[: LISTED - len(named)]
     ]
-    if len(waiting) > LISTED:
-        named.append(f"{len(waiting) - LISTED} more")
+    if len(waiting) + len(timers) > LISTED:
+        named.append(f"{len(waiting) + len(timers) - LISTED} more")
     return ", ".join(named)
 
 
@@ -165,6 +178,10 @@ def _one(event: AskedEvent, at_ms: int, job: WaitingJob | None, evidence: Eviden
             return f"activity {name!r}{since}{_run_of(job, event, evidence)}"
         case InlineScheduled(name=name):
             return f"activity {name!r}{since}{_run_of(job, event, evidence)}"
+        case EffectScheduled(name=name, after=after) if after and job is None:
+            return f"effect {name!r}, after the one before it"
+        case EffectScheduled(name=name):
+            return f"effect {name!r}{since}{_run_of(job, event, evidence)}"
         case ChildScheduled(instance_id=child_id):
             return f"child {child_id!r}{since}"
         case DetachedScheduled(instance_id=other_id):
@@ -191,6 +208,12 @@ def _builtin(event: ActivityScheduled) -> str:
             return f"a signal to instance {target!r} to be sent"
         case builtins.CANCEL:
             return f"instance {target!r} to be asked to stop"
+        case builtins.SEND_INPUT:
+            return f"an input to {target!r} to be sent"
+        case builtins.EXECUTE:
+            return f"a decision of {target!r}"
+        case builtins.WAIT_EVENT:
+            return f"an event of {target!r}"
     return f"a value of instance {target!r}"
 
 
@@ -205,13 +228,15 @@ def _run_of(job: WaitingJob | None, event: AskedEvent, evidence: Evidence) -> st
     held = ""
     if session is not None and session.until_ms > evidence.now_ms:
         held = f", for session {session.session!r}, which {session.owner} has"
-    start_by = event.start_by_ms if isinstance(event, ActivityScheduled) else None
+    start_by = None
+    if isinstance(event, ActivityScheduled | EffectScheduled):
+        start_by = event.start_by_ms
     until = "" if start_by is None else f", to start by {_time(start_by)}"
     return f" (queued{held}{until})"
 
 
 def _session_of(event: AskedEvent) -> str | None:
-    return event.session if isinstance(event, ActivityScheduled) else None
+    return event.session if isinstance(event, ActivityScheduled | EffectScheduled) else None
 
 
 async def _count_dead(store: Store, row: InstanceRow) -> int:

@@ -343,9 +343,15 @@ class Handle(Generic[R_co]):
         Raises:
             InstanceNotFoundError: There is no such instance.
             InstanceRunningError: It has not ended.
+            UsageError: It is a decider's.
         """
         while True:
             row = await self._row()
+            if row.kind == "decider":
+                raise UsageError(
+                    f"instance {self.instance_id!r} is a decider's, which has no start to repeat: "
+                    "delete it, and its next input begins it anew"
+                )
             if not row.status.is_terminal:
                 raise InstanceRunningError(
                     self.instance_id,

@@ -29,9 +29,11 @@ class InstanceInfo:
     """Where an instance stands."""
 
     instance_id: str
+    kind: str
+    """orchestration or decider"""
     name: str
     version: str
-    """Empty as long as no worker has chosen one: it was started by name."""
+    """Empty as long as no worker has chosen one: it was started by name. A decider has none."""
     status: Status
     execution: int
     """Which generation runs, from 1; continue-as-new begins the next."""
@@ -177,6 +179,7 @@ def info_of(row: InstanceRow, *, last_at_ms: int = 0, unclaimed: str | None = No
     """
     return InstanceInfo(
         instance_id=row.instance_id,
+        kind=row.kind,
         name=row.name,
         version=row.version,
         status=row.status,

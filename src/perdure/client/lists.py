@@ -17,7 +17,7 @@ from perdure.clock import from_datetime
 from perdure.codec import check_id
 from perdure.errors import UsageError
 from perdure.limits import PAGE_MAX
-from perdure.model.admin import InstanceFilter
+from perdure.model.admin import DeadJob, InstanceFilter
 from perdure.model.instances import Status
 
 T = TypeVar("T")
@@ -50,7 +50,21 @@ class InstanceQuery(TypedDict, total=False):
     """No children."""
 
 
+class DeadJobQuery(TypedDict, total=False):
+    """Which dead jobs; all conditions given must hold. None counts as not given."""
+
+    activity: str | None
+    """The activity's name."""
+    tag: str | None
+    """The tag of the call."""
+    instance_id: str | None
+    """Whose they are."""
+    prefix: str | None
+    """How the instance id begins: those of decider `order` begin with `order:`."""
+
+
 _KNOWN = tuple(get_type_hints(InstanceQuery))
+_KNOWN_OF_DEAD_JOBS = tuple(get_type_hints(DeadJobQuery))
 
 
 def filter_of(query: InstanceQuery) -> InstanceFilter:
@@ -74,6 +88,30 @@ def filter_of(query: InstanceQuery) -> InstanceFilter:
         parent_id=_text("parent", query.get("parent")),
         tag=_text("tag", query.get("tag")),
         roots_only=_flag("roots_only", query.get("roots_only", False)),
+    )
+
+
+def check_dead_jobs(query: DeadJobQuery) -> DeadJobQuery:
+    """Return which dead jobs a caller wants.
+
+    Raises:
+        UsageError: A condition is unknown or is no text.
+    """
+    for key, value in query.items():
+        if key not in _KNOWN_OF_DEAD_JOBS:
+            known = ", ".join(_KNOWN_OF_DEAD_JOBS)
+            raise UsageError(f"there is no filter {key!r}; known: {known}")
+        _text(key, value)
+    return query
+
+
+def is_wanted(job: DeadJob, query: DeadJobQuery) -> bool:
+    """Tell whether a dead job meets all conditions."""
+    return (
+        query.get("activity") in (None, job.queue.name)
+        and query.get("tag") in (None, job.queue.variant)
+        and query.get("instance_id") in (None, job.key.instance_id)
+        and job.key.instance_id.startswith(query.get("prefix") or "")
     )
 
 

@@ -23,7 +23,7 @@ class QueueInfo:
     """What waits for one definition, and who could take it."""
 
     kind: str
-    """`orchestration` (turns), `activity` or `inline` (jobs)."""
+    """`orchestration` or `decider` (turns), `activity` or `inline` (jobs)."""
     name: str
     version: str | None
     """Of an orchestration or its inline calls; empty for instances that left it open."""
@@ -97,7 +97,7 @@ def queue_of(depth: QueueDepth, workers: Sequence[WorkerRow]) -> QueueInfo:
     return QueueInfo(
         kind=key.kind,
         name=key.name,
-        version=None if key.kind == "activity" else key.variant,
+        version=None if key.kind in ("activity", "decider") else key.variant,
         tag=tag_of(key),
         ready=depth.ready,
         later=depth.later,
@@ -182,6 +182,8 @@ def unclaimed_row(row: InstanceRow, workers: Iterable[WorkerRow]) -> str | None:
     for worker in workers:
         if any(key[:3] == wanted for key in worker.definitions):
             return None
+    if row.kind == "decider":
+        return f"needs decider {row.name}"
     return f"needs {row.name} {row.version or '(any version)'}"
 
 
@@ -200,5 +202,7 @@ def described(key: DefinitionKey) -> str:
         if key.name.startswith(RESERVED_PREFIX):
             return "a worker: any will do"
         return f"activity {key.name}" + (f" with tag {key.variant}" if key.variant else "")
+    if key.kind == "decider":
+        return f"decider {key.name}"
     version = key.variant or "(any version)"
     return f"{key.name} {version}"

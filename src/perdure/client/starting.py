@@ -15,7 +15,7 @@ from perdure.errors import AlreadyExistsError, UsageError
 from perdure.model.events import Started, StoredEvent, read_event, write_event
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery
-from perdure.worker.turns import fresh_id
+from perdure.worker.ids import fresh_id
 
 
 def split(

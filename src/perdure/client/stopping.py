@@ -8,7 +8,7 @@ from perdure.model.events import Started, read_event
 from perdure.model.instances import LiveRow, Stamp
 from perdure.model.turns import Outcome, Turn, TurnStatus
 from perdure.store.base import ExecutionKey, Store
-from perdure.worker.turns import fresh_id
+from perdure.worker.ids import fresh_id
 
 
 async def stop(store: Store, live: LiveRow, reason: str) -> Outcome | None:

@@ -10,6 +10,7 @@ from perdure.codec.codec import (
     check_id,
     value_codec,
 )
+from perdure.codec.types import show, union_members
 from perdure.codec.unbound import UnboundArgumentsCodec
 
 __all__ = [
@@ -21,5 +22,7 @@ __all__ = [
     "UnboundArgumentsCodec",
     "ValueCodec",
     "check_id",
+    "show",
+    "union_members",
     "value_codec",
 ]

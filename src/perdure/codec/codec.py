@@ -124,12 +124,15 @@ class ValueCodec(Generic[T]):
         except (PayloadError, LimitExceededError):
             return False
 
+    @property
+    def annotation(self) -> Any:
+        """The type whose values it writes."""
+        found = self._annotation
+        return found.find() if isinstance(found, _Later) else found
+
     def _work_out(self) -> None:
-        annotation = self._annotation
-        if isinstance(annotation, _Later):
-            annotation = annotation.find()
         builder = PlanBuilder(self._where)
-        self._plan = builder.plan(annotation)
+        self._plan = builder.plan(self.annotation)
         self._is_exact = builder.is_exact
         self._is_bounded = builder.is_bounded
 

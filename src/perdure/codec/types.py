@@ -66,6 +66,17 @@ def show(annotation: Any) -> str:
     return str(annotation).replace("typing.", "")
 
 
+def union_members(annotation: Any, *, where: str) -> list[Any]:
+    """Return the members of a union, also of unions behind aliases, each once; of anything else
+    the annotation itself.
+
+    Raises:
+        DefinitionError: It is no type.
+        NameError: It names something that does not exist, or not yet.
+    """
+    return PlanBuilder(where)._members(annotation)
+
+
 class PlanBuilder:
     """Builds the plans of one definition, and gathers what holds for all of them."""
 

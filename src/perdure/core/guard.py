@@ -33,6 +33,7 @@ from threading import get_ident
 from types import BuiltinFunctionType, FrameType, MethodDescriptorType, ModuleType, TracebackType
 from typing import NamedTuple
 
+from perdure.authoring.pure import current_decider
 from perdure.errors import NondeterminismError, UsageError
 
 CLOCK = "use context().now()"
@@ -41,6 +42,16 @@ UUID = "use context().uuid()"
 IDENTITY = "use context().instance_id"
 SLEEP = "use await asyncio.sleep(...)"
 OUTSIDE = "do it in an activity, or await inline(...)"
+
+_IN_DECIDERS = {
+    CLOCK: "use the `now` that decide is given",
+    RANDOM: "draw it where the input is made, or in an effect that returns an input",
+    UUID: "make it where the input is made, or in an effect that returns an input",
+    IDENTITY: "hand it in with the input",
+    SLEEP: "use .timer(key, after=..., input=...)",
+    OUTSIDE: "do it in an activity, as .effect(activity, ...)",
+}
+"""What to write instead in a decider, which has no context."""
 
 SET_PROFILE_ATTEMPTS = 1_000
 
@@ -74,6 +85,11 @@ class Guard:
         self._watch_calls = watch_calls
         self._outer: list[Guard | None] = []
         self._profilers: list[object] = []
+
+    @property
+    def watches_calls(self) -> bool:
+        """Whether it watches closely, at a price."""
+        return self._watch_calls
 
     def __enter__(self) -> Guard:
         # The monitor is set first and unset last: it may fail, the rest cannot.
@@ -368,6 +384,8 @@ def _refuse(
     if sight.through is not None:
         call = _name_of(sight.through)
         advice = _ADVICE_OF_MODULE.get(_module_of(sight.through).partition(".")[0], advice)
+    if current_decider() is not None:
+        advice = _IN_DECIDERS.get(advice, advice)
     place = "an unknown place" if sight.user is None else _place_of(sight.user)
     error = NondeterminismError(
         f"{call}() at {place} cannot be replayed: {advice}", asked=f"{call}()", place=place

@@ -28,6 +28,7 @@ from perdure.core.mismatch import Code, matches, mismatch
 from perdure.core.pending import Ask, PendingCall, PendingTimer
 from perdure.core.teardown import tear_down
 from perdure.core.values import Values
+from perdure.model.digests import Digest
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
@@ -42,9 +43,9 @@ from perdure.model.events import (
     DetachedRefused,
     DetachedScheduled,
     DetachedStarted,
-    Digest,
     Event,
     InlineScheduled,
+    InputTaken,
     MessageEvent,
     Patched,
     Reported,
@@ -201,6 +202,8 @@ class Execution(Asking):
                 return self.cancel_reason is None
             case DetachedStarted(schedule=schedule) | DetachedRefused(schedule=schedule):
                 return isinstance(self._open_event(schedule), DetachedScheduled)
+            case InputTaken():
+                return False  # It was meant for a decider.
         return True
 
     def digest(self) -> bytes:

@@ -7,12 +7,12 @@ from contextlib import suppress
 
 from perdure.core.ending import outcome_of, parent_message
 from perdure.core.identity import ExecutionId, child_incarnation
+from perdure.model.digests import Digest, digest_for
 from perdure.model.events import (
     AskedEvent,
     Body,
     CancelRequested,
     ChildScheduled,
-    Digest,
     Event,
     MessageEvent,
     Parent,
@@ -36,8 +36,9 @@ class Summary:
         self.open: dict[int, tuple[AskedEvent, int]] = {}
         """What has no answer yet, and since when, by the number of the event that asked for it."""
         self.cancel_reason: str | None = None
-        self._digest = Digest()
+        self._digest: Digest | None = digest_for(history[0]) if history else None
         for stored in history:
+            assert self._digest is not None
             self._digest.feed(stored.kind, stored.at_ms, stored.body)
             with suppress(UnreadableEventError):  # a damaged row says nothing; others still do
                 self._take(read_event(stored.kind, stored.body), stored)
@@ -49,7 +50,7 @@ class Summary:
 
     def digest_with(self, events: Sequence[Body], at_ms: int) -> bytes:
         """Return the hash of the history once these events are appended."""
-        digest = self._digest.copy()
+        digest = digest_for(events[0]) if self._digest is None else self._digest.copy()
         for kind, body in events:
             digest.feed(kind, at_ms, body)
         return digest.value()

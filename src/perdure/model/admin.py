@@ -62,6 +62,10 @@ class InstanceStats(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     kv_keys: int
     kv_bytes: int
+    observations: int = 0
+    """Inputs that a decider was given and that it observes."""
+    snapshot_bytes: int = 0
+    """Of a decider's newest snapshot."""
 
 
 class StoreTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +81,8 @@ class StoreTotals(msgspec.Struct, frozen=True, kw_only=True):
     dead_jobs: int
     unborn: int
     """Ids with messages that were never started."""
+    fed_events: int = 0
+    """Events of deciders that projections can read."""
 
 
 class QueueDepth(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,9 +16,19 @@ RESULT = "perdure.result"
 SEND = "perdure.send"
 CANCEL = "perdure.cancel"
 READ_KV = "perdure.read_kv"
+SEND_INPUT = "perdure.send_input"
+EXECUTE = "perdure.execute"
+WAIT_EVENT = "perdure.wait_event"
 
-BUILTINS = (RESULT, SEND, CANCEL, READ_KV)
-"""The names of all of them."""
+BUILTINS = (RESULT, SEND, CANCEL, READ_KV, SEND_INPUT)
+"""Those that any worker can run."""
+
+OF_DECIDER = (EXECUTE, WAIT_EVENT)
+"""Those that need the code of a decider. Its name is the tag of such a call, so that only workers
+take it that have the decider."""
+
+LONG = (RESULT, *OF_DECIDER)
+"""Those that may take as long as other instances do."""
 
 
 class ResultInput(msgspec.Struct, frozen=True):
@@ -61,3 +71,51 @@ class ReadKvOutput(msgspec.Struct, frozen=True):
     """The value, or null if there is none."""
 
     value: msgspec.Raw = NULL
+
+
+class GiveInput(msgspec.Struct, frozen=True):
+    """Give an input to an instance of a decider, exactly once: to be decided soon, or now."""
+
+    instance_id: str
+    """As stored, with the decider's name before it."""
+    decider: str
+    tag: str
+    input: msgspec.Raw
+
+
+class WrittenEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An event of a decider, as its code wrote it."""
+
+    tag: str
+    event: msgspec.Raw
+    shape: int = 1
+
+
+class ExecuteOutput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an input came to: accepted, rejected or completed."""
+
+    outcome: str
+    events: tuple[WrittenEvent, ...] = ()
+    state: msgspec.Raw = NULL
+    version: int = 0
+    reply: msgspec.Raw = NULL
+    tag: str = ""
+    """Which of the decider's rejections the reason is."""
+    reason: msgspec.Raw = NULL
+
+
+class WaitEventInput(msgspec.Struct, frozen=True):
+    """Wait until an instance of a decider has recorded one of some events."""
+
+    instance_id: str
+    decider: str
+    tags: tuple[str, ...]
+    after: int
+    """Events up to this version do not count."""
+
+
+class WaitEventOutput(msgspec.Struct, frozen=True):
+    """The first such event, and how many events the instance had with it."""
+
+    event: WrittenEvent
+    version: int

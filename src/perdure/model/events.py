@@ -12,7 +12,6 @@ are raw JSON inside the body and are never opened here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -89,6 +88,20 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     """When the first execution started; 0 in that one."""
     started_by: str = ""
     """The instance that started this one and does not wait for it; empty: a client or a parent."""
+
+
+class InputTaken(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A decider was given an input, which it decides next."""
+
+    kind: ClassVar[str] = "input_taken"
+    tag: str
+    """Which of the decider's inputs it is."""
+    input: msgspec.Raw
+    input_id: str = ""
+    cause: str = ""
+    """Where it came from: a client, a timer, an effect, another instance."""
+    correlation: str = ""
+    """What it belongs to, in the words of whoever sent it."""
 
 
 class ActivityCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -268,6 +281,76 @@ class DetachedScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=Tru
     delay_ms: int = 0
 
 
+class EventRecorded(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A decider accepted an input: this is what happened. Its state is the fold of these."""
+
+    kind: ClassVar[str] = "event_recorded"
+    tag: str
+    """Which of the decider's events it is."""
+    event: msgspec.Raw
+    event_version: int = 1
+    """The shape it was written in."""
+
+
+class InputRejected(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A decider refused an input that had come through its inbox."""
+
+    kind: ClassVar[str] = "input_rejected"
+    tag: str
+    reason: msgspec.Raw
+
+
+class EffectScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A decision asked for an activity to be run."""
+
+    kind: ClassVar[str] = "effect_scheduled"
+    name: str
+    input: msgspec.Raw
+    tag: str | None = None
+    session: str | None = None
+    deadline_ms: int | None = None
+    start_by_ms: int | None = None
+    returns_input: bool = False
+    """Whether what it returns is an input of the decider."""
+    after: int = 0
+    """Number of the effect that must have ended before; 0: none."""
+    policy: msgspec.Raw = NULL
+    """How it is retried, of one that waits for another and has no job yet."""
+
+
+class TimerArmed(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A decision set a timer under a key, in place of the one that was there."""
+
+    kind: ClassVar[str] = "timer_armed"
+    key: str
+    due_ms: int
+    tag: str
+    input: msgspec.Raw
+
+
+class TimerDisarmed(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A decision took back the timer of a key."""
+
+    kind: ClassVar[str] = "timer_disarmed"
+    key: str
+
+
+class InputSent(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A decision sent an input to a decider instance."""
+
+    kind: ClassVar[str] = "input_sent"
+    instance_id: str
+    tag: str
+    input: msgspec.Raw
+
+
+class Replied(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A decision answered whoever gave the input."""
+
+    kind: ClassVar[str] = "replied"
+    value: msgspec.Raw
+
+
 class KvSet(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
     """The code set a value of the instance."""
 
@@ -395,27 +478,6 @@ def read_event(kind: str, body: bytes) -> Event:
     except msgspec.MsgspecError as error:
         raise UnreadableEventError(f"stored event of kind {kind!r} is damaged: {error}") from error
     return event
-
-
-class Digest:
-    """The hash over a history: equal digests mean equal events, byte for byte."""
-
-    def __init__(self) -> None:
-        self._hash = blake2b(digest_size=16)
-
-    def feed(self, kind: str, at_ms: int, body: bytes) -> None:
-        """Add the next event."""
-        self._hash.update(b"%b\0%d\0%b\0" % (kind.encode(), at_ms, body))
-
-    def copy(self) -> Digest:
-        """Return one that goes on by itself."""
-        other = Digest()
-        other._hash = self._hash.copy()
-        return other
-
-    def value(self) -> bytes:
-        """Return the hash of what was fed so far."""
-        return self._hash.digest()
 
 
 class UnreadableEventError(Exception):

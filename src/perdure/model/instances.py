@@ -39,10 +39,15 @@ class Status(StrEnum):
 _TERMINAL = {Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TERMINATED}
 
 
-class DefinitionKey(NamedTuple):
-    """What a claim asks for: an orchestration's version, or an activity's queue.
+DECIDER = "decider"
+"""The kind of definition whose instances have business keys, snapshots and a place in the feed."""
 
-    For an orchestration `variant` is its version; for an activity it is the tag or "".
+
+class DefinitionKey(NamedTuple):
+    """What a claim asks for: an orchestration's version, a decider, or an activity's queue.
+
+    For an orchestration `variant` is its version; for an activity it is the tag or ""; for a
+    decider "".
     """
 
     kind: str

@@ -41,6 +41,8 @@ class JobPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long one attempt may take."""
     deadline_ms: int | None = None
     """How long the call may take in all. The owner's timer keeps it; attempts only know of it."""
+    returns_input: bool = False
+    """Whether its result is written as an input of the decider that asked for it."""
 
 
 class JobFailures(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ class ChildStart(NamedTuple):
     """An instance started by a turn, and what the turn's instance hears of it at once."""
 
     instance: NewInstance
-    if_taken: Delivery
+    if_taken: Delivery | None
     if_started: Delivery | None = None
 
 
@@ -54,6 +54,47 @@ class Continuation(NamedTuple):
     input: bytes
     unread: tuple[CarriedMessage, ...]
     """Messages that were recorded and not taken, in order. They come before those in the inbox."""
+
+
+class InputReceipt(NamedTuple):
+    """What became of an input that has an id: the answer to whoever gives it again."""
+
+    input_id: str
+    outcome: bytes
+
+
+class UniqueKey(NamedTuple):
+    """The business key that an instance has from now on; None: none."""
+
+    scope: str
+    key: str | None
+
+
+class Snapshot(NamedTuple):
+    """A decider's state as of the last event of a turn, so that a load need not fold them all."""
+
+    schema: int
+    version: int
+    """How many events are folded in it."""
+    body: bytes
+
+
+class FedEvent(NamedTuple):
+    """An event of a turn that projections read: its place among the turn's events, and its tag."""
+
+    index: int  # type: ignore[assignment]  # hides a method of tuple that nobody needs here
+    tag: str
+
+
+class NewObservation(NamedTuple):
+    """An input that was given to a decider, and what it came to."""
+
+    tag: str
+    input: bytes
+    outcome: str
+    """accepted, rejected or completed"""
+    rejection: bytes | None = None
+    input_id: str = ""
 
 
 class Outcome(NamedTuple):
@@ -88,7 +129,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     consumed: tuple[int, ...] = ()
     """Numbers of the messages it took (or dropped) from the inbox."""
     timers_gone: tuple[str, ...] = ()
-    """Keys of timers that are cancelled."""
+    """Keys of timers that are cancelled, before those of this turn are set."""
     job_ends: tuple[JobEnd, ...] = ()
     """Jobs of this worker whose results the turn applied without the inbox. If a job's lease is
     lost the turn is refused; if only the turn is refused, the results go to the inbox."""
@@ -110,6 +151,19 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     continued: Continuation | None = None
     """Ends this execution and begins the next: removes its jobs, its timers and all messages that
     are addressed to it; messages for any execution stay."""
+    receipts: tuple[InputReceipt, ...] = ()
+    """What its inputs came to; refused when one of them was decided before."""
+    unique: UniqueKey | None = None
+    """Its business key, if that changes; refused when another instance of the scope has it."""
+    passed_keys: tuple[UniqueKey, ...] = ()
+    """Business keys that it had within the turn only. Refused when another instance has one."""
+    snapshot: Snapshot | None = None
+    feed: tuple[FedEvent, ...] = ()
+    observations: tuple[NewObservation, ...] = ()
+    vanishes: bool = False
+    """Of a first turn that accepted nothing: the instance was never there. Its receipts and
+    observations stay, and so do messages that it has not taken: then the receipt tells of unseen
+    ones, and the instance waits for its first turn again."""
     outcome: Outcome | None = None
     """The end: removes its live row, inbox, jobs and timers."""
 
@@ -120,6 +174,7 @@ class TurnStatus(StrEnum):
     ACCEPTED = "accepted"
     REFUSED = "refused"  # the stamp, a lease or a job no longer fits: drop the coroutine
     TAKEN = "taken"  # it would have started an instance whose id exists
+    KEY_TAKEN = "key taken"  # another instance has its business key
 
 
 class TurnReceipt(NamedTuple):
@@ -130,8 +185,13 @@ class TurnReceipt(NamedTuple):
     """Number of the newest message of the instance, its own new timers included."""
     has_unseen: bool = False
     """Whether there are messages that the turn did not know of."""
+    holder: str | None = None
+    """Of a turn whose business key is taken: the instance that has it."""
+    passed_key: str | None = None
+    """Which of its `passed_keys` that is; None: the one in `unique`."""
     ends_kept: tuple[bool, ...] = ()
-    """Of a refused turn: which of its `job_ends` were taken all the same, and are in the inbox."""
+    """Of a turn that was not accepted: which of its `job_ends` were taken all the same, and are in
+    the inbox."""
 
 
 class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,6 +36,7 @@ from perdure.model.turns import (
     WorkerRow,
 )
 from perdure.store.admin import AdminStore
+from perdure.store.deciders import DeciderStore
 
 
 class ExecutionKey(NamedTuple):
@@ -77,7 +78,7 @@ class WaitingJob(NamedTuple):
     """Until when it must start; None when it has started, or may start at any time."""
 
 
-class Store(AdminStore, Protocol):
+class Store(AdminStore, DeciderStore, Protocol):
     """Rows and leases behind one atomic commit."""
 
     clock: Clock
@@ -119,7 +120,15 @@ class Store(AdminStore, Protocol):
         its home. A turn with an outcome removes its live row, inbox, jobs and timers instead. A
         turn that is continued removes the jobs of its execution and all messages addressed to it,
         moves the stamp to the next execution and puts its start and the unread messages, which come
-        before those in the inbox. Values and the report stay in both cases.
+        before those in the inbox. Values and the report stay in both cases. A timer whose key is
+        among the cancelled ones too takes the place of the old one.
+
+        A turn of a decider brings more: what its inputs came to, its business key, a snapshot as of
+        its last event, which of its events are fed, what it observed. It is refused if one of its
+        inputs was decided before, and stopped if another instance has the key. An input that was
+        decided directly is removed from the inbox if it waits there under the same id. A turn that
+        vanishes leaves no row but its receipts and observations; if there are messages that it has
+        not taken, those it has taken go, and the instance waits for its first turn again.
 
         A refused turn writes nothing, except that results of its jobs whose leases are valid go to
         the owner's inbox when the owner still is of that incarnation and execution.

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from perdure.model.admin import KvRow, ReportRow, SessionRow
 from perdure.model.events import StoredEvent
+from perdure.model.feeds import StoredSnapshot
 from perdure.model.instances import InstanceRow, LiveRow
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
+from perdure.model.turns import UniqueKey
 from perdure.store.base import ExecutionKey, WaitingJob
+
+
+class FedRow(NamedTuple):
+    """An event as the feed refers to it."""
+
+    execution: ExecutionKey
+    seq: int
+    tag: str
 
 
 @dataclass(slots=True)
@@ -26,6 +36,15 @@ class Contents:
     kv: dict[str, dict[str, KvRow]] = field(default_factory=dict)
     reports: dict[str, ReportRow] = field(default_factory=dict)
     sessions: list[SessionRow] = field(default_factory=list)
+    receipts: dict[str, dict[str, bytes | None]] = field(default_factory=dict)
+    """What inputs came to, by instance and id; None: not decided, or no input."""
+    unique_keys: dict[UniqueKey, tuple[str, int]] = field(default_factory=dict)
+    """Who has a business key, with its incarnation."""
+    snapshots: dict[ExecutionKey, StoredSnapshot] = field(default_factory=dict)
+    feed: list[FedRow] = field(default_factory=list)
+    """In the order of commits."""
+    observations: dict[str, list[int]] = field(default_factory=dict)
+    """Numbers of the observed inputs."""
 
 
 @runtime_checkable

@@ -33,6 +33,8 @@ class Metrics:
         self.snapshots = 0
         """How often it was read. The gauges that ask the store are refreshed only if it was."""
         self._orchestrations()
+        self._deciders()
+        self._projections()
         self._activities()
         self._machinery()
         self._client()
@@ -47,6 +49,9 @@ class Metrics:
 
     def instance_ended(self, name: str, version: str, status: str, took_s: float) -> None:
         """Count the end of an instance, which was committed by a turn or from outside."""
+        if not version:  # a decider's, since those have none
+            self.decider_ends.add((name, status))
+            return
         labels = (name, version, status)
         self.completions.add(labels)
         self.duration.observe(labels, took_s)
@@ -106,6 +111,38 @@ class Metrics:
             "From the call of a child to its answer.",
             ("parent", "child", "outcome"),
             bounds=SHORT_DURATIONS_S,
+        )
+
+    def _deciders(self) -> None:
+        self.inputs = Counter(
+            "perdure_decider_inputs_total",
+            "Inputs that were decided, by what they came to: accepted, rejected or completed.",
+            ("decider", "outcome"),
+        )
+        self.events = Counter(
+            "perdure_decider_events_total", "Events that deciders have recorded.", ("decider",)
+        )
+        self.decider_ends = Counter(
+            "perdure_decider_ends_total",
+            "Instances of deciders that ended, by how.",
+            ("decider", "status"),
+        )
+
+    def _projections(self) -> None:
+        self.projected = Counter(
+            "perdure_projection_events_total",
+            "Events that projections and subscriptions have handled here.",
+            ("projection",),
+        )
+        self.projection_failures = Counter(
+            "perdure_projection_failures_total",
+            "Attempts of projections and subscriptions that failed, by the exception's class.",
+            ("projection", "error_type"),
+        )
+        self.projections_behind = Gauge(
+            "perdure_projection_behind",
+            "How many positions the newest event lies ahead of a projection.",
+            ("projection", "status"),
         )
 
     def _activities(self) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from perdure.model.events import (
     ActivityFailed,
     ActivityScheduled,
     ChildScheduled,
+    EffectScheduled,
     Event,
     InlineScheduled,
     SignalAwaited,
@@ -19,6 +20,7 @@ from perdure.model.instances import LiveRow
 from perdure.model.messages import Message
 from perdure.store.base import ExecutionKey, WaitingJob
 from perdure.store.contents import Contents
+from perdure.testing.decider_checks import armed_timers, waiting_effects
 from perdure.testing.violations import (
     Violation,
     event_of,
@@ -27,6 +29,10 @@ from perdure.testing.violations import (
     schedule_of,
 )
 
+KEYED = "key:"
+"""Before the key of a decider's timer, in the inbox."""
+
+_ANSWERED_BY_JOBS = ActivityScheduled | InlineScheduled | EffectScheduled
 _TOO_LATE = ("DeadlineExceeded", "StartedTooLate")
 """Failures that come from timers; their jobs are removed, not buried."""
 
@@ -74,53 +80,71 @@ def _check_tokens(
     contents: Contents, live: LiveRow, inbox: Sequence[Message]
 ) -> Iterator[Violation]:
     """S5: every open schedule has exactly one token, so that it will be answered exactly once."""
-    key = ExecutionKey(live.instance_id, *live.stamp[:2])
-    asked = open_schedules(contents.histories.get(key, []))
+    events = contents.histories.get(ExecutionKey(live.instance_id, *live.stamp[:2]), [])
+    asked = open_schedules(events)
+    waiting = waiting_effects(events)
     jobs = [
         job
         for job in contents.jobs.get(live.instance_id, [])
         if job.key[1:3] == live.stamp[:2] and not is_rerun(contents, job)
     ]
     tokens = _tokens(jobs, live, inbox)
-    timers = {message.timer_key for message in inbox if message.timer_key is not None}
+    timers = {
+        message.timer_key: message.effective_at_ms
+        for message in inbox
+        if message.timer_key is not None
+    }
     for seq, event in asked.items():
         found = tokens[seq]
         if isinstance(event, ChildScheduled):
             found += _is_running_child(contents, live, event)
         if isinstance(event, TimerScheduled):
             found += f"timer:{seq}" in timers
-        if not isinstance(event, SignalAwaited) and found != 1:
+        if not isinstance(event, SignalAwaited) and found != (seq not in waiting):
             yield Violation(
                 "S5", live.instance_id, f"schedule {seq} ({event.kind}) has {found} tokens"
             )
-    for problem in _timer_problems(asked, jobs, timers):
+    for problem in (
+        *_timer_problems(asked, jobs, timers),
+        *_key_problems(armed_timers(events), timers),
+    ):
         yield Violation("S5", live.instance_id, problem)
     for job in jobs:
-        if not isinstance(asked.get(job.key.seq), ActivityScheduled | InlineScheduled):
+        if not isinstance(asked.get(job.key.seq), _ANSWERED_BY_JOBS):
             problem = f"job {job.key.seq} belongs to no open schedule"
             yield Violation("S5", live.instance_id, problem)
 
 
 def _timer_problems(
-    asked: dict[int, Event], jobs: Sequence[WaitingJob], timers: set[str]
+    asked: dict[int, Event], jobs: Sequence[WaitingJob], timers: Mapping[str, int]
 ) -> Iterator[str]:
-    expected = {
-        f"deadline:{seq}"
+    calls = {
+        seq: event
         for seq, event in asked.items()
-        if isinstance(event, ActivityScheduled) and event.deadline_ms is not None
+        if isinstance(event, ActivityScheduled | EffectScheduled)
     }
+    expected = {f"deadline:{seq}" for seq, event in calls.items() if event.deadline_ms is not None}
     # The claim of a job removes it together with the time that is stored with the job.
     expected |= {f"start:{job.key.seq}" for job in jobs if job.start_by_ms is not None}
     allowed = {f"timer:{seq}" for seq, event in asked.items() if isinstance(event, TimerScheduled)}
-    allowed |= {
-        f"start:{seq}"
-        for seq, event in asked.items()
-        if isinstance(event, ActivityScheduled) and event.start_by_ms is not None
-    }
-    for key in sorted(expected - timers):
+    allowed |= {f"start:{seq}" for seq, event in calls.items() if event.start_by_ms is not None}
+    for key in sorted(expected - timers.keys()):
         yield f"{key} was lost"
-    for key in sorted(timers - expected - allowed):
-        yield f"{key} belongs to no open schedule"
+    for key in sorted(timers.keys() - expected - allowed):
+        if not key.startswith(KEYED):
+            yield f"{key} belongs to no open schedule"
+
+
+def _key_problems(armed: Mapping[str, int], timers: Mapping[str, int]) -> Iterator[str]:
+    """Compare the timers that decisions have set with those in the inbox."""
+    found = {key.removeprefix(KEYED): due for key, due in timers.items() if key.startswith(KEYED)}
+    for key in sorted({**armed, **found}):
+        if key not in found:
+            yield f"timer {key!r} was lost"
+        elif key not in armed:
+            yield f"timer {key!r} was set by no decision"
+        elif armed[key] != found[key]:
+            yield f"timer {key!r} is due at {found[key]} and was set for {armed[key]}"
 
 
 def _tokens(jobs: Sequence[WaitingJob], live: LiveRow, inbox: Sequence[Message]) -> Counter[int]:

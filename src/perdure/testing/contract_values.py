@@ -146,6 +146,19 @@ class TestReading:
         assert [len(history) for history in histories] == [1, 0, 7]
         assert histories[2][6] == StoredEvent(7, "x", 3, b"7")
 
+    async def test_narrow_rows_are_read_in_the_order_asked(self, store: Store) -> None:
+        stamp = await begun(store, "a")
+        await store.deliver([message("unborn", if_absent="buffer")])
+
+        lives = await store.read_lives(["nobody", "unborn", "a"])
+
+        assert lives == [None, await store.read_live("unborn"), await store.read_live("a")]
+        assert lives[1] is not None
+        assert lives[1].definition_no is None
+        assert lives[2] is not None
+        assert lives[2].stamp == stamp
+        assert await store.read_lives([]) == []
+
     async def test_a_history_is_read_in_pieces(self, store: Store) -> None:
         stamp = await begun(store)
         events = tuple(Body("x", str(number).encode()) for number in range(2, 11))

@@ -25,6 +25,7 @@ from perdure.testing.store_values import (
     result_of,
     timer,
     token,
+    turn_of,
 )
 
 REFUSED = TurnReceipt(TurnStatus.REFUSED)
@@ -133,12 +134,31 @@ class TestTimers:
 
         assert [m.timer_key for m in await store.read_inbox("i")] == ["timer:3"]
 
-    async def test_a_timer_set_and_cancelled_in_one_turn_leaves_nothing(
+    async def test_a_timer_of_a_key_that_is_cancelled_in_the_same_turn_replaces_the_old_one(
         self, store: Store, clock: ManualClock
     ) -> None:
-        await begun(store, timers=(timer(2, clock()),), timers_gone=("timer:2",))
+        stamp = await begun(store, timers=(timer(2, clock() + 1),))
 
-        assert await store.read_inbox("i") == []
+        later = next_turn("i", stamp, timers=(timer(2, clock() + 9),), timers_gone=("timer:2",))
+        receipt = await accepted(store, later)
+
+        [waiting] = await store.read_inbox("i")
+        assert (waiting.timer_key, waiting.effective_at_ms) == ("timer:2", clock() + 9)
+        assert waiting.no == receipt.last_no == 2
+
+    async def test_a_timer_can_be_set_again_by_the_turn_that_takes_it(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        due = clock()
+        await begun(store, timers=(timer(2, due),), next_due_ms=due)
+        [claimed] = await claim(store)
+
+        again = turn_of(claimed, timers=(timer(2, due + 9),), next_due_ms=due + 9)
+        await accepted(store, again)
+
+        [waiting] = await store.read_inbox("i")
+        assert (waiting.timer_key, waiting.effective_at_ms) == ("timer:2", due + 9)
+        assert await claim(store) == []
 
     async def test_two_timers_of_one_key_are_refused_alone(
         self, store: Store, clock: ManualClock

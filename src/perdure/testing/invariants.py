@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from perdure.model.admin import KvRow
+from perdure.model.digests import digest_for
 from perdure.model.events import (
     LAST_KINDS,
     TERMINAL_KINDS,
     ContinuedAsNew,
-    Digest,
     Event,
     KvCleared,
     KvPruned,
@@ -30,6 +30,7 @@ from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import Contents, Inspectable
 from perdure.testing.conservation import check_live, is_rerun
+from perdure.testing.decider_checks import check_decisions
 from perdure.testing.violations import (
     ANSWERS,
     SCHEDULES,
@@ -55,6 +56,7 @@ async def check(store: Store) -> list[Violation]:
         *_check_instances(contents),
         *check_live(contents),
         *_check_values(contents),
+        *check_decisions(contents),
         *_check_sessions(contents, store.clock()),
         *_check_leftovers(contents),
     ]
@@ -62,7 +64,7 @@ async def check(store: Store) -> list[Violation]:
 
 def digest_of(events: Sequence[StoredEvent]) -> bytes:
     """Return the hash over the history of an execution, as the store and the next one keep it."""
-    digest = Digest()
+    digest = digest_for(events[0] if events else None)
     for event in events:
         digest.feed(event.kind, event.at_ms, event.body)
     return digest.value()

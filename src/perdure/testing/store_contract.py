@@ -19,6 +19,7 @@ from perdure.testing.contract_admin import (
 from perdure.testing.contract_carried import TestDefinitionsOfTurns, TestMessagesAcrossExecutions
 from perdure.testing.contract_continue import TestContinuations, TestWorkOfContinuedExecutions
 from perdure.testing.contract_deletion import TestDeletion, TestWorkOnDeletedInstances
+from perdure.testing.contract_feed import TestFeed, TestReaders
 from perdure.testing.contract_jobs import TestDeadJobs, TestHeartbeats, TestLostJobs
 from perdure.testing.contract_kept import TestReports, TestValues
 from perdure.testing.contract_leases import (
@@ -29,6 +30,8 @@ from perdure.testing.contract_leases import (
 )
 from perdure.testing.contract_lists import TestFilters, TestLists
 from perdure.testing.contract_messages import TestChildren, TestDeliveries, TestHolds, TestStarts
+from perdure.testing.contract_observations import TestObservations
+from perdure.testing.contract_receipts import TestReceipts, TestSettledInputs
 from perdure.testing.contract_repair import TestRepair
 from perdure.testing.contract_retention import TestExpiry, TestPruning
 from perdure.testing.contract_session_leases import TestSessionLeases
@@ -37,6 +40,7 @@ from perdure.testing.contract_sessions import (
     TestSessionClaims,
     TestSessionOwners,
 )
+from perdure.testing.contract_snapshots import TestSnapshots
 from perdure.testing.contract_starts import (
     TestDetachedStarts,
     TestHurriedStarts,
@@ -50,7 +54,13 @@ from perdure.testing.contract_turns import (
     TestIdempotence,
     TestWaking,
 )
+from perdure.testing.contract_unique_keys import (
+    TestFreedKeys,
+    TestKeysInOneTransaction,
+    TestUniqueKeys,
+)
 from perdure.testing.contract_values import TestBadValues, TestBodies, TestReading
+from perdure.testing.contract_vanish import TestDeciderInstances, TestVanishing
 from perdure.testing.contract_work import TestJobsOfTurns, TestTimers
 
 __all__ = [
@@ -59,6 +69,7 @@ __all__ = [
     "TestChildren",
     "TestContinuations",
     "TestDeadJobs",
+    "TestDeciderInstances",
     "TestDefinitionsOfTurns",
     "TestDeletion",
     "TestDeliveries",
@@ -66,9 +77,11 @@ __all__ = [
     "TestEnds",
     "TestExpiry",
     "TestFairnessOfSessions",
+    "TestFeed",
     "TestFencing",
     "TestFilters",
     "TestFirstTurns",
+    "TestFreedKeys",
     "TestHeartbeats",
     "TestHolds",
     "TestHurriedStarts",
@@ -77,25 +90,33 @@ __all__ = [
     "TestJobs",
     "TestJobsInDetail",
     "TestJobsOfTurns",
+    "TestKeysInOneTransaction",
     "TestLateStarts",
     "TestLists",
     "TestLostJobs",
     "TestMessagesAcrossExecutions",
+    "TestObservations",
     "TestPruning",
     "TestQueueDepths",
+    "TestReaders",
     "TestReading",
+    "TestReceipts",
     "TestRenewals",
     "TestRepair",
     "TestReports",
     "TestSessionClaims",
     "TestSessionLeases",
     "TestSessionOwners",
+    "TestSettledInputs",
+    "TestSnapshots",
     "TestStarts",
     "TestStartsWithMessages",
     "TestTimers",
     "TestTotals",
     "TestTurnClaims",
+    "TestUniqueKeys",
     "TestValues",
+    "TestVanishing",
     "TestWaking",
     "TestWorkOfContinuedExecutions",
     "TestWorkOnDeletedInstances",

@@ -13,7 +13,10 @@ from perdure.model.turns import (
     CarriedMessage,
     ClaimedTurn,
     Continuation,
+    FedEvent,
+    InputReceipt,
     JobClaim,
+    NewObservation,
     NewTimer,
     Outcome,
     SessionClaim,
@@ -25,12 +28,16 @@ from perdure.model.turns import (
 from perdure.store.base import ExecutionKey, Store
 
 ORCHESTRATION = DefinitionKey("orchestration", "greet", "1.0.0", 1)
+ORDER = DefinitionKey("decider", "order", "", 1)
 QUEUE = DefinitionKey("activity", "say_hello", "")
 LEASE_MS = 30_000
 STARTED = Body("started", b'{"name":"greet","version":"1.0.0","behaviour":1,"input":null}')
 SCHEDULED = Body("activity_scheduled", b'{"name":"say_hello","input":null}')
 COMPLETED = Body("completed", b'{"result":null}')
 CONTINUED = Body("continued_as_new", b'{"version":"1.0.0","input":null}')
+PLACED = Body("event_recorded", b'{"tag":"Placed","event":null}')
+FED = FedEvent(0, "Placed")
+"""Of a turn whose first event is `PLACED`."""
 
 
 def token() -> int:
@@ -99,6 +106,32 @@ def message(instance_id: str = "i", text: str = "hello", **fields: Any) -> Deliv
     return Delivery(**{**values, **fields})
 
 
+def decider(instance_id: str = "order:1", **fields: Any) -> NewInstance:
+    """Return a decider instance to be started."""
+    return new_instance(instance_id, **{"definition": ORDER, **fields})
+
+
+def given(text: str = "ok", input_id: str = "x") -> InputReceipt:
+    """Return what an input with an id came to."""
+    return InputReceipt(input_id, text.encode())
+
+
+def observed(text: str = "1", outcome: str = "accepted", **fields: Any) -> NewObservation:
+    """Return an input that was observed."""
+    return NewObservation("Place", text.encode(), outcome, **fields)
+
+
+def queued(instance_id: str = "order:1", input_id: str | None = "x", **fields: Any) -> Delivery:
+    """Return an input for the inbox of a decider instance."""
+    values: dict[str, Any] = {
+        "instance_id": instance_id,
+        "kind": "input_taken",
+        "body": b'{"tag":"Place","input":null,"input_id":"%s"}' % (input_id or "").encode(),
+        "message_id": input_id,
+    }
+    return Delivery(**{**values, **fields})
+
+
 def job(seq: int = 2, **fields: Any) -> NewJob:
     """Return a job to be added."""
     values: dict[str, Any] = {"seq": seq, "queue": QUEUE, "input": b"null", "policy": b"{}"}
@@ -153,6 +186,13 @@ async def accepted(store: Store, turn: Turn) -> TurnReceipt:
 async def begun(store: Store, instance_id: str = "i", **fields: Any) -> Stamp:
     """Start an instance with its first turn, and return the stamp after it."""
     turn = first_turn(new_instance(instance_id), **fields)
+    await accepted(store, turn)
+    return Stamp(turn.stamp.incarnation, 1, 1 + len(turn.events))
+
+
+async def decided(store: Store, instance_id: str = "order:1", **fields: Any) -> Stamp:
+    """Start a decider instance with its first turn, and return the stamp after it."""
+    turn = first_turn(decider(instance_id), **{"events": (STARTED, PLACED), **fields})
     await accepted(store, turn)
     return Stamp(turn.stamp.incarnation, 1, 1 + len(turn.events))
 

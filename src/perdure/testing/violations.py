@@ -17,6 +17,7 @@ from perdure.model.events import (
     DetachedRefused,
     DetachedScheduled,
     DetachedStarted,
+    EffectScheduled,
     Event,
     InlineScheduled,
     SignalAwaited,
@@ -41,12 +42,13 @@ SCHEDULES = (
     SignalAwaited,
     ChildScheduled,
     DetachedScheduled,
+    EffectScheduled,
 )
 """The events that wait for an answer."""
 
 ANSWERS: dict[type[Event], tuple[type[Event], ...]] = {
-    ActivityCompleted: (ActivityScheduled, InlineScheduled),
-    ActivityFailed: (ActivityScheduled, InlineScheduled),
+    ActivityCompleted: (ActivityScheduled, InlineScheduled, EffectScheduled),
+    ActivityFailed: (ActivityScheduled, InlineScheduled, EffectScheduled),
     ActivityCancelled: (ActivityScheduled, InlineScheduled),
     TimerFired: (TimerScheduled,),
     TimerCancelled: (TimerScheduled,),

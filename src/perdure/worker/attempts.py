@@ -18,6 +18,7 @@ import msgspec
 
 from perdure.authoring.activity import Activity, encode_result
 from perdure.authoring.failures import describe
+from perdure.authoring.members import encode_returned_input
 from perdure.authoring.scope import InlineRequest
 from perdure.model.events import ActivityCompleted, ActivityFailed, Event, Failure, write_event
 from perdure.model.jobs import ClaimedJob, JobEnd, JobPolicy
@@ -64,6 +65,8 @@ class Work(NamedTuple):
     encode: Callable[[object], bytes]
     takes_context: bool = False
     raises: tuple[type[Exception], ...] = ()
+    returns_input: bool = False
+    """Whether the result is written as an input of the decider that asked for it."""
 
 
 def activity_work(activity: Activity[..., Any]) -> Work:
@@ -81,6 +84,16 @@ def activity_work(activity: Activity[..., Any]) -> Work:
         takes_context=definition.takes_context,
         raises=activity.raises,
     )
+
+
+def returning_input(work: Work) -> Work:
+    """Return the same work with its result written as an input of some decider."""
+
+    def encode(value: object) -> bytes:
+        work.encode(value)  # It must be what the activity says it returns.
+        return encode_returned_input(value)
+
+    return work._replace(encode=encode, returns_input=True)
 
 
 def inline_work(request: InlineRequest) -> Work:

@@ -12,11 +12,19 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
-from perdure.errors import InstanceEndedError, InstanceNotFoundError, StoreUnavailableError
+from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.core.answers import DirectInput
+from perdure.core.answers import Outcome as Answered
+from perdure.errors import (
+    InstanceEndedError,
+    InstanceNotFoundError,
+    StoreError,
+    StoreUnavailableError,
+)
 from perdure.model.builtins import (
     CANCEL,
     READ_KV,
@@ -72,35 +80,76 @@ class Door(Protocol):
         """Return the client for an activity that asks, on the loop or in a thread."""
         ...
 
+    async def execute_input(
+        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
+    ) -> Answered:
+        """Have an input decided, and return what it came to.
+
+        Raises:
+            UniqueKeyError: Another instance has the business key.
+            InstanceHeldError: The instance takes no inputs until somebody frees it.
+            Exception: What the decider's code raised.
+        """
+        ...
+
+    async def send_input(self, decider: str, instance_id: str, input: DirectInput) -> None:
+        """Put an input into the inbox of an instance, which is started if it is not there.
+
+        Raises:
+            InstanceEndedError: It has completed.
+        """
+        ...
+
+
+Handler: TypeAlias = Callable[[RunningActivity, bytes], Awaitable[msgspec.Struct | None]]
+"""Does what a built-in activity is for."""
+
 
 def builtin_works(door: Door) -> dict[str, Work]:
-    """Return what jobs of the built-in activities call, by name."""
+    """Return what jobs of the built-in activities call, by name; those of deciders are apart."""
     handlers = {RESULT: _result, SEND: _send, CANCEL: _cancel, READ_KV: _read_kv}
-    return {
-        name: Work(
-            name=name,
-            fn=partial(_whatever_the_store_does, handler, door),
-            # JSON comes and goes as it is: no user's types are involved.
-            decode=lambda data: ([data], {}),
-            encode=_as_it_is,
-            takes_context=True,
-        )
-        for name, handler in handlers.items()
-    }
+    return {name: make_work(name, partial(handler, door)) for name, handler in handlers.items()}
 
 
-async def _whatever_the_store_does(
-    handler: Callable[[Door, RunningActivity, bytes], Awaitable[msgspec.Struct | None]],
-    door: Door,
+def make_work(
+    name: str,
+    handler: Handler,
+    *,
+    waits_out: tuple[type[Exception], ...] = (StoreUnavailableError,),
+    raises: tuple[type[Exception], ...] = (),
+) -> Work:
+    """Return what jobs of a built-in activity call.
+
+    Args:
+        name: Of the activity.
+        handler: What it does.
+        waits_out: Trouble that is waited out.
+        raises: Exceptions that the caller gets as themselves.
+    """
+    return Work(
+        name=name,
+        fn=partial(_whatever_happens, handler, waits_out),
+        # JSON comes and goes as it is: no user's types are involved.
+        decode=lambda data: ([data], {}),
+        encode=_as_it_is,
+        takes_context=True,
+        raises=raises,
+    )
+
+
+async def _whatever_happens(
+    handler: Handler,
+    waits_out: tuple[type[Exception], ...],
     context: RunningActivity,
     input: bytes,
 ) -> bytes:
     while True:
         try:
-            return msgspec.json.encode(await handler(door, context, input))
-        except StoreUnavailableError as error:
+            return msgspec.json.encode(await handler(context, input))
+        except waits_out as error:
             logger.warning(
-                "a built-in activity waits for the store: %s",
+                "a built-in activity waits for %s: %s",
+                "the store" if isinstance(error, StoreError) else "an instance",
                 error,
                 extra={"activity": context.activity, "instance_id": context.instance_id},
             )

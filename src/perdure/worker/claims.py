@@ -19,10 +19,11 @@ from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import Store, TurnLease
+from perdure.worker.ids import fresh_id
 from perdure.worker.jobs import JobRunner
 from perdure.worker.lanes import Kind
 from perdure.worker.metrics import WorkerMetrics
-from perdure.worker.turns import TurnRunner, fresh_id
+from perdure.worker.turns import TurnRunner
 
 NEVER_MS = 2**62
 

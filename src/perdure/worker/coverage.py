@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import (
     BEHAVIOUR,
     Registry,
     activity_key,
+    decider_key,
     inline_key,
     orchestration_key,
 )
 from perdure.errors import NotRegisteredError
-from perdure.model.builtins import BUILTINS
+from perdure.model.builtins import BUILTINS, OF_DECIDER
 from perdure.model.instances import DefinitionKey
 from perdure.model.options import WorkerOptions
 from perdure.model.versions import VersionRange, is_version
@@ -55,6 +57,10 @@ class Coverage:
         """The orchestrations to claim turns of, each with the code that runs it."""
         self.beginning: dict[tuple[str, str], Orchestration[..., Any]] = {}
         """Of these, those that new instances may begin with, by name and version."""
+        self.deciders: dict[DefinitionKey, DeciderDefinition] = {
+            decider_key(name): decider for name, decider in registry.deciders.items()
+        }
+        """The deciders to claim turns of. They have no versions."""
         self._queues: dict[DefinitionKey, None] = {}
         self.learn(())
 
@@ -65,7 +71,7 @@ class Coverage:
 
     def claimable(self) -> tuple[DefinitionKey, ...]:
         """Return all that the worker claims."""
-        return (*self.orchestrations, *self._queues)
+        return (*self.orchestrations, *self.deciders, *self._queues)
 
     def learn(self, recorded: Iterable[DefinitionKey]) -> bool:
         """Take in the definitions that the store has seen; tell whether anything changed."""
@@ -85,7 +91,7 @@ class Coverage:
 
     def serves(self, key: DefinitionKey) -> bool:
         """Tell whether turns or jobs of a definition are claimed here."""
-        return key in self.orchestrations or key in self._queues
+        return key in self.orchestrations or key in self._queues or key in self.deciders
 
     def note(self, key: DefinitionKey) -> None:
         """This process records a definition: it counts as recorded, before the store is asked."""
@@ -98,6 +104,8 @@ class Coverage:
         recorded."""
         if key.kind == "orchestration":
             return self.code_for(key) is not None
+        if key.kind == "decider":
+            return key in self.deciders
         is_any_tag = self._tags == "any" and key.kind == "activity"
         return key in self._queues or (is_any_tag and key.name in self.registry.activities)
 
@@ -118,11 +126,13 @@ class Coverage:
         return exact or self._highest(name, within)
 
     def digest_for(self, key: DefinitionKey) -> str:
-        """Return what tells the code that runs a recorded orchestration from other code.
+        """Return what tells the code that runs a recorded definition from other code.
 
         Two versions in one module have the same source around them. So that what does not fit one
         is offered to the other, code that stands in for another version says which it is.
         """
+        if key in self.deciders:
+            return self.registry.code_of_decider(key.name)
         code = self.code_for(key)
         assert code is not None, "only what is covered is run"
         digest = self.registry.code_of(code.name, code.version)
@@ -160,6 +170,9 @@ class Coverage:
     def _activity_queues(self) -> Iterable[DefinitionKey]:
         for name in BUILTINS:
             yield activity_key(name, None)
+        for decider in self.registry.deciders:
+            for name in OF_DECIDER:
+                yield activity_key(name, decider)
         for name in self.registry.activities:
             for tag in self._tags_of(name):
                 yield activity_key(name, tag)

@@ -1,4 +1,4 @@
-"""Where user code of orchestrations runs: replays and turns, guarded and watched.
+"""Where user code of orchestrations and deciders runs: replays and turns, guarded and watched.
 
 The core thinks; here it gets what it must not have by itself: the time, the guard, a watchdog, and
 promises of room for the jobs that come out of a turn.
@@ -7,16 +7,16 @@ promises of room for the jobs that come out of a turn.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from perdure.authoring.definition import Definition
+from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.orchestration import Orchestration
 from perdure.clock import Clock, to_ms
+from perdure.core.deciding import DeciderExecution
 from perdure.core.guard import Guard
 from perdure.core.replay import Execution, ExecutionId
 from perdure.core.turn import TurnTerms, run_turn
-from perdure.model.events import StoredEvent
 from perdure.model.instances import DefinitionKey, NewInstance
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.messages import Message
@@ -24,6 +24,8 @@ from perdure.model.options import WorkerOptions
 from perdure.model.turns import Turn
 from perdure.worker.coverage import Coverage
 from perdure.worker.hot import HotInstance
+from perdure.worker.kinds import AnyExecution
+from perdure.worker.loading import Past
 from perdure.worker.watchdog import Watchdog
 
 
@@ -60,7 +62,10 @@ class Executions:
         self._worker_id = worker_id
         self._lease_ms = to_ms(options.lease_for)
         self._guards = {watch: Guard(watch_calls=watch) for watch in (False, True)}
-        self._turns_of: dict[Definition, int] = {}
+        self._turns_of: dict[object, int] = {}
+        self.taken_keys: dict[str, Mapping[str, str]] = {}
+        """By instance, business keys that its last turn wanted and others have, with who has them:
+        for whoever decides the same again."""
 
     def new(
         self, orchestration: Orchestration[..., Any], execution_id: ExecutionId, *, version: str
@@ -76,28 +81,52 @@ class Executions:
             orchestration,
             execution_id,
             self._coverage.registry.code_of(orchestration.name, orchestration.version),
-            self._guard_for(orchestration),
+            self._guard_for(orchestration.definition),
             version=version,
             prefer=self._prefer,
         )
 
-    def again(self, execution: Execution) -> Execution:
+    def new_decider(
+        self, decider: DeciderDefinition, execution_id: ExecutionId
+    ) -> DeciderExecution:
+        """Return an execution of a decider that has decided nothing."""
+        registry = self._coverage.registry
+        is_here = registry.deciders.get(decider.name) is decider
+        execution = DeciderExecution(
+            decider,
+            execution_id,
+            registry.code_of_decider(decider.name) if is_here else "",
+            self._guard_for(decider),
+        )
+        if self.taken_keys:
+            execution.taken_keys = self.taken_keys.pop(execution_id.instance_id, {})
+        return execution
+
+    def again(self, execution: AnyExecution) -> AnyExecution:
         """Return an execution on the same code as another one, to replay what that one did."""
-        return self.new(execution.orchestration, execution.id, version=execution.version)
+        if isinstance(execution, Execution):
+            return self.new(execution.orchestration, execution.id, version=execution.version)
+        assert isinstance(execution, DeciderExecution)
+        return self.new_decider(execution.definition, execution.id)
 
     def _prefer(self, name: str) -> str:
         version = self._coverage.choose(name)
         assert version is not None, "an execution that runs here has code here"
         return version
 
-    def replay(self, execution: Execution, history: Sequence[StoredEvent]) -> None:
+    def replay(self, execution: AnyExecution, past: Past) -> None:
         """Bring a new execution to where its history ends.
 
         Raises:
             NondeterminismError, UnreadableEventError, TurnTooLongError: It cannot be.
         """
         with self.watchdog.watching(execution.instance_id, execution.name):
-            execution.replay(history)
+            if past.snapshot is None:
+                execution.replay(past.history)
+            else:
+                assert isinstance(execution, DeciderExecution), "only deciders have snapshots"
+                is_restored = execution.restore(past.snapshot, past.history)
+                assert is_restored, "snapshots that cannot be used are not read"
 
     def run(
         self,
@@ -132,25 +161,48 @@ class Executions:
             start=start,
             job_ends=job_ends,
         )
-        definition = execution.orchestration.definition
-        self._turns_of[definition] = self._turns_of.get(definition, 0) + 1
-        execution.guard = self._guard_for(execution.orchestration)
         made: tuple[NewJob, ...] = ()
         try:
             with self.watchdog.watching(execution.instance_id, execution.name):
-                turn = run_turn(execution, messages, terms, now_ms=now_ms)
+                if isinstance(execution, Execution):
+                    execution.guard = self._guard_of_turn(execution.orchestration.definition)
+                    turn = run_turn(execution, messages, terms, now_ms=now_ms)
+                else:
+                    turn = self._decide(hot, messages, terms, now_ms=now_ms)
             made = turn.jobs
             return turn
         finally:
             _unpromise(jobs, promised, made)
 
-    def _guard_for(self, orchestration: Orchestration[..., Any]) -> Guard:
+    def _decide(
+        self, hot: HotInstance, messages: Sequence[Message], terms: TurnTerms, *, now_ms: int
+    ) -> Turn:
+        """Run a decider's turn, over the inputs that callers wait for too."""
+        execution = hot.execution
+        assert isinstance(execution, DeciderExecution)
+        execution.guard = self._guard_of_turn(execution.definition)
+        asked = hot.take_inputs()
+        given = [one for one in asked if one.input is not None]
+        execution.give([one.input for one in given if one.input is not None])
+        hot.taken_keys = execution.taken_keys
+        turn = execution.run(messages, terms, now_ms=now_ms)
+        # Known for this run only: they may be free again at the next one.
+        execution.taken_keys = {}
+        for one, answer in zip(given, execution.answers, strict=True):
+            one.answer = answer
+        return turn
+
+    def _guard_of_turn(self, definition: object) -> Guard:
+        self._turns_of[definition] = self._turns_of.get(definition, 0) + 1
+        return self._guard_for(definition)
+
+    def _guard_for(self, definition: object) -> Guard:
         match self._options.watch_calls:
             case "always":
                 return self._guards[True]
             case "never":
                 return self._guards[False]
-        turns = self._turns_of.get(orchestration.definition, 0)
+        turns = self._turns_of.get(definition, 0)
         return self._guards[turns < self._options.watched_turns]
 
 

@@ -1,20 +1,22 @@
 """Instances in memory between turns.
 
-A hot instance is a live coroutine with the stamp it fits. It is not leased: whoever commits first
-wins, and a commit whose stamp no longer fits is refused and its coroutine dropped. Between a turn
-and the store's answer the coroutine is ahead of the store; nothing more is applied to it then.
+A hot instance is a live coroutine, or a decider's state, with the stamp it fits. It is not leased:
+whoever commits first wins, and a commit whose stamp no longer fits is refused and its coroutine
+dropped. Between a turn and the store's answer the coroutine is ahead of the store; nothing more is
+applied to it then.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from perdure.core.replay import Execution
-from perdure.model.instances import Stamp
+from perdure.model.instances import NewInstance, Stamp
 from perdure.model.jobs import JobEnd
 from perdure.model.turns import ClaimedTurn
+from perdure.worker.asked import Asked
+from perdure.worker.kinds import AnyExecution
 from perdure.worker.tally import Tally
 
 ALARM_AT_UNDEAD = 100
@@ -24,20 +26,25 @@ logger = logging.getLogger(__name__)
 
 
 class HotInstance:
-    """A live coroutine, the stamp it fits, and what waits for its next turn."""
+    """A live coroutine or state, the stamp it fits, and what waits for its next turn."""
 
     __slots__ = (
+        "asked",
         "claim",
         "execution",
         "has_mail",
+        "inputs",
         "is_committing",
         "results",
         "seen_no",
         "stamp",
+        "start",
+        "taken_keys",
         "tally",
+        "was_sent",
     )
 
-    def __init__(self, execution: Execution, stamp: Stamp, seen_no: int) -> None:
+    def __init__(self, execution: AnyExecution, stamp: Stamp, seen_no: int) -> None:
         self.execution = execution
         self.stamp = stamp
         self.seen_no = seen_no
@@ -49,7 +56,32 @@ class HotInstance:
         """Ends of local jobs that came while a turn was being committed."""
         self.claim: ClaimedTurn | None = None
         """A claim that came while a turn was being committed."""
+        self.start: NewInstance | None = None
+        """How a decider's instance begins that nobody has started yet."""
+        self.inputs: list[Asked] | None = None
+        """Inputs of `execute` for the next turn. None as long as there was none: most have none."""
+        self.asked: list[Asked] | None = None
+        """Those of the turn that is being committed."""
+        self.taken_keys: Mapping[str, str] = {}
+        """Business keys that the turn being committed knew others to have, with who has them."""
+        self.was_sent = False
+        """Whether this process has sent it something that an `execute` must not overtake."""
         self.tally = Tally()
+
+    def take_inputs(self) -> list[Asked]:
+        """Take the inputs for a turn that is about to run; none as long as a message that their
+        callers have sent before may still be missing."""
+        inputs = self.inputs
+        if not inputs or self.was_sent or self.has_mail:
+            return []
+        self.inputs = None
+        self.asked = [one for one in inputs if not one.is_over]
+        return self.asked
+
+    def take_asked(self) -> list[Asked]:
+        """Take those whose turn has been answered by the store."""
+        asked, self.asked = self.asked, None
+        return asked or []
 
 
 class HotInstances:
@@ -82,7 +114,10 @@ class HotInstances:
         self._instances[hot.execution.instance_id] = hot
 
     def drop(self, hot: HotInstance) -> None:
-        """Forget an instance and end its coroutine without a trace."""
+        """Forget an instance and end its coroutine without a trace. Inputs come again."""
+        inputs, hot.inputs = hot.inputs, None
+        for one in (*hot.take_asked(), *(inputs or ())):
+            one.tell(None)
         if self._instances.get(hot.execution.instance_id) is hot:
             del self._instances[hot.execution.instance_id]
         for coroutine in hot.execution.tear_down():
@@ -107,6 +142,6 @@ class HotInstances:
             for hot in self._instances.values():
                 if len(found) == excess:
                     break
-                if not hot.is_committing and not hot.results and hot.claim is None:
+                if not (hot.is_committing or hot.results or hot.inputs or hot.claim is not None):
                     found.append(hot)
         return found

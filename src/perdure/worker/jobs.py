@@ -48,6 +48,7 @@ from perdure.worker.attempts import (
     conclude,
     raised,
     read_policy,
+    returning_input,
 )
 from perdure.worker.builtins import BUILTIN_JOBS, WAITING_JOBS
 from perdure.worker.lanes import JobCounts, JobRun, Kind, Lane
@@ -256,6 +257,8 @@ class JobRunner:
             run.policy = read_policy(job.policy)
             if job.queue.kind != "inline":
                 run.work = self._served.work_of(job.queue.name)
+                if run.policy.returns_input:
+                    run.work = returning_input(run.work)
         except NotRegisteredError:
             run.refusal = self._launcher.unserved(job.key)
         except Exception as error:

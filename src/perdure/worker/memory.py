@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from perdure.core.replay import Execution
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn
@@ -16,6 +15,7 @@ from perdure.store.base import Store, TurnLease
 from perdure.worker.background import Background
 from perdure.worker.executions import Executions
 from perdure.worker.hot import HotInstance, HotInstances
+from perdure.worker.kinds import AnyExecution
 from perdure.worker.metrics import WorkerMetrics
 from perdure.worker.shadow import ShadowReplays
 
@@ -34,7 +34,7 @@ class Memory:
         metrics: WorkerMetrics,
     ) -> None:
         self.hot = HotInstances(options.hot_instances)
-        self.shadow = ShadowReplays(store, options.shadow_rate, background, executions.replay)
+        self.shadow = ShadowReplays(store, options.shadow_rate, background, executions)
         self._store = store
         self._executions = executions
         self._background = background
@@ -56,6 +56,24 @@ class Memory:
         """Return the turns that are leased to us; callable from any thread."""
         return list(self._leases.values())
 
+    async def give_back(self, lease: TurnLease) -> None:
+        """Give up a turn that is to be claimed again."""
+        await self._store.release_turns([lease])
+        self._look(0)
+
+    # ------------------------------------------------------------------ deciders
+
+    def noticed_mail(self, instance_id: str) -> None:
+        """This process has sent an input to an instance: no other may overtake it."""
+        hot = self.hot.get(instance_id)
+        if hot is not None:
+            hot.was_sent = True
+
+    def keep_keys(self, hot: HotInstance, key: str, holder: str) -> None:
+        """A turn wanted a business key that another instance has: keep that for the next try."""
+        known = {**hot.taken_keys, key: holder}
+        self._executions.taken_keys[hot.execution.instance_id] = known
+
     # ----------------------------------------------------------------- coroutines
 
     def begin(self, hot: HotInstance) -> None:
@@ -65,9 +83,11 @@ class Memory:
         its coroutine is let go now.
         """
         before = self.hot.get(hot.execution.instance_id)
-        if before is not None:
+        if before is not None and before is not hot:
             self.drop(before)
         self.hot.put(hot)
+
+    # --------------------------------------------------------------- letting go
 
     def drop(self, hot: HotInstance) -> None:
         """Forget an instance; results that still wait go to the inbox."""
@@ -102,8 +122,8 @@ class Memory:
         retries = [end.retry_at_ms for end in ends if end.retry_at_ms is not None]
         self._look(min(retries) if len(retries) == len(ends) else 0)
 
-    def _maybe_shadow(self, execution: Execution) -> None:
-        self.shadow.maybe(execution, lambda: self._executions.again(execution))
+    def _maybe_shadow(self, execution: AnyExecution) -> None:
+        self.shadow.maybe(execution)
 
 
 def owns(hot: HotInstance, key: JobKey) -> bool:
@@ -112,6 +132,6 @@ def owns(hot: HotInstance, key: JobKey) -> bool:
     return (owner.incarnation, owner.execution) == (key.incarnation, key.execution)
 
 
-def job_key(execution: Execution, seq: int) -> JobKey:
+def job_key(execution: AnyExecution, seq: int) -> JobKey:
     """Return the key of a call's job."""
     return JobKey(*execution.id, seq)

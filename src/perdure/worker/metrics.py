@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from perdure.authoring.decision import AlreadyCompleted, Rejected
 from perdure.limits import HISTORY_WARNING_BYTES, HISTORY_WARNING_EVENTS
 from perdure.model.admin import InstanceFilter
-from perdure.model.events import ActivityCompleted, Failure
+from perdure.model.events import ActivityCompleted, Failure, InputRejected, InputTaken
 from perdure.model.instances import DefinitionKey, Status
 from perdure.model.jobs import AttemptFacts, JobEnd
 from perdure.model.options import WorkerOptions
@@ -26,8 +27,9 @@ from perdure.telemetry import Metrics
 from perdure.telemetry.snapshots import Labels
 
 if TYPE_CHECKING:
-    from perdure.core.replay import Execution
+    from perdure.worker.asked import Asked
     from perdure.worker.hot import HotInstance
+    from perdure.worker.kinds import AnyExecution
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +56,9 @@ class WorkerMetrics:
             labels = (name, child.name, child.outcome)
             metrics.child_calls.add(labels)
             metrics.child_duration.observe(labels, child.took_ms / 1000)
+        if not version:
+            self._decided(name, turn)
+            return
         first_seq = turn.stamp.next_seq
         events = first_seq - 1 + len(turn.events)
         if first_seq == 1:
@@ -75,6 +80,32 @@ class WorkerMetrics:
             self._execution_ended(name, tally.turns, events)
         if events >= HISTORY_WARNING_EVENTS or tally.bytes >= HISTORY_WARNING_BYTES:
             self._look_at_growth(hot, turn, events, bytes_before)
+
+    def _decided(self, name: str, turn: Turn) -> None:
+        """A turn of a decider was committed."""
+        metrics = self.metrics
+        if turn.job_ends:
+            self.jobs_ended(turn.job_ends)
+        rejected = sum(kind == InputRejected.kind for kind, _ in turn.events)
+        accepted = sum(kind == InputTaken.kind for kind, _ in turn.events) - rejected
+        if accepted:
+            metrics.inputs.add((name, "accepted"), by=accepted)
+        if rejected:
+            metrics.inputs.add((name, "rejected"), by=rejected)
+        if turn.feed:
+            metrics.events.add((name,), by=len(turn.feed))
+        if turn.outcome is not None:
+            metrics.decider_ends.add((name, _LABELS[turn.outcome.status]))
+
+    def answered(self, name: str, asked: Iterable[Asked]) -> None:
+        """Callers of `execute` get their answers: count those that left nothing in a history."""
+        for one in asked:
+            outcome = None if one.answer is None else one.answer.outcome
+            match outcome:
+                case Rejected():
+                    self.metrics.inputs.add((name, "rejected"))
+                case AlreadyCompleted():
+                    self.metrics.inputs.add((name, "completed"))
 
     def _execution_ended(self, name: str, turns: int, events: int) -> None:
         labels = (name,)
@@ -146,7 +177,7 @@ class WorkerMetrics:
 
     # ------------------------------------------------------------------ log lines
 
-    def _failed(self, execution: Execution, outcome: Outcome) -> None:
+    def _failed(self, execution: AnyExecution, outcome: Outcome) -> None:
         error_type = _error_type(outcome)
         self.metrics.failures.add((execution.name, execution.version, error_type))
         facts = facts_of(execution, self._worker_id)
@@ -204,10 +235,17 @@ class Gauges:
             for state in ("ready", "later", "leased"):
                 depths[kind, name, variant, state] = getattr(found, state)
         self._metrics.queue_depth.replace(depths)
+        end = await self._store.feed_end()
+        self._metrics.projections_behind.replace(
+            {
+                (found.name, found.status.value): max(0, end - found.pos)
+                for found in await self._store.read_checkpoints()
+            }
+        )
         return True
 
 
-def facts_of(execution: Execution, worker_id: str) -> dict[str, object]:
+def facts_of(execution: AnyExecution, worker_id: str) -> dict[str, object]:
     """Return what every log line about an execution says."""
     return {
         "instance_id": execution.instance_id,
@@ -218,7 +256,7 @@ def facts_of(execution: Execution, worker_id: str) -> dict[str, object]:
     }
 
 
-def _initiator(execution: Execution) -> str:
+def _initiator(execution: AnyExecution) -> str:
     if execution.execution > 1:
         return "continue_as_new"
     if execution.parent is not None:

@@ -42,6 +42,7 @@ from perdure.worker.attempts import (
     activity_work,
     call_sync,
     raised,
+    returning_input,
 )
 from perdure.worker.running import Host, RunningActivity
 from perdure.worker.threads import Threads
@@ -72,6 +73,7 @@ class ProcessRequest(msgspec.Struct, frozen=True, kw_only=True):
     owner_name: str
     owner_version: str
     details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    returns_input: bool = False
 
     @staticmethod
     def of(context: RunningActivity, work: Work) -> ProcessRequest:
@@ -91,6 +93,7 @@ class ProcessRequest(msgspec.Struct, frozen=True, kw_only=True):
             owner_name=job.owner_name,
             owner_version=job.owner_version,
             details=_raw(job.details),
+            returns_input=work.returns_input,
         )
 
 
@@ -392,7 +395,10 @@ def _run(request: ProcessRequest, input: bytes, speaker: _Speaker) -> Returned |
         there = _look_up(request.module, request.qualname)
         found = there if isinstance(there, Activity) else activity(name=request.name)(there)
         current_activity.set(context)
-        outcome = call_sync(activity_work(found), input, context)
+        work = activity_work(found)
+        if request.returns_input:
+            work = returning_input(work)
+        outcome = call_sync(work, input, context)
     except BaseException as error:
         return raised(error)
     if isinstance(outcome, Returned | Raised):

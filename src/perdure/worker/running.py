@@ -74,12 +74,12 @@ class RunningActivity:
 
     @property
     def orchestration(self) -> str:
-        """The name of the orchestration that made it."""
+        """The name of the orchestration that made it, or of the decider whose effect it is."""
         return self.job.owner_name
 
     @property
     def orchestration_version(self) -> str:
-        """The version that the instance is recorded with."""
+        """The version that the instance is recorded with; empty for a decider."""
         return self.job.owner_version
 
     @property

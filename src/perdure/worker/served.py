@@ -9,7 +9,7 @@ from typing import Any
 from perdure.authoring.activity import Activity
 from perdure.authoring.registry import Registry
 from perdure.errors import NotRegisteredError
-from perdure.model.builtins import RESULT
+from perdure.model.builtins import LONG
 from perdure.model.instances import DefinitionKey
 from perdure.worker.attempts import Work, activity_work
 from perdure.worker.lanes import Kind
@@ -78,7 +78,7 @@ class Served:
         if queue.kind == "inline":
             return Kind.ASYNC
         if queue.name in self._builtins:
-            return Kind.WAITING if queue.name == RESULT else Kind.BUILTIN
+            return Kind.WAITING if queue.name in LONG else Kind.BUILTIN
         return _kind_of(self._registry.activities.get(queue.name))
 
 

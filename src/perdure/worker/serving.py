@@ -6,9 +6,10 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
@@ -24,9 +25,11 @@ from perdure.worker.builtins import Door, builtin_works
 from perdure.worker.cancels import CancelWatch
 from perdure.worker.claims import Claimer
 from perdure.worker.coverage import Coverage
+from perdure.worker.decider_builtins import decider_works
 from perdure.worker.endings import Endings
 from perdure.worker.heartbeats import Heartbeats
 from perdure.worker.housekeeping import Housekeeping
+from perdure.worker.ids import fresh_id
 from perdure.worker.jobs import JobRunner
 from perdure.worker.lanes import Kind
 from perdure.worker.leases import LeaseKeeper
@@ -35,7 +38,7 @@ from perdure.worker.names import NameWatch
 from perdure.worker.running import Host
 from perdure.worker.sessions import SessionKeeper
 from perdure.worker.tuning import PythonTuning
-from perdure.worker.turns import TurnRunner, fresh_id
+from perdure.worker.turns import TurnRunner
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +74,25 @@ class Serving:
         endings: Endings,
         client: Door,
         metrics: Metrics,
+        duties: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = MappingProxyType({}),
     ) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            store: The open store.
+            registry: What to run.
+            options: How to behave.
+            resources: Objects that activities fetch.
+            endings: Who waits for ends in this process.
+            client: What activities and built-ins act through.
+            metrics: Where to count.
+            duties: Loops of others that run as long as the worker does, by name.
+        """
         self.worker_id = options.name or f"{socket.gethostname()}-{os.getpid()}-{fresh_id():x}"
         self.registry = registry
         self.coverage = Coverage(registry, options)
         self.health = Health()
+        self._duties = duties
         self._store = store
         self._options = options
         self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
@@ -105,7 +122,10 @@ class Serving:
             ),
             end=self._job_ended,
             find_inline=self.turns.find_inline,
-            builtins=builtin_works(client),
+            builtins={
+                **builtin_works(client),
+                **decider_works(client, store, registry.decider),
+            },
             metrics=counts,
         )
         self._sessions = SessionKeeper(store, options, self.jobs.sessions, owner=self.worker_id)
@@ -156,6 +176,7 @@ class Serving:
             "sessions": self._sessions.run,
             "housekeeping": self.housekeeping.run,
             "gauges": self._gauges.run,
+            **self._duties,
         }
 
     def start(self) -> None:
@@ -278,7 +299,9 @@ class Serving:
         """Claim what is covered now, under the store's numbers."""
         keys = self.coverage.claimable()
         numbers = dict(zip(keys, await self._store.intern(keys), strict=True))
-        served = {numbers[key]: key for key in self.coverage.orchestrations}
+        served = {
+            numbers[key]: key for key in (*self.coverage.orchestrations, *self.coverage.deciders)
+        }
         codes = {number: self.coverage.digest_for(key) for number, key in served.items()}
         self.turns.serve(served)
         self.jobs.serve(self.coverage.queues)

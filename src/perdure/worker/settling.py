@@ -10,18 +10,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from perdure.authoring.registry import orchestration_key
-from perdure.core.replay import Execution
 from perdure.errors import RowError
 from perdure.model.instances import Stamp
 from perdure.model.jobs import ClaimedJob
 from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
+from perdure.store.base import TurnLease
 from perdure.telemetry import error_facts
 from perdure.worker.background import Background
 from perdure.worker.endings import Endings
 from perdure.worker.executions import Jobs
 from perdure.worker.holds import Holds
 from perdure.worker.hot import HotInstance
+from perdure.worker.kinds import AnyExecution, definition_key
 from perdure.worker.memory import Memory, job_key
 from perdure.worker.metrics import WorkerMetrics, facts_of
 from perdure.worker.starts import AwaitedStarts
@@ -79,22 +79,31 @@ class Settlement:
     def answered(self, hot: HotInstance, turn: Turn, answer: TurnReceipt | RowError) -> None:
         """The store has answered a turn."""
         try:
-            if isinstance(answer, RowError):
-                self._refused(hot, turn, None)
-                self._background.spawn(self._park_unstorable(hot, turn, answer))
-            elif answer.status is TurnStatus.ACCEPTED:
-                self._accepted(hot, turn, answer)
-            else:
-                self._refused(hot, turn, answer)
+            self._settle(hot, turn, answer)
         except Exception as error:
             # A defect of ours. The other turns of the batch must have their answers, and this
             # instance must not wait for one that is lost: it is claimed again.
             facts = facts_of(hot.execution, turn.worker_id)
             logger.error("the answer to a turn was lost", extra={**facts, **error_facts(error)})
+            for one in hot.take_asked():
+                one.fail(error)
             self._memory.drop(hot)
         if turn.start is not None:
             outcome = answer if isinstance(answer, RowError) else answer.status
             self.starts.tell(turn.commit_id, outcome)
+
+    def _settle(self, hot: HotInstance, turn: Turn, answer: TurnReceipt | RowError) -> None:
+        if isinstance(answer, RowError):
+            asked = hot.take_asked()
+            self._refused(hot, turn, None)
+            for one in asked:
+                one.fail(answer)
+            if not asked:
+                self._background.spawn(self._park_unstorable(hot, turn, answer))
+        elif answer.status is TurnStatus.ACCEPTED:
+            self._accepted(hot, turn, answer)
+        else:
+            self._refused(hot, turn, answer)
 
     def _accepted(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         execution = hot.execution
@@ -108,7 +117,12 @@ class Settlement:
             self._endings.tell_change(turn.instance_id)
         for child in turn.children:
             self._unserved.notice(child.instance.definition)
-        is_over = turn.outcome is not None or turn.continued is not None
+            if child.instance.messages:
+                # An input for a decider: what is executed here after this must not overtake it.
+                self._memory.noticed_mail(child.instance.instance_id)
+        if hot.asked is not None:
+            self.answer_inputs(hot)
+        is_over = turn.outcome is not None or turn.continued is not None or turn.vanishes
         if is_over:
             self._ended(hot, turn)
         else:
@@ -118,6 +132,13 @@ class Settlement:
         if not is_over:
             self._go_on(hot)
             self._memory.evict()
+
+    def answer_inputs(self, hot: HotInstance) -> None:
+        """What the inputs of a turn came to is stored: tell those who wait."""
+        asked = hot.take_asked()
+        self._metrics.answered(hot.execution.name, asked)
+        for one in asked:
+            one.tell_committed()
 
     def _ended(self, hot: HotInstance, turn: Turn) -> None:
         """Let an execution go, and all that it still had under way here."""
@@ -141,12 +162,16 @@ class Settlement:
         hot.seen_no = turn.seen_no if receipt.has_unseen else receipt.last_no
         hot.has_mail = receipt.has_unseen
         if turn.start is not None:
+            hot.start = None
             self._memory.begin(hot)
+        if not hot.execution.version and (turn.jobs or turn.timers):
+            # Inputs are decided without a worker; what comes later needs one.
+            self._unserved.notice(definition_key(hot.execution))
         self._begin_jobs(hot.execution, turn)
         if turn.next_due_ms is not None:
             self._look(turn.next_due_ms)
 
-    def _begin_jobs(self, execution: Execution, turn: Turn) -> None:
+    def _begin_jobs(self, execution: AnyExecution, turn: Turn) -> None:
         for job in turn.jobs:
             if not job.leased:
                 self._look(0)
@@ -170,6 +195,8 @@ class Settlement:
     def _refused(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt | None) -> None:
         """Another worker, an operator or a repeated start was faster: drop what we thought."""
         self.refused += 1
+        if receipt is not None and receipt.status is TurnStatus.KEY_TAKEN:
+            self._key_taken(hot, turn, receipt)
         self._metrics.refused(hot, turn, receipt)
         for job in turn.jobs:
             if job.leased:
@@ -181,11 +208,21 @@ class Settlement:
             self._load([claim])
         self._look(0)
 
+    def _key_taken(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
+        """Another instance has the business key: decide again, knowing that."""
+        assert turn.unique is not None, "only a turn that wants a key finds it taken"
+        key = receipt.passed_key or turn.unique.key
+        assert key is not None, "nobody has no key"
+        self._memory.keep_keys(hot, key, receipt.holder or "")
+        if turn.lease:
+            lease = TurnLease(turn.instance_id, turn.lease)
+            self._background.spawn(self._memory.give_back(lease))
+
     async def _park_unstorable(self, hot: HotInstance, turn: Turn, error: RowError) -> None:
         """The database refuses a value of this turn for good."""
         if turn.start is not None:
             return
         if turn.job_ends:
             await self._memory.end_in_store(turn.job_ends)
-        definition = orchestration_key(hot.execution.name, hot.execution.version)
+        definition = definition_key(hot.execution)
         await self._holds.park_unstorable(turn, definition, error)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
 
-from perdure.core.replay import Execution
+from perdure.core.deciding import DeciderExecution
 from perdure.errors import NondeterminismError
-from perdure.model.events import StoredEvent, UnreadableEventError
+from perdure.model.events import UnreadableEventError
 from perdure.store.base import ExecutionKey, Store
 from perdure.telemetry import error_facts
 from perdure.worker.background import Background
+from perdure.worker.executions import Executions
+from perdure.worker.kinds import AnyExecution
+from perdure.worker.loading import Past
 from perdure.worker.watchdog import TurnTooLongError
 
 logger = logging.getLogger(__name__)
@@ -29,25 +31,20 @@ class ShadowReplays:
         store: Store,
         rate: float,
         background: Background,
-        replay: Callable[[Execution, list[StoredEvent]], None],
+        executions: Executions,
     ) -> None:
         self.mismatches = 0
         self._store = store
         self._rate = rate
         self._background = background
-        self._replay = replay
+        self._executions = executions
 
-    def maybe(self, execution: Execution, make: Callable[[], Execution]) -> None:
-        """Replay an execution that ends or leaves memory, if the lot falls on it.
-
-        Args:
-            execution: The one that ran live.
-            make: Returns a new execution of the same instance.
-        """
+    def maybe(self, execution: AnyExecution) -> None:
+        """Replay an execution that ends or leaves memory, if the lot falls on it."""
         if self._rate and (self._rate >= 1 or random.random() < self._rate):
-            self._background.spawn(self._run(execution, make))
+            self._background.spawn(self._run(execution))
 
-    async def _run(self, execution: Execution, make: Callable[[], Execution]) -> None:
+    async def _run(self, execution: AnyExecution) -> None:
         [history] = await self._store.read_histories([ExecutionKey(*execution.id)])
         facts = {
             "instance_id": execution.instance_id,
@@ -55,9 +52,10 @@ class ShadowReplays:
             "definition": execution.name,
             "version": execution.version,
         }
-        shadow = make()
+        shadow = self._executions.again(execution)
         try:
-            self._replay(shadow, history[: execution.last_seq])
+            self._executions.replay(shadow, Past(history[: execution.last_seq]))
+            self._compare(execution, shadow, facts)
         except NondeterminismError as error:
             self.mismatches += 1
             # Without its text, which shows values.
@@ -72,3 +70,17 @@ class ShadowReplays:
             logger.error("a shadow replay failed", extra={**facts, **error_facts(error)})
         finally:
             shadow.tear_down()
+
+    def _compare(
+        self, execution: AnyExecution, shadow: AnyExecution, facts: dict[str, object]
+    ) -> None:
+        """Report a decider whose state is not the fold of its events."""
+        if isinstance(execution, DeciderExecution) and isinstance(shadow, DeciderExecution):
+            codec = execution.definition.state
+            if codec.encode(execution.state, "state") != codec.encode(shadow.state, "state"):
+                self.mismatches += 1
+                logger.error(
+                    "the events of this decider fold to another state than it had: its evolve is "
+                    "not pure",
+                    extra=facts,
+                )

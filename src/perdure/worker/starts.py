@@ -1,22 +1,21 @@
-"""Callers that wait for the commit of a start, each with its patience.
-
-One timer for all of them: a timer per start would cost as much as a tenth of the start.
-"""
+"""Callers that wait for the commit of a start, each with its patience."""
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from perdure.errors import RowError, StoreUnavailableError
 from perdure.model.turns import TurnStatus
+from perdure.worker.patience import Patience
 
 
 class AwaitedStarts:
-    """Futures by commit id, oldest first."""
+    """Futures by commit id."""
 
     def __init__(self) -> None:
-        self._awaited: dict[int, tuple[asyncio.Future[TurnStatus], float, str]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._awaited: dict[int, tuple[asyncio.Future[TurnStatus], int]] = {}
+        self._patience = Patience()
 
     def expect(
         self, commit_id: int, instance_id: str, patience_s: float
@@ -26,35 +25,29 @@ class AwaitedStarts:
         After `patience_s` it raises `StoreUnavailableError`: what is on its way to the store cannot
         be called back, so the start may still come about.
         """
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[TurnStatus] = loop.create_future()
-        until_s = loop.time() + patience_s
-        text = (
-            f"the store has not answered within {patience_s:g} s; {instance_id!r} may still be "
-            "started: start it again under the same id to find out"
-        )
-        self._awaited[commit_id] = (answer, until_s, text)
-        if self._timer is None:
-            self._timer = loop.call_at(until_s, self._lose_patience)
+        answer: asyncio.Future[TurnStatus] = asyncio.get_running_loop().create_future()
+        lose = partial(self._lose_patience, commit_id, instance_id, patience_s)
+        self._awaited[commit_id] = (answer, self._patience.begin(patience_s, lose))
         return answer
 
     def tell(self, commit_id: int, what: TurnStatus | RowError) -> None:
         """The store has answered."""
-        answer, *_ = self._awaited.pop(commit_id, (None,))
-        if answer is None or answer.done():
+        answer, waiting = self._awaited.pop(commit_id, (None, 0))
+        if answer is None:
+            return
+        self._patience.end(waiting)
+        if answer.done():
             return
         if isinstance(what, RowError):
             answer.set_exception(what)
         else:
             answer.set_result(what)
 
-    def _lose_patience(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = None
-        for commit_id, (answer, until_s, text) in list(self._awaited.items()):
-            if until_s > loop.time():
-                self._timer = loop.call_at(until_s, self._lose_patience)
-                return
-            del self._awaited[commit_id]
-            if not answer.done():
-                answer.set_exception(StoreUnavailableError(text))
+    def _lose_patience(self, commit_id: int, instance_id: str, patience_s: float) -> None:
+        answer, _ = self._awaited.pop(commit_id)
+        if not answer.done():
+            text = (
+                f"the store has not answered within {patience_s:g} s; {instance_id!r} may still be "
+                "started: start it again under the same id to find out"
+            )
+            answer.set_exception(StoreUnavailableError(text))

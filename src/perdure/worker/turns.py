@@ -12,17 +12,16 @@ coroutine is dropped.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.scope import InlineRequest
 from perdure.clock import Clock
+from perdure.core.identity import ExecutionId
 from perdure.core.pending import PendingCall
-from perdure.core.replay import Execution, ExecutionId
 from perdure.errors import NondeterminismError
-from perdure.model.events import StoredEvent, UnreadableEventError
+from perdure.model.events import UnreadableEventError
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
 from perdure.model.messages import Message
@@ -33,10 +32,14 @@ from perdure.telemetry import error_facts
 from perdure.worker.background import Background
 from perdure.worker.commits import CommitQueue
 from perdure.worker.coverage import Coverage
+from perdure.worker.deciding import Deciding
 from perdure.worker.endings import Endings
 from perdure.worker.executions import Executions, Jobs
 from perdure.worker.holds import Holds
 from perdure.worker.hot import HotInstance
+from perdure.worker.ids import fresh_id
+from perdure.worker.kinds import AnyExecution
+from perdure.worker.loading import Past, Wanted, read_pasts
 from perdure.worker.memory import Memory, job_key, owns
 from perdure.worker.metrics import WorkerMetrics, facts_of
 from perdure.worker.settling import Settlement
@@ -44,11 +47,6 @@ from perdure.worker.unserved import UnservedCalls
 from perdure.worker.watchdog import TurnTooLongError
 
 logger = logging.getLogger(__name__)
-
-
-def fresh_id() -> int:
-    """Return a random number for a commit, a lease or an incarnation; never used again."""
-    return random.getrandbits(63) | 1
 
 
 class TurnRunner:
@@ -96,6 +94,18 @@ class TurnRunner:
             load=self._spawn_load,
         )
         self._commits = CommitQueue(store, self._background, self._settlement.answered)
+        self.deciding = Deciding(
+            store,
+            self._memory,
+            self._executions,
+            self._commits,
+            self._background,
+            run=self._run,
+            answer=self._settlement.answer_inputs,
+            go_on=self._next_turn,
+            load=self._spawn_load,
+            look=look,
+        )
 
     def run_jobs_with(self, jobs: Jobs) -> None:
         """Say who runs the jobs. Turns and jobs each need the other, so this comes after both."""
@@ -166,6 +176,10 @@ class TurnRunner:
         if not hot.is_committing:
             self._take_results(hot)
 
+    def noticed_mail(self, instance_id: str) -> None:
+        """This process has sent an input to an instance: no other may overtake it."""
+        self._memory.noticed_mail(instance_id)
+
     def ended_from_outside(self, instance_id: str, incarnation: int) -> None:
         """No turn of ours ended an instance: stop its jobs, forget its coroutine."""
         hot = self.hot.get(instance_id)
@@ -232,36 +246,38 @@ class TurnRunner:
             cold.append(claim)
 
     async def _load(self, claims: Sequence[ClaimedTurn]) -> None:
-        keys = [_execution_key(claim.instance_id, claim.stamp) for claim in claims]
+        wanted = [
+            self._wanted(claim.instance_id, claim.stamp, claim.definition_no) for claim in claims
+        ]
         try:
-            histories = await self._store.read_histories(keys)
+            pasts = await read_pasts(self._store, wanted)
         except Exception:
             # No longer renewed, so that somebody claims them again.
             for claim in claims:
                 self._memory.unlease(claim.instance_id)
             raise
-        for claim, history in zip(claims, histories, strict=True):
+        for claim, past in zip(claims, pasts, strict=True):
             hot = self.hot.get(claim.instance_id)
-            if len(history) + 1 != claim.stamp.next_seq:
+            if past.next_seq != claim.stamp.next_seq:
                 # It moved on after the claim: a termination needs no lease, and ours may be gone.
                 self._memory.unlease(claim.instance_id)
             elif hot is None:
-                self._take_cold(claim, history)
+                self._take_cold(claim, past)
             elif hot.is_committing:
                 hot.claim = claim
             else:
-                # It came into memory while we read, for an inline call.
+                # It came into memory while we read, for an inline call or an input.
                 self._memory.drop(hot)
-                self._take_cold(claim, history)
+                self._take_cold(claim, past)
 
     def _spawn_load(self, claims: Sequence[ClaimedTurn]) -> None:
         self._background.spawn(self._load(claims))
 
-    def _take_cold(self, claim: ClaimedTurn, history: Sequence[StoredEvent]) -> None:
+    def _take_cold(self, claim: ClaimedTurn, past: Past) -> None:
         execution = self._new_execution(claim.definition_no, claim.instance_id, claim.stamp)
         hot = HotInstance(execution, claim.stamp, claim.last_no)
         try:
-            self._executions.replay(execution, history)
+            self._executions.replay(execution, past)
         except NondeterminismError as error:
             execution.tear_down()
             self._block(claim, error)
@@ -269,37 +285,44 @@ class TurnRunner:
             execution.tear_down()
             self._park(claim, str(error), type(error).__name__)
         else:
-            hot.tally.read(history)
+            hot.tally.read(past.history)
             self.hot.put(hot)
             self._attempt(hot, claim)
 
     async def _warm(self, instance_id: str, stamp: Stamp, definition_no: int) -> None:
         """Bring an instance into memory without a turn."""
-        [history] = await self._store.read_histories([_execution_key(instance_id, stamp)])
-        if self.hot.get(instance_id) is not None or len(history) + 1 != stamp.next_seq:
+        wanted = self._wanted(instance_id, stamp, definition_no)
+        [past] = await read_pasts(self._store, [wanted])
+        if self.hot.get(instance_id) is not None or past.next_seq != stamp.next_seq:
             return
         execution = self._new_execution(definition_no, instance_id, stamp)
         try:
-            self._executions.replay(execution, history)
+            self._executions.replay(execution, past)
         except (NondeterminismError, UnreadableEventError, TurnTooLongError):
             # Its next claimed turn meets the same error, and then holds the instance.
             execution.tear_down()
         else:
             # Messages that nobody has taken yet count as unseen: the number is that of none.
             hot = HotInstance(execution, stamp, seen_no=0)
-            hot.tally.read(history)
+            hot.tally.read(past.history)
             self.hot.put(hot)
 
-    def _new_execution(self, definition_no: int, instance_id: str, stamp: Stamp) -> Execution:
+    def _wanted(self, instance_id: str, stamp: Stamp, definition_no: int) -> Wanted:
+        key = ExecutionKey(instance_id, stamp.incarnation, stamp.execution)
+        return Wanted(key, self._coverage.deciders.get(self._definitions[definition_no]))
+
+    def _new_execution(self, definition_no: int, instance_id: str, stamp: Stamp) -> AnyExecution:
         """Return an execution of a recorded definition, on the code that is here for it. One that
         was left open gets its version now."""
         key = self._definitions[definition_no]
+        execution_id = ExecutionId(instance_id, stamp.incarnation, stamp.execution)
+        decider = self._coverage.deciders.get(key)
+        if decider is not None:
+            return self._executions.new_decider(decider, execution_id)
         orchestration = self._coverage.code_for(key)
         assert orchestration is not None, "what is claimed is covered"
         return self._executions.new(
-            orchestration,
-            ExecutionId(instance_id, stamp.incarnation, stamp.execution),
-            version=key.variant or orchestration.version,
+            orchestration, execution_id, version=key.variant or orchestration.version
         )
 
     # ------------------------------------------------------------------ the turns
@@ -355,15 +378,16 @@ class TurnRunner:
         hot: HotInstance,
         messages: Sequence[Message],
         *,
-        lease: int,
+        lease: int = 0,
         start: NewInstance | None = None,
         job_ends: tuple[JobEnd, ...] = (),
     ) -> Turn:
+        start = start or hot.start
         return self._executions.run(
             hot,
             messages,
             self.jobs,
-            commit_id=start.commit_id if start is not None else fresh_id(),
+            commit_id=fresh_id() if start is None else start.commit_id,
             lease=lease,
             start=start,
             job_ends=job_ends,
@@ -379,6 +403,8 @@ class TurnRunner:
                 self._spawn_load(cold)
         if hot.results and not hot.is_committing:
             self._take_results(hot)
+        if hot.inputs and not hot.is_committing:
+            self.deciding.go(hot)
 
     def _block(self, claim: ClaimedTurn, error: NondeterminismError) -> None:
         self._memory.unlease(claim.instance_id)
@@ -399,7 +425,3 @@ def _attempts_text(claim: ClaimedTurn) -> str:
         f"its turn was claimed {claim.attempts - 1} times without a commit: "
         "the code may kill its process"
     )
-
-
-def _execution_key(instance_id: str, stamp: Stamp) -> ExecutionKey:
-    return ExecutionKey(instance_id, stamp.incarnation, stamp.execution)

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Iterable
 
-from perdure.model.builtins import RESERVED_PREFIX
+from perdure.model.builtins import OF_DECIDER, RESERVED_PREFIX
 from perdure.model.instances import DefinitionKey
 from perdure.model.turns import WorkerRow
 from perdure.store.base import Store
@@ -69,7 +69,7 @@ def served_by(workers: Iterable[WorkerRow]) -> frozenset[DefinitionKey]:
 def advice_on_tags(queue: DefinitionKey, workers: Iterable[WorkerRow]) -> str:
     """Return what to do about calls that nobody takes for their tag alone; nothing if no worker
     has the activity."""
-    if queue.kind != "activity":
+    if queue.kind != "activity" or queue.name.startswith(RESERVED_PREFIX):
         return ""
     for worker in workers:
         taken = [key for key in worker.definitions if key.kind == "activity"]
@@ -90,7 +90,11 @@ def _tag_as_code(tag: str) -> str:
 
 def describe_queue(queue: DefinitionKey) -> str:
     """Return what a worker has to have, for messages."""
+    if queue.name in OF_DECIDER:
+        return f"decider {queue.variant!r}"
     if queue.kind == "activity":
         tag = f" with tag {queue.variant!r}" if queue.variant else ""
         return f"activity {queue.name!r}{tag}"
+    if queue.kind == "decider":
+        return f"decider {queue.name!r}"
     return f"{queue.kind} {queue.name!r} {queue.variant or '(any version)'}"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from perdure.model.instances import NewInstance, Status
 from perdure.model.jobs import JobKey
-from perdure.model.turns import Outcome, Turn
+from perdure.model.turns import NewObservation, Outcome, Snapshot, Turn, UniqueKey
 from perdure.store.sqlite.rows import LiveState
 
 
@@ -91,6 +91,47 @@ class ReportChange(NamedTuple):
     value: bytes
 
 
+class SnapshotRow(NamedTuple):
+    """The state of a decider after its turns of this batch."""
+
+    part: int
+    incarnation: int
+    execution: int
+    seq: int
+    made_ms: int
+    snapshot: Snapshot
+
+
+class ObservationRow(NamedTuple):
+    """An observed input and its number."""
+
+    part: int
+    instance_id: str
+    no: int
+    at_ms: int
+    observation: NewObservation
+
+
+@dataclass(slots=True)
+class DecisionChanges:
+    """What a batch writes of deciders only."""
+
+    is_there: bool = False
+    """Whether there is anything."""
+    outcomes: dict[tuple[int, str, str], bytes] = field(default_factory=dict)
+    """What inputs came to, by part, instance and id of the input."""
+    keys_freed: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Instances whose key of a scope is freed, and the scope."""
+    holders_gone: list[tuple[int, str]] = field(default_factory=list)
+    """Instances that ended: all their keys are freed."""
+    keys_taken: dict[UniqueKey, tuple[str, int]] = field(default_factory=dict)
+    """Business keys and who has them from now on, with its incarnation."""
+    snapshots: dict[str, SnapshotRow] = field(default_factory=dict)
+    feed: list[tuple[int, str, int, int, int, int, str]] = field(default_factory=list)
+    """Part, instance, incarnation, execution, number, definition and tag of each event."""
+    observations: list[ObservationRow] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class Changes:
     """What a batch writes beside its live rows."""
@@ -111,4 +152,9 @@ class Changes:
     kv: dict[tuple[int, str, str], KvRowChange] = field(default_factory=dict)
     reports: dict[str, ReportChange] = field(default_factory=dict)
     sessions_used: dict[str, None] = field(default_factory=dict)
-    receipts: list[tuple[int, str, str]] = field(default_factory=list)
+    receipts: list[tuple[int, str, str, int | None]] = field(default_factory=list)
+    """Part, instance, id of the message and its number in the inbox."""
+    vanished: list[tuple[int, str, int]] = field(default_factory=list)
+    """Instances with stored rows that were never there."""
+    replaced_deciders: list[tuple[int, str, int]] = field(default_factory=list)
+    decisions: DecisionChanges = field(default_factory=DecisionChanges)

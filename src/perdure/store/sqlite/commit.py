@@ -16,7 +16,7 @@ from collections.abc import Callable
 import msgspec
 
 from perdure.errors import RowError
-from perdure.model.instances import DefinitionKey, NewInstance, Status, part_of
+from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
 from perdure.model.jobs import JobEnd, JobFailures, JobKey
 from perdure.model.turns import (
     ChildStart,
@@ -39,6 +39,7 @@ from perdure.store.sqlite.changes import (
     StartedInstance,
     StatusChange,
 )
+from perdure.store.sqlite.decisions import Decisions, has_decisions
 from perdure.store.sqlite.inboxes import Inboxes
 from perdure.store.sqlite.rows import (
     RANK_START,
@@ -53,6 +54,7 @@ from perdure.store.sqlite.rows import (
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
 _TAKEN = TurnReceipt(TurnStatus.TAKEN)
+_VANISHED = TurnReceipt(TurnStatus.ACCEPTED)
 _failures = msgspec.json.Decoder(JobFailures)
 _encoder = msgspec.json.Encoder()
 
@@ -61,13 +63,20 @@ class Commit:
     """One batch under decision."""
 
     def __init__(
-        self, rows: LoadedRows, number_of: Callable[[DefinitionKey], int], *, now_ms: int
+        self,
+        rows: LoadedRows,
+        number_of: Callable[[DefinitionKey], int],
+        kind_of: Callable[[int], str],
+        *,
+        now_ms: int,
     ) -> None:
         self.rows = rows
         self.changes = Changes()
         self._number_of = number_of
+        self._kind_of = kind_of
         self._now_ms = now_ms
         self.inboxes = Inboxes(rows, self.changes, now_ms=now_ms)
+        self._decisions = Decisions(rows, self.changes)
         self._left: set[tuple[str, int, int]] = set()
 
     # ------------------------------------------------------------------ turns
@@ -79,26 +88,54 @@ class Commit:
             return again
         if turn.start is not None:
             _check_first(turn, turn.start)
-            if not self._make_live(turn.start):
+            if self._is_taken(turn.start):
                 self._deliver_if_live(turn.start)
                 return _TAKEN
-            for message in turn.start.messages:
-                self.inboxes.deliver(message)
-            return self._accept(turn, self.rows.live[turn.instance_id])
+            return self._obstacle(turn) or self._accept_first(turn, turn.start)
         row = self.rows.live.get(turn.instance_id)
         if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):
-            kept = tuple([self.end_job(end) for end in turn.job_ends])
-            return TurnReceipt(TurnStatus.REFUSED, ends_kept=kept) if any(kept) else _REFUSED
-        return self._accept(turn, row)
+            return self._keep_ends(turn, _REFUSED)
+        obstacle = self._obstacle(turn)
+        if obstacle is not None:
+            return self._keep_ends(turn, obstacle)
+        return self._vanish(turn, row) if turn.vanishes else self._accept(turn, row)
+
+    def _keep_ends(self, turn: Turn, receipt: TurnReceipt) -> TurnReceipt:
+        """Put the results of a turn's jobs into the inbox although the turn is not accepted."""
+        kept = tuple([self.end_job(end) for end in turn.job_ends])
+        return receipt._replace(ends_kept=kept) if any(kept) else receipt
+
+    def _obstacle(self, turn: Turn) -> TurnReceipt | None:
+        return self._decisions.obstacle(turn) if turn.receipts or turn.unique else None
+
+    def _accept_first(self, turn: Turn, start: NewInstance) -> TurnReceipt:
+        if turn.vanishes:
+            return self._vanish(turn, self.rows.live.get(turn.instance_id))
+        self._make_live(start)
+        for message in start.messages:
+            self.inboxes.deliver(message)
+        return self._accept(turn, self.rows.live[turn.instance_id])
+
+    def _vanish(self, turn: Turn, row: LiveState | None) -> TurnReceipt:
+        """Let an instance have never been there, or begin with what else has come for it."""
+        is_gone = self._decisions.vanish(turn, row)
+        self._tell_others(turn)
+        if is_gone or row is None:
+            return _VANISHED
+        self._settle(turn, row)
+        row.wake_at_ms = self._now_ms if row.is_born else None
+        return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen=True)
 
     def _sent_again(self, turn: Turn) -> TurnReceipt | None:
         """Return the first answer if this turn was accepted before."""
+        if turn.vanishes and self._decisions.has_vanished(turn):
+            return _VANISHED
         row = self.rows.live.get(turn.instance_id)
-        if row is not None and row.is_born:
+        if row is not None and (row.is_born or turn.vanishes):
             if row.last_commit != turn.commit_id:
                 return None
-            own = sum(timer.key not in turn.timers_gone for timer in turn.timers)
-            has_unseen = turn.continued is not None or row.last_no > turn.seen_no + own
+            has_unseen = turn.continued is not None or turn.vanishes
+            has_unseen = has_unseen or row.last_no > turn.seen_no + len(turn.timers)
             return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen)
         wide = self.rows.wide.get(turn.instance_id)
         if wide is not None and wide.last_commit == turn.commit_id:
@@ -126,10 +163,13 @@ class Commit:
     def _accept(self, turn: Turn, row: LiveState) -> TurnReceipt:
         for end in turn.job_ends:
             self._finish_job(end, self.rows.jobs[end.key])
+        first_seq = row.next_seq
         self._append(turn, row)
         if turn.definition is not None:
             row.definition_no = self._number_of(turn.definition)
             self._move(row, row.definition_no)
+        if has_decisions(turn):
+            self._decisions.keep(turn, row, first_seq)
         if turn.kv or turn.report is not None:
             self._keep_values(turn, row)
         has_unseen = row.last_no > turn.seen_no
@@ -147,11 +187,14 @@ class Commit:
             self._change_inbox(turn, row)
             self._change_jobs(turn, row)
         last_no = row.last_no
+        self._tell_others(turn)
+        return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
+
+    def _tell_others(self, turn: Turn) -> None:
         for child in turn.children:
             self._start_child(child)
         for delivery in turn.deliveries:
             self.inboxes.deliver(delivery)
-        return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
 
     def _append(self, turn: Turn, row: LiveState) -> None:
         self.changes.events.append(
@@ -169,8 +212,6 @@ class Commit:
             # Set by an earlier turn of this batch.
             row.messages = [m for m in row.messages if m.timer_key not in turn.timers_gone]
         for timer in turn.timers:
-            if timer.key in turn.timers_gone:
-                continue  # Set and cancelled within one turn.
             row.last_no += 1
             row.messages.append(
                 PendingMessage(
@@ -274,9 +315,12 @@ class Commit:
             EndedInstance(row, row.incarnation, row.execution, turn.commit_id, outcome)
         )
         self.changes.statuses.pop(row.instance_id, None)
+        assert row.definition_no is not None
         self.rows.wide[row.instance_id] = WideState(
-            row.incarnation, turn.commit_id, ended_here=True
+            row.incarnation, turn.commit_id, row.definition_no, ended_here=True
         )
+        if self._kind_of(row.definition_no) == DECIDER:
+            self._decisions.free_keys(row)
         row.gone = True
         row.messages.clear()
         row.jobs.clear()
@@ -284,7 +328,8 @@ class Commit:
 
     def _start_child(self, child: ChildStart) -> None:
         if not self.start(child.instance):
-            self.inboxes.deliver(child.if_taken)
+            if child.if_taken is not None:
+                self.inboxes.deliver(child.if_taken)
         elif child.if_started is not None:
             self.inboxes.deliver(child.if_started)
 
@@ -294,10 +339,10 @@ class Commit:
         """Start an instance and put its start message; False means that the id is taken."""
         if self._has_started(instance):
             return True
-        if not self._make_live(instance):
+        if self._is_taken(instance):
             self._deliver_if_live(instance)
             return False
-        row = self.rows.live[instance.instance_id]
+        row = self._make_live(instance)
         self.inboxes.put(row, instance.start_kind, instance.start_body, rank=RANK_START)
         row.last_commit = instance.commit_id
         row.wake_at_ms = max(self._now_ms, instance.visible_at_ms)
@@ -319,18 +364,22 @@ class Commit:
         wide = self.rows.wide.get(instance.instance_id)
         return wide is not None and wide.incarnation == instance.incarnation
 
-    def _make_live(self, instance: NewInstance) -> bool:
-        """Give an instance its rows, unless its id is taken. Messages sent before it stay."""
+    def _is_taken(self, instance: NewInstance) -> bool:
+        """Tell whether an id belongs to another instance that is not to be replaced."""
         row = self.rows.live.get(instance.instance_id)
         if row is not None and row.is_born:
-            return False
+            return True
+        wide = self.rows.wide.get(instance.instance_id)
+        # What this very batch ended is not replaced: its events are still to be written.
+        return wide is not None and (wide.incarnation != instance.replaces or wide.ended_here)
+
+    def _make_live(self, instance: NewInstance) -> LiveState:
+        """Give an instance its rows. Messages sent before it stay."""
+        row = self.rows.live.get(instance.instance_id)
         wide = self.rows.wide.get(instance.instance_id)
         part = part_of(instance.instance_id) if row is None else row.part
         if wide is not None:
-            # What this very batch ended is not replaced: its events are still to be written.
-            if wide.incarnation != instance.replaces or wide.ended_here:
-                return False
-            self._replace(part, instance.instance_id, wide.incarnation)
+            self._replace(part, instance.instance_id, wide)
         if row is None:
             row = self.rows.live[instance.instance_id] = LiveState(part, instance.instance_id)
         row.definition_no = self._number_of(instance.definition)
@@ -338,13 +387,18 @@ class Commit:
         row.execution = 1
         row.next_seq = 1
         row.dirty = True
-        self.rows.wide[instance.instance_id] = WideState(instance.incarnation, 0)
+        self.rows.wide[instance.instance_id] = WideState(instance.incarnation, 0, row.definition_no)
         self.changes.started.append(StartedInstance(part, row.definition_no, instance))
-        return True
+        return row
 
-    def _replace(self, part: int, instance_id: str, incarnation: int) -> None:
-        self.changes.replaced.append((part, instance_id, incarnation))
-        self.rows.receipts = {key for key in self.rows.receipts if key[0] != instance_id}
+    def _replace(self, part: int, instance_id: str, old: WideState) -> None:
+        place = (part, instance_id, old.incarnation)
+        self.changes.replaced.append(place)
+        if self._kind_of(old.definition_no) == DECIDER:
+            self.changes.replaced_deciders.append(place)
+        receipts = self.rows.receipts
+        for key in [key for key in receipts if key[0] == instance_id]:
+            del receipts[key]
 
     # ------------------------------------------------------------------- jobs
 
@@ -424,5 +478,5 @@ def _check_first(turn: Turn, start: NewInstance) -> None:
     """Refuse a first turn that could be made live and then not be accepted."""
     if turn.stamp != (start.incarnation, 1, 1) or turn.instance_id != start.instance_id:
         raise RowError(f"the first turn of {turn.instance_id!r} does not fit its start")
-    if not turn.events or turn.job_ends:
+    if (not turn.events and not turn.vanishes) or turn.job_ends:
         raise RowError(f"the first turn of {turn.instance_id!r} must have events and end no jobs")

@@ -15,12 +15,13 @@ same load, 4 against 3 without it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
+from perdure.model.tables import Parameters
 
 MEMORY = ":memory:"
 OLDEST_SQLITE = (3, 38, 0)
@@ -29,6 +30,9 @@ SAFE_SQLITE = (3, 51, 3)
 """From here on several writing processes cannot run into the WAL-reset bug."""
 
 Value = int | str | bytes | None
+Authorizer: TypeAlias = Callable[[int, str | None, str | None, str | None, str | None], int]
+"""Hears what a statement would do, when it is prepared: a code, two names, the database, the
+trigger. Returns SQLite's 0 for yes and 1 for no."""
 
 _BUSY, _LOCKED, _NOMEM, _READONLY, _IOERR = 5, 6, 7, 8, 10
 _CORRUPT, _FULL, _CANTOPEN, _PROTOCOL, _NOTADB = 11, 13, 14, 15, 26
@@ -68,6 +72,18 @@ class Connection(Protocol):
 
     def run_text(self, text: str) -> list[tuple[Any, ...]]:
         """Run one statement that is not in a file: a step of a migration, a pragma."""
+        ...
+
+    def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        """Run one statement of the user's own."""
+        ...
+
+    def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
+        """Run one statement of the user's own, once per row."""
+        ...
+
+    def authorize_by(self, authorizer: Authorizer | None) -> None:
+        """Have a function asked about every statement that is prepared from now on."""
         ...
 
     def in_transaction(self) -> bool:
@@ -157,6 +173,28 @@ class StdlibConnection:
         except sqlite3.Error as error:
             raise_ours(self._path, error, _stdlib_code(error))
 
+    def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        """See `Connection`."""
+        try:
+            return self._connection.execute(text, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise_ours(self._path, error, _stdlib_code(error))
+        except (OverflowError, TypeError, ValueError) as error:
+            raise RowError(f"a value cannot be stored: {error}") from error
+
+    def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
+        """See `Connection`."""
+        try:
+            self._connection.executemany(text, rows)
+        except sqlite3.Error as error:
+            raise_ours(self._path, error, _stdlib_code(error))
+        except (OverflowError, TypeError, ValueError) as error:
+            raise RowError(f"a value cannot be stored: {error}") from error
+
+    def authorize_by(self, authorizer: Authorizer | None) -> None:
+        """See `Connection`."""
+        self._connection.set_authorizer(authorizer)
+
     def in_transaction(self) -> bool:
         """See `Connection`."""
         return self._connection.in_transaction
@@ -201,6 +239,28 @@ class ApswConnection:
             return self._connection.execute(text).fetchall()
         except self._error as error:
             raise_ours(self._path, error, _apsw_code(error))
+
+    def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        """See `Connection`."""
+        try:
+            return self._connection.execute(text, parameters).fetchall()
+        except self._error as error:
+            raise_ours(self._path, error, _apsw_code(error))
+        except (OverflowError, TypeError, ValueError) as error:
+            raise RowError(f"a value cannot be stored: {error}") from error
+
+    def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
+        """See `Connection`."""
+        try:
+            self._connection.executemany(text, rows)
+        except self._error as error:
+            raise_ours(self._path, error, _apsw_code(error))
+        except (OverflowError, TypeError, ValueError) as error:
+            raise RowError(f"a value cannot be stored: {error}") from error
+
+    def authorize_by(self, authorizer: Authorizer | None) -> None:
+        """See `Connection`."""
+        self._connection.authorizer = authorizer
 
     def in_transaction(self) -> bool:
         """See `Connection`."""

@@ -28,6 +28,18 @@ class Definitions:
             self._fresh[key] = number
         return number
 
+    def kind(self, connection: Connection, definition_no: int) -> str:
+        """Return what kind of definition is behind a stored number."""
+        key = self._keys.get(definition_no)
+        if key is None:
+            fresh = [one for one, number in self._fresh.items() if number == definition_no]
+            if fresh:
+                return fresh[0].kind
+            [row] = connection.run("read_definition", definition_no=definition_no)
+            key = DefinitionKey(*row)
+            self.learn(definition_no, key)
+        return key.kind
+
     def known(self, definition_no: int) -> DefinitionKey | None:
         """Return a definition that was seen before."""
         return self._keys.get(definition_no)

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from perdure.model.instances import part_of
+from perdure.store.sqlite.bulk import Bulk
 from perdure.store.sqlite.changes import Changes, StartedInstance
 from perdure.store.sqlite.commit import Commit
 from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.packing import MAX_BATCH_BYTES, BatchTooLargeError, Rows, pack
+from perdure.store.sqlite.decision_rows import delete_decider_rows, write_decisions
+from perdure.store.sqlite.packing import Rows, pack
 from perdure.store.sqlite.rows import LiveState
 from perdure.store.sqlite.sessions import touch_sessions
 
@@ -29,12 +31,10 @@ def flush(connection: Connection, commit: Commit, *, now_ms: int, alone: bool) -
 
 class _Flush:
     def __init__(self, connection: Connection, commit: Commit, *, now_ms: int, alone: bool) -> None:
-        self._connection = connection
+        self._bulk = Bulk(connection, alone=alone)
         self._changes: Changes = commit.changes
         self._dirty = [row for row in commit.rows.live.values() if row.dirty]
         self._now_ms = now_ms
-        self._alone = alone
-        self._written = 0
 
     def run(self) -> int:
         self._delete_gone()
@@ -47,20 +47,22 @@ class _Flush:
             self._append_events()
         self._write_instances()
         self._write_beside()
-        return self._written
+        return self._bulk.written
 
     def _delete_gone(self) -> None:
         changes = self._changes
         if changes.replaced:
             self._delete_replaced()
         self._delete_jobs()
-        self._delete("delete_messages", changes.consumed)
-        self._delete("delete_timers", changes.timers_gone)
+        self._bulk.delete("delete_messages", changes.consumed)
+        self._bulk.delete("delete_timers", changes.timers_gone)
         if changes.left:
-            self._delete("delete_execution_jobs", changes.left)
-            self._delete("delete_execution_messages", changes.left)
+            self._bulk.delete("delete_execution_jobs", changes.left)
+            self._bulk.delete("delete_execution_messages", changes.left)
         if changes.ended:
             self._delete_ended()
+        if changes.vanished:
+            self._delete_vanished()
 
     def _write_instances(self) -> None:
         changes = self._changes
@@ -77,27 +79,30 @@ class _Flush:
         """Write what few batches have."""
         changes = self._changes
         if changes.receipts:
-            self._write("insert_receipts", changes.receipts, now_ms=self._now_ms)
+            self._bulk.write("insert_receipts", changes.receipts, now_ms=self._now_ms)
+        if changes.decisions.is_there:
+            write_decisions(self._bulk, changes.decisions, now_ms=self._now_ms)
         if changes.kv:
             self._put_kv()
         if changes.reports:
             self._put_reports()
         if changes.sessions_used:
-            touch_sessions(self._connection, list(changes.sessions_used), now_ms=self._now_ms)
+            touch_sessions(self._bulk.connection, list(changes.sessions_used), now_ms=self._now_ms)
 
     # --------------------------------------------------------------- deletes
 
     def _delete_replaced(self) -> None:
         replaced = self._changes.replaced
-        self._delete("delete_history", replaced)
-        self._delete("delete_receipts", replaced)
-        self._delete("delete_instances", replaced)
-        self._delete("free_children", replaced)
-        self._delete("delete_kv", replaced)
-        self._delete("delete_reports", replaced)
-        self._delete("delete_dead_jobs_of", replaced)
+        self._bulk.delete("delete_history", replaced)
+        self._bulk.delete("delete_receipts", replaced)
+        self._bulk.delete("delete_instances", replaced)
+        self._bulk.delete("free_children", replaced)
+        self._bulk.delete("delete_kv", replaced)
+        self._bulk.delete("delete_reports", replaced)
+        self._bulk.delete("delete_dead_jobs_of", replaced)
         # A dead job may have been put back after its instance had ended.
-        self._delete("delete_jobs_of", replaced)
+        self._bulk.delete("delete_jobs_of", replaced)
+        delete_decider_rows(self._bulk, self._changes.replaced_deciders)
 
     def _delete_jobs(self) -> None:
         changes = self._changes
@@ -110,7 +115,7 @@ class _Flush:
         gone = [
             (part_of(key.instance_id), *key) for key in changes.jobs_gone if key[:2] not in ended
         ]
-        self._delete("delete_jobs", gone)
+        self._bulk.delete("delete_jobs", gone)
         if changes.requeued:
             rows = Rows()
             for job in changes.requeued:
@@ -124,27 +129,36 @@ class _Flush:
                         *rows.place_maybe(job.details),
                     )
                 )
-            self._write_rows("requeue_jobs", rows)
+            self._bulk.write_rows("requeue_jobs", rows)
 
     def _bury_jobs(self) -> None:
         """Copy jobs that ran out of attempts; after that they go like others."""
         rows = Rows()
         for key, failures in self._changes.dead:
             rows.rows.append((part_of(key.instance_id), *key, *rows.place_maybe(failures)))
-        self._write_rows("bury_jobs", rows, now_ms=self._now_ms)
+        self._bulk.write_rows("bury_jobs", rows, now_ms=self._now_ms)
 
     def _delete_ended(self) -> None:
         stored = [end.row for end in self._changes.ended if end.row.stored]
         keys = [(row.part, row.instance_id) for row in stored]
-        self._delete("delete_live", keys)
-        self._delete("delete_jobs_of", keys)
+        self._bulk.delete("delete_live", keys)
+        self._bulk.delete("delete_jobs_of", keys)
         # An instance that never had a message has no inbox.
-        self._delete("delete_inbox", [(row.part, row.instance_id) for row in stored if row.last_no])
+        self._bulk.delete(
+            "delete_inbox", [(row.part, row.instance_id) for row in stored if row.last_no]
+        )
+
+    def _delete_vanished(self) -> None:
+        vanished = self._changes.vanished
+        self._bulk.delete("delete_live", vanished)
+        self._bulk.delete("delete_inbox", vanished)
+        self._bulk.delete("delete_jobs_of", vanished)
+        self._bulk.delete("delete_instances", vanished)
 
     # --------------------------------------------------------------- inserts
 
     def _put_live(self) -> None:
-        self._write("put_live", [_live_values(row) for row in self._dirty])
+        self._bulk.write("put_live", [_live_values(row) for row in self._dirty])
 
     def _put_messages(self) -> None:
         rows = Rows()
@@ -164,7 +178,7 @@ class _Flush:
                         len(message.body),
                     )
                 )
-        self._write_rows("insert_messages", rows)
+        self._bulk.write_rows("insert_messages", rows)
 
     def _put_jobs(self) -> None:
         rows = Rows()
@@ -193,12 +207,12 @@ class _Flush:
                         None if pending.token else job.start_by_ms,
                     )
                 )
-        self._write_rows("insert_jobs", rows, now_ms=self._now_ms)
+        self._bulk.write_rows("insert_jobs", rows, now_ms=self._now_ms)
 
     def _correct_wakes(self) -> None:
         unsure = [(row.part, row.instance_id) for row in self._dirty if row.is_due_unsure]
         if unsure:
-            self._connection.run("correct_wakes", keys=pack(unsure))
+            self._bulk.connection.run("correct_wakes", keys=pack(unsure))
 
     def _append_events(self) -> None:
         rows = Rows()
@@ -220,7 +234,7 @@ class _Flush:
                     )
                 )
                 seq += 1
-        self._write_rows("insert_events", rows)
+        self._bulk.write_rows("insert_events", rows)
 
     def _put_instances(self, started: Sequence[StartedInstance]) -> None:
         rows = Rows()
@@ -238,13 +252,13 @@ class _Flush:
                     len(instance.input),
                 )
             )
-        self._write_rows("insert_instances", rows)
+        self._bulk.write_rows("insert_instances", rows)
 
     def _move_instances(self) -> None:
         rows = Rows()
         for moved in self._changes.moved.values():
             rows.rows.append((*moved[:5], *rows.place_maybe(moved.input)))
-        self._write_rows("move_instances", rows, now_ms=self._now_ms)
+        self._bulk.write_rows("move_instances", rows, now_ms=self._now_ms)
 
     def _put_kv(self) -> None:
         rows = Rows()
@@ -254,14 +268,14 @@ class _Flush:
                 gone.append(place)
             else:
                 rows.rows.append((*place, updated_ms, rows.place(value), len(value)))
-        self._delete("delete_values", gone)
-        self._write_rows("put_kv", rows)
+        self._bulk.delete("delete_values", gone)
+        self._bulk.write_rows("put_kv", rows)
 
     def _put_reports(self) -> None:
         rows = Rows()
         for instance_id, (part, turns, updated_ms, value) in self._changes.reports.items():
             rows.rows.append((part, instance_id, turns, updated_ms, rows.place(value), len(value)))
-        self._write_rows("put_reports", rows)
+        self._bulk.write_rows("put_reports", rows)
 
     def _end_instances(self) -> None:
         rows = Rows()
@@ -279,7 +293,7 @@ class _Flush:
                     *rows.place_maybe(outcome.output),
                 )
             )
-        self._write_rows("end_instances", rows, now_ms=self._now_ms)
+        self._bulk.write_rows("end_instances", rows, now_ms=self._now_ms)
 
     def _set_statuses(self) -> None:
         rows = Rows()
@@ -293,26 +307,7 @@ class _Flush:
                     *rows.place_maybe(_utf8(reason)),
                 )
             )
-        self._write_rows("set_statuses", rows, now_ms=self._now_ms)
-
-    # --------------------------------------------------------------- writing
-
-    def _delete(self, name: str, keys: Sequence[tuple[Any, ...]]) -> None:
-        if keys:
-            self._connection.run(name, keys=pack(keys))
-            self._written += len(keys)
-
-    def _write(self, name: str, rows: Sequence[tuple[Any, ...]], **params: int) -> None:
-        self._connection.run(name, rows=pack(rows), **params)
-        self._written += len(rows)
-
-    def _write_rows(self, name: str, rows: Rows, **params: int) -> None:
-        if not rows.rows:
-            return
-        if rows.size > MAX_BATCH_BYTES and not self._alone:
-            raise BatchTooLargeError(f"{name} has {rows.size:,} bytes of bodies")
-        self._connection.run(name, rows=rows.text, bodies=rows.bodies, **params)
-        self._written += len(rows.rows)
+        self._bulk.write_rows("set_statuses", rows, now_ms=self._now_ms)
 
 
 def _live_values(row: LiveState) -> tuple[Any, ...]:

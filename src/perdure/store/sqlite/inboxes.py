@@ -11,7 +11,13 @@ from perdure.model.instances import part_of
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import CarriedMessage
 from perdure.store.sqlite.changes import Changes
-from perdure.store.sqlite.rows import RANK_MESSAGE, LiveState, LoadedRows, PendingMessage
+from perdure.store.sqlite.rows import (
+    RANK_MESSAGE,
+    LiveState,
+    LoadedRows,
+    PendingMessage,
+    ReceiptState,
+)
 
 
 class Inboxes:
@@ -24,8 +30,8 @@ class Inboxes:
 
     def deliver(self, delivery: Delivery) -> DeliveryStatus:
         """Put a message into an inbox, if it has an addressee."""
-        receipt = (delivery.instance_id, delivery.message_id)
-        if receipt in self._rows.receipts:
+        message_id = delivery.message_id
+        if message_id is not None and (delivery.instance_id, message_id) in self._rows.receipts:
             return DeliveryStatus.DUPLICATE
         row = self._rows.live.get(delivery.instance_id)
         if row is not None and row.is_born:
@@ -51,7 +57,7 @@ class Inboxes:
             execution=delivery.execution,
             hurries=delivery.hurries,
         )
-        self._keep_receipt(row, delivery.message_id)
+        self._keep_receipt(row, message_id)
         return status
 
     def _make_unborn(self, instance_id: str) -> LiveState:
@@ -60,8 +66,9 @@ class Inboxes:
 
     def _keep_receipt(self, row: LiveState, message_id: str | None) -> None:
         if message_id is not None:
-            self._rows.receipts.add((row.instance_id, message_id))
-            self._changes.receipts.append((row.part, row.instance_id, message_id))
+            no = row.last_no
+            self._rows.receipts[row.instance_id, message_id] = ReceiptState(no)
+            self._changes.receipts.append((row.part, row.instance_id, message_id, no))
 
     def put(
         self,

@@ -73,7 +73,7 @@ def instance_stats(connection: Connection, instance_id: str) -> InstanceStats | 
     rows = connection.run("instance_stats", part=part_of(instance_id), instance_id=instance_id)
     if not rows:
         return None
-    [(executions, events, event_bytes, messages, timers, jobs, kv_keys, kv_bytes)] = rows
+    [(executions, events, event_bytes, messages, timers, jobs, kv_keys, kv_bytes, *more)] = rows
     return InstanceStats(
         executions=executions,
         events=events,
@@ -83,6 +83,8 @@ def instance_stats(connection: Connection, instance_id: str) -> InstanceStats | 
         jobs=jobs,
         kv_keys=kv_keys,
         kv_bytes=kv_bytes,
+        observations=more[0],
+        snapshot_bytes=more[1],
     )
 
 
@@ -112,7 +114,7 @@ def totals(connection: Connection) -> StoreTotals:
     of_status.update(_counts.decode(statuses))
     of_status[Status.RUNNING] = born - of_status[Status.BLOCKED] - of_status[Status.PARKED]
     of_status[Status.COMPLETED] = instances - sum(of_status.values())
-    executions, events, messages, timers, jobs, dead_jobs = counts
+    executions, events, messages, timers, jobs, dead_jobs, fed_events = counts
     return StoreTotals(
         instances=of_status,
         executions=executions,
@@ -122,6 +124,7 @@ def totals(connection: Connection) -> StoreTotals:
         jobs=jobs,
         dead_jobs=dead_jobs,
         unborn=unborn,
+        fed_events=fed_events,
     )
 
 

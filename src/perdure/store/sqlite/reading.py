@@ -9,12 +9,13 @@ import msgspec
 
 from perdure.model.admin import KvRow, ReportRow, SessionRow
 from perdure.model.events import StoredEvent
+from perdure.model.feeds import StoredSnapshot
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status, part_of
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
-from perdure.model.turns import WorkerRow
+from perdure.model.turns import UniqueKey, WorkerRow
 from perdure.store.base import ExecutionKey, WaitingJob
-from perdure.store.contents import Contents
+from perdure.store.contents import Contents, FedRow
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.packing import cut, pack, unpack
 
@@ -91,13 +92,18 @@ def _instance_row(instance_id: str, values: Sequence[Any]) -> InstanceRow:
     )
 
 
-def read_live(connection: Connection, instance_id: str) -> LiveRow | None:
-    """Return the narrow row of an unfinished or unborn instance."""
-    [(text,)] = connection.run("load_live", keys=pack([(part_of(instance_id), instance_id)]))
-    rows = unpack(text)
-    if not rows:
-        return None
-    [(_, definition_no, incarnation, execution, next_seq, *values)] = rows
+def read_lives(connection: Connection, instance_ids: Sequence[str]) -> list[LiveRow | None]:
+    """Return the narrow rows of unfinished or unborn instances."""
+    found: list[LiveRow | None] = [None] * len(instance_ids)
+    keys = pack([(part_of(instance_id), instance_id) for instance_id in instance_ids])
+    [(text,)] = connection.run("load_live", keys=keys)
+    for index, *values in unpack(text):
+        found[index] = _live_row(instance_ids[index], values)
+    return found
+
+
+def _live_row(instance_id: str, row: Sequence[Any]) -> LiveRow:
+    definition_no, incarnation, execution, next_seq, *values = row
     return LiveRow(
         instance_id=instance_id,
         stamp=Stamp(incarnation, execution, next_seq),
@@ -166,7 +172,8 @@ def read_contents(connection: Connection) -> Contents:
     for instance_id, row in zip(ids, read_instances(connection, ids), strict=True):
         if row is not None:
             contents.instances[instance_id] = row
-        if live := read_live(connection, instance_id):
+        [live] = read_lives(connection, [instance_id])
+        if live is not None:
             contents.live[instance_id] = live
         if inbox := read_inbox(connection, instance_id):
             contents.inboxes[instance_id] = inbox
@@ -183,4 +190,20 @@ def read_contents(connection: Connection) -> Contents:
         contents.reports[instance_id] = ReportRow(version, value, updated_ms)
     [(text,)] = connection.run("read_sessions")
     contents.sessions = [SessionRow(*row) for row in unpack(text)]
+    _read_decisions(connection, contents)
     return contents
+
+
+def _read_decisions(connection: Connection, contents: Contents) -> None:
+    """Add what only deciders have."""
+    for instance_id, input_id, outcome in connection.run("read_all_receipts"):
+        contents.receipts.setdefault(instance_id, {})[input_id] = outcome
+    for scope, key, *holder in connection.run("read_all_unique_keys"):
+        contents.unique_keys[UniqueKey(scope, key)] = (holder[0], holder[1])
+    for *execution, seq, schema, version, body in connection.run("read_all_snapshots"):
+        snapshot = StoredSnapshot(seq, schema, version, body)
+        contents.snapshots[ExecutionKey(*execution)] = snapshot
+    for *execution, seq, tag in connection.run("read_all_feed"):
+        contents.feed.append(FedRow(ExecutionKey(*execution), seq, tag))
+    for instance_id, no in connection.run("read_all_observations"):
+        contents.observations.setdefault(instance_id, []).append(no)

@@ -16,6 +16,7 @@ from perdure.model.admin import DeletedCounts, Expiry
 from perdure.model.instances import part_of
 from perdure.store.sqlite import overview
 from perdure.store.sqlite.connection import Connection
+from perdure.store.sqlite.decision_rows import DECIDER_ROWS
 from perdure.store.sqlite.packing import pack, unpack
 from perdure.store.sqlite.reading import read_instances
 
@@ -25,6 +26,7 @@ _OTHER_ROWS = (
     "delete_kv",
     "delete_reports",
     "delete_dead_jobs_of",
+    *DECIDER_ROWS,
 )
 """Statements that remove what a deletion does not count."""
 
@@ -71,6 +73,7 @@ def prune(
     if not keys:
         return DeletedCounts()
     events = _changed_by(connection, "delete_executions", pack(keys))
+    connection.run("delete_feed_of_executions", keys=pack(keys))
     return DeletedCounts(executions=len(keys), events=events)
 
 
@@ -126,6 +129,7 @@ def _remove_unborn(connection: Connection, keys: list[Any], before_ms: int | Non
     packed = pack(gone)
     connection.run("delete_inbox", keys=packed)
     connection.run("delete_receipts", keys=packed)
+    connection.run("delete_observations", keys=packed)
     return len(gone)
 
 

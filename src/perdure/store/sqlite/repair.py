@@ -44,7 +44,10 @@ def end_job(transaction: Transaction, key: JobKey, kind: str, body: bytes) -> bo
         return False
     job.token = _BY_HAND
     commit = Commit(
-        rows, lambda name: transaction.definitions.number(connection, name), now_ms=now_ms
+        rows,
+        lambda name: transaction.definitions.number(connection, name),
+        lambda number: transaction.definitions.kind(connection, number),
+        now_ms=now_ms,
     )
     is_ended = commit.end_job(end)
     flush(connection, commit, now_ms=now_ms, alone=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from perdure.model.instances import NewInstance, Stamp, part_of
 from perdure.model.jobs import JobEnd, JobKey, NewJob
 from perdure.model.messages import Delivery
-from perdure.model.turns import Hold, Turn
+from perdure.model.turns import Hold, Turn, UniqueKey
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.packing import pack, unpack
 
@@ -116,6 +117,7 @@ class WideState:
 
     incarnation: int
     last_commit: int
+    definition_no: int
     ended_here: bool = False
     """Ended by this very batch."""
 
@@ -131,6 +133,14 @@ class JobState:
     gone: bool = False
 
 
+class ReceiptState(NamedTuple):
+    """What this batch needs to know of a message or input that has an id."""
+
+    no: int | None
+    """Its number in the inbox; None if it was never there."""
+    is_decided: bool = False
+
+
 @dataclass(slots=True)
 class LoadedRows:
     """Every stored row that a batch may read or change."""
@@ -138,7 +148,13 @@ class LoadedRows:
     live: dict[str, LiveState] = field(default_factory=dict)
     wide: dict[str, WideState] = field(default_factory=dict)
     jobs: dict[JobKey, JobState] = field(default_factory=dict)
-    receipts: set[tuple[str, str]] = field(default_factory=set)
+    receipts: dict[tuple[str, str], ReceiptState] = field(default_factory=dict)
+    holders: dict[UniqueKey, str] = field(default_factory=dict)
+    """Which instance has a business key, of those that this batch asks for."""
+    observed: dict[str, int] = field(default_factory=dict)
+    """The number of the newest observed input, of instances of which more are observed."""
+    waiting: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Numbers and ranks of the stored messages of instances that may vanish."""
 
 
 def load(connection: Connection, changes: Sequence[Change]) -> LoadedRows:
@@ -158,6 +174,12 @@ def load(connection: Connection, changes: Sequence[Change]) -> LoadedRows:
         _load_jobs(connection, list(wanted.jobs), rows)
     if wanted.receipts:
         _load_receipts(connection, list(wanted.receipts), rows)
+    if wanted.unique_keys:
+        rows.holders = load_holders(connection, list(wanted.unique_keys))
+    if wanted.observed:
+        rows.observed = load_observed(connection, list(wanted.observed))
+    if wanted.vanishing:
+        _load_waiting(connection, list(wanted.vanishing), rows)
     return rows
 
 
@@ -169,6 +191,9 @@ class _Wanted:
         self.starts: set[str] = set()
         self.jobs: dict[JobKey, None] = {}
         self.receipts: dict[tuple[str, str], None] = {}
+        self.unique_keys: dict[UniqueKey, None] = {}
+        self.observed: dict[str, None] = {}
+        self.vanishing: dict[str, None] = {}
 
     def add(self, change: Change) -> None:
         match change:
@@ -195,9 +220,24 @@ class _Wanted:
             self._add_delivery(delivery)
         for child in turn.children:
             self._add_start(child.instance)
-            self._add_delivery(child.if_taken)
+            if child.if_taken is not None:
+                self._add_delivery(child.if_taken)
             if child.if_started is not None:
                 self._add_delivery(child.if_started)
+        self._add_decisions(turn)
+
+    def _add_decisions(self, turn: Turn) -> None:
+        for receipt in turn.receipts:
+            self.receipts[turn.instance_id, receipt.input_id] = None
+        if turn.vanishes:
+            self.receipts[turn.instance_id, mark_of(turn)] = None
+            self.vanishing[turn.instance_id] = None
+        if turn.unique is not None and turn.unique.key is not None:
+            self.unique_keys[turn.unique] = None
+        for passed in turn.passed_keys:
+            self.unique_keys[passed] = None
+        if turn.observations:
+            self.observed[turn.instance_id] = None
 
     def _add_start(self, start: NewInstance) -> None:
         self.ids[start.instance_id] = None
@@ -241,8 +281,8 @@ def _load_live(connection: Connection, keys: Sequence[tuple[int, str]], rows: Lo
 
 def _load_wide(connection: Connection, keys: Sequence[tuple[int, str]], rows: LoadedRows) -> None:
     [(text,)] = connection.run("load_instances", keys=pack(keys))
-    for key, incarnation, last_commit in unpack(text):
-        rows.wide[keys[key][1]] = WideState(incarnation, last_commit)
+    for key, *values in unpack(text):
+        rows.wide[keys[key][1]] = WideState(*values)
 
 
 def _load_jobs(connection: Connection, keys: Sequence[JobKey], rows: LoadedRows) -> None:
@@ -258,7 +298,34 @@ def _load_receipts(
 ) -> None:
     packed = pack([(part_of(instance_id), instance_id, message) for instance_id, message in keys])
     [(text,)] = connection.run("load_receipts", keys=packed)
-    rows.receipts.update(keys[key] for key in unpack(text))
+    for key, no, is_decided in unpack(text):
+        rows.receipts[keys[key]] = ReceiptState(no, bool(is_decided))
+
+
+def load_holders(connection: Connection, keys: Sequence[UniqueKey]) -> dict[UniqueKey, str]:
+    """Return which instances have business keys."""
+    packed = pack([(part_of(key.key or ""), *key) for key in keys])
+    [(text,)] = connection.run("load_unique_keys", keys=packed)
+    return {keys[key]: holder for key, holder in unpack(text)}
+
+
+def load_observed(connection: Connection, instance_ids: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of the newest observed inputs of instances; 0 if there is none."""
+    keys = [(part_of(instance_id), instance_id) for instance_id in instance_ids]
+    [(text,)] = connection.run("load_observed", keys=pack(keys))
+    return {instance_ids[key]: no for key, no in unpack(text)}
+
+
+def _load_waiting(connection: Connection, instance_ids: Sequence[str], rows: LoadedRows) -> None:
+    keys = [(part_of(instance_id), instance_id) for instance_id in instance_ids]
+    [(text,)] = connection.run("load_waiting", keys=pack(keys))
+    for key, no, rank in unpack(text):
+        rows.waiting.setdefault(instance_ids[key], {})[no] = rank
+
+
+def mark_of(turn: Turn) -> str:
+    """Return the id of the receipt that tells of an instance's vanishing, which leaves no row."""
+    return f"vanished:{turn.commit_id}"
 
 
 def dirty(rows: Iterable[LiveState]) -> list[LiveState]:

@@ -190,13 +190,82 @@ CREATE TABLE reports (
     PRIMARY KEY (part, instance_id)
 ) STRICT, WITHOUT ROWID;
 
--- Ids of messages that were delivered, so that the same one is delivered once.
+-- Ids of messages that were delivered and of inputs that were decided, so that each is so once.
 CREATE TABLE receipts (
     part        INTEGER NOT NULL,
     instance_id TEXT NOT NULL,
     message_id  TEXT NOT NULL,
     made_ms     INTEGER NOT NULL,
+    no          INTEGER,                 -- its number in the inbox; NULL: it was never there
+    outcome     BLOB,                    -- what an input came to; NULL: not decided, or no input
     PRIMARY KEY (part, instance_id, message_id)
+) STRICT, WITHOUT ROWID;
+
+-- Business keys of instances. `part` is that of the key itself.
+CREATE TABLE unique_keys (
+    part        INTEGER NOT NULL,
+    scope       TEXT NOT NULL,
+    key         TEXT NOT NULL,
+    instance_id TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    PRIMARY KEY (part, scope, key)       -- load_unique_keys
+) STRICT, WITHOUT ROWID;
+-- free_unique_keys, delete_unique_keys; an instance has one key of a scope.
+CREATE UNIQUE INDEX unique_keys_by_holder ON unique_keys (instance_id, scope);
+
+-- The newest state of a decider, so that a load need not fold all its events.
+CREATE TABLE snapshots (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    execution   INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,        -- the last event that is in it
+    schema      INTEGER NOT NULL,
+    version     INTEGER NOT NULL,        -- how many of the decider's own events are in it
+    made_ms     INTEGER NOT NULL,
+    body        BLOB NOT NULL,
+    PRIMARY KEY (part, instance_id)      -- read_snapshots, put_snapshots
+) STRICT;
+
+-- Events of deciders in the order of their commits: one transaction writes at a time, and a
+-- position is never given twice.
+CREATE TABLE feed (
+    pos           INTEGER PRIMARY KEY AUTOINCREMENT,
+    part          INTEGER NOT NULL,
+    instance_id   TEXT NOT NULL,
+    incarnation   INTEGER NOT NULL,
+    execution     INTEGER NOT NULL,
+    seq           INTEGER NOT NULL,
+    definition_no INTEGER NOT NULL,
+    tag           TEXT NOT NULL
+) STRICT;
+-- delete_feed, delete_feed_of_executions.
+CREATE INDEX feed_by_instance ON feed (instance_id);
+
+-- Inputs that deciders were given, accepted or not, for those that keep them.
+CREATE TABLE observations (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    no          INTEGER NOT NULL,        -- from 1 without gap
+    at_ms       INTEGER NOT NULL,
+    tag         TEXT NOT NULL,
+    outcome     TEXT NOT NULL,
+    input_id    TEXT NOT NULL,
+    input       BLOB NOT NULL,
+    rejection   BLOB,
+    PRIMARY KEY (part, instance_id, no)
+) STRICT, WITHOUT ROWID;
+
+-- How far readers of the feed have come.
+CREATE TABLE checkpoints (
+    name           TEXT PRIMARY KEY,
+    pos            INTEGER NOT NULL,     -- the last event that was handled
+    lease          INTEGER NOT NULL,
+    lease_until_ms INTEGER NOT NULL,
+    status         TEXT NOT NULL,
+    reason         TEXT,
+    losses         INTEGER NOT NULL,     -- workers that were lost here, with events before them
+    updated_ms     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Signs of life.

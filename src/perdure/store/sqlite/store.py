@@ -39,6 +39,7 @@ from perdure.store.sqlite import claims, reading, sessions
 from perdure.store.sqlite.admin import SqliteAdmin
 from perdure.store.sqlite.connection import MEMORY, Connection
 from perdure.store.sqlite.database import check_version
+from perdure.store.sqlite.deciders import SqliteDeciders
 from perdure.store.sqlite.files import prepare_file
 from perdure.store.sqlite.lock import NoLock, WriteLock
 from perdure.store.sqlite.readers import Readers
@@ -52,7 +53,7 @@ FORGET_WORKERS_AFTER_MS = 3_600_000
 """How long a worker that gives no sign of life is kept for people to see: it was killed."""
 
 
-class SqliteStore(SqliteAdmin):
+class SqliteStore(SqliteAdmin, SqliteDeciders):
     """See `perdure.store.base.Store`; what is said there is not repeated here.
 
     Args:
@@ -62,6 +63,7 @@ class SqliteStore(SqliteAdmin):
     """
 
     def __init__(self, path: str, *, driver: str, clock: Clock) -> None:
+        super().__init__()
         self.clock = clock
         self.driver = driver
         self.path = path if path == MEMORY else os.path.abspath(path)
@@ -147,7 +149,10 @@ class SqliteStore(SqliteAdmin):
     def commit(self, turns: Sequence[Turn]) -> Awaitable[list[TurnReceipt]]:
         """Write everything these turns changed, as one transaction, possibly with others."""
         assert self._batcher is not None, "the store is not open"
-        return self._batcher.hand_in(turns)
+        answer = self._batcher.hand_in(turns)
+        if self._heard and any(turn.feed for turn in turns):
+            answer.add_done_callback(lambda _: self._tell_feed())
+        return answer
 
     async def start(
         self, instances: Sequence[NewInstance], *, patience_s: float | None = None
@@ -275,7 +280,8 @@ class SqliteStore(SqliteAdmin):
 
     async def read_live(self, instance_id: str) -> LiveRow | None:
         """Return the narrow row of an unfinished or unborn instance."""
-        return await self._read(lambda c: reading.read_live(c, instance_id))
+        [found] = await self._read(lambda c: reading.read_lives(c, [instance_id]))
+        return found
 
     async def read_inbox(self, instance_id: str) -> list[Message]:
         """Return all messages of an instance in the order they are applied."""
@@ -309,8 +315,8 @@ class SqliteStore(SqliteAdmin):
         assert self._batcher is not None, "the store is not open"
         return await self._batcher.submit(operations, patience_s)
 
-    async def _work(self, run: Callable[[Transaction], T]) -> T:
-        [result] = await self._submit([Work(run)], None)
+    async def _work(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+        [result] = await self._submit([Work(run)], patience_s)
         value: T = result
         return value
 

@@ -160,7 +160,12 @@ class Writer:
     ) -> int:
         """Load, decide, flush. Returns how many rows were written."""
         rows = load(connection, [change for _, change in changes])
-        commit = Commit(rows, lambda key: self.definitions.number(connection, key), now_ms=now_ms)
+        commit = Commit(
+            rows,
+            lambda key: self.definitions.number(connection, key),
+            lambda number: self.definitions.kind(connection, number),
+            now_ms=now_ms,
+        )
         decide: dict[type, Callable[[Any], Any]] = {
             Turn: commit.commit_turn,
             NewInstance: commit.start,

@@ -1,6 +1,7 @@
 -- Tell how much is stored for an instance.
 -- Params: part; instance_id. Returns: executions, events, event_bytes, messages, timers, jobs,
--- kv_keys, kv_bytes; or no row. An execution that has no event yet counts.
+-- kv_keys, kv_bytes, observations, snapshot_bytes; or no row. An execution that has no event yet
+-- counts.
 WITH present AS (
     SELECT instances.incarnation, coalesce(live.execution, instances.execution) AS execution
     FROM instances
@@ -72,5 +73,17 @@ SELECT
         FROM kv
         WHERE kv.part = :part
           AND kv.instance_id = :instance_id
+    ),
+    (
+        SELECT count(*)
+        FROM observations
+        WHERE observations.part = :part
+          AND observations.instance_id = :instance_id
+    ),
+    (
+        SELECT coalesce(sum(length(snapshots.body)), 0)
+        FROM snapshots
+        WHERE snapshots.part = :part
+          AND snapshots.instance_id = :instance_id
     )
 FROM present;

@@ -1,7 +1,7 @@
--- Tell which messages were delivered before.
--- Params: keys, JSON [[part, instance_id, message_id], ...]. Returns: one JSON text, [index of the
--- key, ...].
-SELECT json_group_array(wanted.key)
+-- Tell which messages were delivered before, and which inputs were decided.
+-- Params: keys, JSON [[part, instance_id, message_id], ...]. Returns: one JSON text, [[index of the
+-- key, number in the inbox, whether it was decided], ...].
+SELECT json_group_array(json_array(wanted.key, receipts.no, receipts.outcome IS NOT NULL))
 FROM json_each(:keys) AS wanted
 CROSS JOIN receipts
 WHERE receipts.part = wanted.value ->> 0

@@ -1,4 +1,4 @@
--- List every id that has rows in any table.
+-- List every id that has rows in a table which is read id by id.
 -- Params: none. Returns: instance_id.
 SELECT instance_id FROM instances
 UNION

@@ -1,7 +1,7 @@
 -- Count everything.
 -- Params: none. Returns: instances; a JSON object with how many there are of each status except
 -- running and completed; born and unborn live rows; executions and events; messages with timers;
--- timers; jobs; dead jobs.
+-- timers; jobs; dead jobs; events in the feed.
 -- Only what is narrow is read. How many run and completed follows: who has a live row and is not
 -- held runs, and the rest completed. A history begins with event 1.
 SELECT
@@ -22,7 +22,8 @@ SELECT
     (SELECT count(*) FROM inbox),
     (SELECT count(*) FROM inbox INDEXED BY inbox_by_timer WHERE timer_key IS NOT NULL),
     (SELECT count(*) FROM jobs),
-    (SELECT count(*) FROM dead_jobs)
+    (SELECT count(*) FROM dead_jobs),
+    (SELECT count(*) FROM feed)
 FROM (
     SELECT
         count(definition_no) AS born,

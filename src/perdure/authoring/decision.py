@@ -1,0 +1,471 @@
+"""Decisions: what comes of an input. Values; nothing happens by making one.
+
+An acceptance carries the events that happened and what is to follow from them: effects, timers,
+messages, started orchestrations, a reply. A rejection carries a reason and nothing else. What an
+acceptance is given is bound, encoded and checked at the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Never,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
+
+from perdure.authoring.activity import Activity
+from perdure.authoring.decider_definition import definition_of
+from perdure.authoring.kv import encode_value
+from perdure.authoring.members import Tagged
+from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.pure import current_decider
+from perdure.clock import from_datetime, to_ms
+from perdure.codec import JSON, check_id
+from perdure.errors import UsageError
+from perdure.model.events import EventRecorded
+
+if TYPE_CHECKING:
+    from perdure.authoring.decider import Decider
+
+P = ParamSpec("P")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
+X = TypeVar("X")
+I_co = TypeVar("I_co", covariant=True)
+E_co = TypeVar("E_co", covariant=True)
+S_co = TypeVar("S_co", covariant=True)
+X_co = TypeVar("X_co", covariant=True)
+Json: TypeAlias = Any
+
+
+# ------------------------------------------------------- what may follow from events
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An activity to be run."""
+
+    activity: Activity[..., Any]
+    input: bytes
+    """Its arguments, as stored."""
+
+    @property
+    def name(self) -> str:
+        """The activity's name."""
+        return self.activity.name
+
+    @property
+    def arguments(self) -> dict[str, Json]:
+        """Its arguments by name, as JSON."""
+        found: dict[str, Json] = JSON.decode(self.input)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """An input to be decided later, under a key."""
+
+    key: str
+    input: Any
+    after: timedelta | None = None
+    at: datetime | None = None
+    tagged: Tagged | None = field(default=None, compare=False)
+    """The input as it is stored; None if it was made where no decider runs."""
+
+    def due_ms(self, now_ms: int) -> int:
+        """Return when it is due if it is set at that time."""
+        if self.at is not None:
+            return from_datetime(self.at)
+        assert self.after is not None, "one of the two is given"
+        return now_ms + to_ms(self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class CancelledTimer:
+    """A timer to be taken back."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An input for an instance of some decider."""
+
+    decider: type[Decider[Any, Any, Any, Any]]
+    instance_id: str
+    """As stored, with the decider's name before it."""
+    input: Any
+    tagged: Tagged
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """An orchestration to be started."""
+
+    orchestration: Orchestration[..., Any]
+    instance_id: str | None
+    """Its id; None: one is made."""
+    input: bytes
+
+
+FollowUp: TypeAlias = Effect | Timer | CancelledTimer | Sent | Start
+
+
+# ------------------------------------------------------------------------ decisions
+
+
+class Decision(Protocol[I_co, E_co, X_co]):
+    """What `decide` returns; made with `Decision.accept` and `Decision.reject`.
+
+    A protocol, so that what an effect returns may be None without being an input: an acceptance
+    whose effects give `Paid | None` is a decision about `Paid`. Type checkers look at `_types` for
+    that, and nobody else does.
+    """
+
+    __slots__ = ()
+
+    @property
+    def _types(self) -> tuple[I_co | None, E_co, X_co]: ...
+
+    @overload
+    @staticmethod
+    def accept() -> Acceptance[Never, Never]: ...
+    @overload
+    @staticmethod
+    def accept(a: A, /) -> Acceptance[Never, A]: ...
+    @overload
+    @staticmethod
+    def accept(a: A, b: B, /) -> Acceptance[Never, A | B]: ...
+    @overload
+    @staticmethod
+    def accept(a: A, b: B, c: C, /) -> Acceptance[Never, A | B | C]: ...
+    @overload
+    @staticmethod
+    def accept(a: A, b: B, c: C, d: D, /) -> Acceptance[Never, A | B | C | D]: ...
+    @overload
+    @staticmethod
+    def accept(*events: A) -> Acceptance[Never, A]: ...
+    @staticmethod
+    def accept(*events: Any) -> Acceptance[Any, Any]:
+        """Return a decision that these events happened, in this order; none is fine.
+
+        Raises (inside `decide`):
+            PayloadError: One is no event of the decider, or cannot be stored.
+        """
+        definition = current_decider()
+        if definition is None:
+            return Acceptance(events=events)
+        written = tuple([definition.write_event(event) for event in events])
+        return Acceptance(events=events, written=written)
+
+    @staticmethod
+    def reject(reason: X) -> Rejection[X]:
+        """Return a decision that the input changes nothing.
+
+        Raises (inside `decide`):
+            PayloadError: The reason is no rejection of the decider, or cannot be stored.
+        """
+        definition = current_decider()
+        return Rejection(
+            reason, None if definition is None else definition.rejections.encode(reason)
+        )
+
+
+class _Made:
+    """What makes the two below fit the protocol: they can be asked for a decision too."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def accept(*events: Any) -> Any:
+        """Return another decision."""
+        return Decision.accept(*events)
+
+    @staticmethod
+    def reject(reason: Any) -> Any:
+        """Return another decision."""
+        return Decision.reject(reason)
+
+
+class Rejection(_Made, Generic[X_co]):
+    """A decision that an input changes nothing. Nothing can follow from it."""
+
+    __slots__ = ("_reason", "tagged")
+
+    if TYPE_CHECKING:
+
+        @property
+        def _types(self) -> tuple[None, Never, X_co]:
+            raise NotImplementedError
+
+    def __init__(self, reason: X_co, tagged: Tagged | None = None) -> None:
+        self._reason = reason
+        self.tagged = tagged
+        """The reason as it is stored; None if it was made where no decider runs."""
+
+    @property
+    def reason(self) -> X_co:
+        """Why."""
+        return self._reason
+
+    def __repr__(self) -> str:
+        return f"Decision.reject({self.reason!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rejection) and self.reason == other.reason
+
+    __hash__ = None  # type: ignore[assignment]  # what it holds may not have one
+
+
+class Acceptance(_Made, Generic[I_co, E_co]):
+    """A decision that events happened, and what follows. Every method returns a new one."""
+
+    __slots__ = ("events", "follow_ups", "is_in_order", "reply_data", "written")
+
+    if TYPE_CHECKING:
+
+        @property
+        def _types(self) -> tuple[I_co, E_co, Never]:
+            raise NotImplementedError
+
+    events: tuple[E_co, ...]
+    follow_ups: tuple[FollowUp, ...]
+    """What is to be done, in the order it was asked for."""
+    is_in_order: bool
+    """Whether each effect waits for the one before it."""
+    reply_data: bytes | None
+    """The answer to whoever gave the input, as JSON."""
+    written: tuple[EventRecorded, ...] | None
+    """The events as they are stored; None if it was made where no decider runs."""
+
+    def __init__(
+        self,
+        *,
+        events: tuple[Any, ...] = (),
+        written: tuple[EventRecorded, ...] | None = None,
+        follow_ups: tuple[FollowUp, ...] = (),
+        is_in_order: bool = False,
+        reply_data: bytes | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "events", events)
+        put(self, "follow_ups", follow_ups)
+        put(self, "is_in_order", is_in_order)
+        put(self, "reply_data", reply_data)
+        put(self, "written", written)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a decision does not change: its methods return a new one")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Acceptance) and self._facts() == other._facts()
+
+    __hash__ = None  # type: ignore[assignment]  # what it holds may not have one
+
+    def _facts(self) -> tuple[object, ...]:
+        return self.events, self.follow_ups, self.is_in_order, self.reply_data
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(event) for event in self.events)
+        return f"Decision.accept({shown})" + "".join(_show(each) for each in self.follow_ups)
+
+    @overload
+    def effect(self, activity: Activity[P, None], /, *args: P.args, **kwargs: P.kwargs) -> Self: ...
+    @overload
+    def effect(
+        self, activity: Activity[P, I], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Acceptance[I_co | I, E_co]: ...
+    def effect(self, activity: Activity[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run an activity. What it returns, if not None, is decided as the next input.
+
+        Raises:
+            UsageError: It is no activity, or the arguments do not fit.
+            PayloadError: An argument cannot be stored.
+            DefinitionError: (Inside `decide`.) It returns something that is no input.
+        """
+        if not isinstance(activity, Activity):
+            raise UsageError(
+                f"{activity!r} is no activity: .effect takes a function made with @activity and "
+                "its arguments, as in .effect(charge, order_id)"
+            )
+        definition = current_decider()
+        if definition is not None:
+            definition.returns_input(activity)
+        return self._with(Effect(activity, activity.definition.codec.encode(args, kwargs)))
+
+    @overload
+    def timer(self, key: str, /, *, after: timedelta, input: I) -> Acceptance[I_co | I, E_co]: ...
+    @overload
+    def timer(self, key: str, /, *, at: datetime, input: I) -> Acceptance[I_co | I, E_co]: ...
+    def timer(
+        self,
+        key: str,
+        /,
+        *,
+        input: Any,
+        after: timedelta | None = None,
+        at: datetime | None = None,
+    ) -> Acceptance[Any, E_co]:
+        """Decide an input later. A timer of the same key is replaced.
+
+        Raises:
+            UsageError: Not exactly one of `after` and `at` is given, or it is no time.
+            PayloadError: (Inside `decide`.) The input is none of the decider.
+        """
+        check_id("timer key", key)
+        if (after is None) == (at is None):
+            raise UsageError(f"timer {key!r}: say either after=timedelta(...) or at=datetime(...)")
+        if after is not None and not isinstance(after, timedelta):
+            raise UsageError(f"timer {key!r}: after must be a timedelta, got {after!r}")
+        if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
+            raise UsageError(
+                f"timer {key!r}: at must be a datetime with a time zone, got {at!r}; "
+                "say datetime(..., tzinfo=UTC)"
+            )
+        definition = current_decider()
+        tagged = None if definition is None else definition.tag_input(input)
+        return self._with(Timer(key, input, after, at, tagged))
+
+    def cancel_timer(self, key: str, /) -> Self:
+        """Take back the timer of a key; fine if there is none."""
+        return cast(Self, self._with(CancelledTimer(check_id("timer key", key))))
+
+    def send(self, decider: type[Decider[Any, I, Any, Any]], input: I, /) -> Self:
+        """Give an input to an instance of a decider, which is started if it is not there.
+
+        One that has completed takes nothing, and nobody is told.
+
+        Raises:
+            DefinitionError: It is no decider, or a wrong one.
+            PayloadError: The input is none of that decider.
+        """
+        definition = definition_of(decider)
+        tagged = definition.tag_input(input)
+        return cast(Self, self._with(Sent(decider, definition.instance_of(input), input, tagged)))
+
+    @overload
+    def start(
+        self,
+        instance_id: str,
+        orchestration: Orchestration[P, Any],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Self: ...
+    @overload
+    def start(
+        self, orchestration: Orchestration[P, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Self: ...
+    def start(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Start an orchestration, under an id that is given or made. It goes on by itself; how it
+        ends is told to `on_ended`.
+
+        Raises:
+            UsageError: It is no orchestration, or the arguments do not fit.
+            PayloadError: An argument cannot be stored.
+        """
+        instance_id: str | None = None
+        found: object = first
+        if isinstance(first, str):
+            instance_id = check_id("instance id", first)
+            found, args = (args[0], args[1:]) if args else (None, args)
+        if not isinstance(found, Orchestration):
+            raise UsageError(
+                f"{found!r} is no orchestration: .start takes an instance id, or none, a function "
+                "made with @orchestration, and its arguments"
+            )
+        data = found.definition.codec.encode(args, kwargs)
+        return self._with(Start(found, instance_id or found.options.instance_id, data))
+
+    def reply(self, value: object, /) -> Self:
+        """Answer whoever gave the input: the `reply` of `Accepted`. The last one counts.
+
+        Raises:
+            PayloadError: It cannot be stored.
+        """
+        changed: Acceptance[I_co, E_co] = Acceptance(
+            events=self.events,
+            written=self.written,
+            follow_ups=self.follow_ups,
+            is_in_order=self.is_in_order,
+            reply_data=encode_value(value, "reply"),
+        )
+        return cast(Self, changed)
+
+    def in_order(self) -> Self:
+        """Let each effect of this decision wait until the one before it has ended."""
+        changed: Acceptance[I_co, E_co] = Acceptance(
+            events=self.events,
+            written=self.written,
+            follow_ups=self.follow_ups,
+            is_in_order=True,
+            reply_data=self.reply_data,
+        )
+        return cast(Self, changed)
+
+    def _with(self, follow_up: FollowUp) -> Acceptance[Any, E_co]:
+        return Acceptance(
+            events=self.events,
+            written=self.written,
+            follow_ups=(*self.follow_ups, follow_up),
+            is_in_order=self.is_in_order,
+            reply_data=self.reply_data,
+        )
+
+
+def _show(follow_up: FollowUp) -> str:
+    match follow_up:
+        case Effect():
+            given = ", ".join(f"{name}={value!r}" for name, value in follow_up.arguments.items())
+            return f".effect({follow_up.name}{', ' if given else ''}{given})"
+        case Timer(key=key, input=input, after=after, at=at):
+            when = f"at={at}" if after is None else f"after={after}"
+            return f".timer({key!r}, {when}, input={input!r})"
+        case CancelledTimer(key=key):
+            return f".cancel_timer({key!r})"
+        case Sent(decider=decider, input=input):
+            return f".send({decider.__name__}, {input!r})"
+        case Start(orchestration=orchestration, instance_id=instance_id):
+            given = "" if instance_id is None else f"{instance_id!r}, "
+            return f".start({given}{orchestration.name}, ...)"
+
+
+# ------------------------------------------------------------------------- outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Generic[E_co, S_co]):
+    """An input was accepted, and what came of it is stored."""
+
+    events: Sequence[E_co]
+    state: S_co
+    """After the events."""
+    version: int
+    """How many events the instance has."""
+    reply: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected(Generic[X_co]):
+    """An input was rejected; nothing was changed."""
+
+    reason: X_co
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyCompleted:
+    """The instance had completed before; nothing was changed."""

@@ -1,0 +1,103 @@
+"""Which events of deciders a projection or subscription gets, and how stored ones are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from perdure.authoring.decider import Decider
+from perdure.authoring.decider_definition import DeciderDefinition, definition_of
+from perdure.clock import to_datetime
+from perdure.codec import show
+from perdure.errors import DefinitionError
+from perdure.model.events import EventRecorded, read_event
+from perdure.model.feeds import FeedEvent
+
+
+@dataclass(frozen=True, slots=True)
+class EventMeta:
+    """Where an event comes from."""
+
+    position: int
+    """Its place in the order of all events; rises, with gaps. The same at every repetition, so it
+    can serve to recognise one."""
+    decider: str
+    instance_id: str
+    """As the decider gives it."""
+    seq: int
+    """Its number in the history of its instance."""
+    time: datetime
+    """When it was decided, in UTC."""
+
+
+class EventFilter:
+    """Some events of some deciders."""
+
+    def __init__(
+        self,
+        where: str,
+        deciders: Sequence[type[Decider[Any, Any, Any, Any]]],
+        events: Sequence[Any],
+    ) -> None:
+        """Work it out.
+
+        Args:
+            where: Whose it is, for messages.
+            deciders: Whose events.
+            events: Which of them; none named: all.
+
+        Raises:
+            DefinitionError: A decider is none, or an event is none of theirs.
+        """
+        definitions = [definition_of(decider) for decider in deciders]
+        self._definitions = {definition.name: definition for definition in definitions}
+        self._is_picky = bool(events)
+        self._wanted = {
+            one.name: {event for event in events if one.events.member_of(event) is not None}
+            for one in definitions
+        }
+        for event in events:
+            if not any(event in wanted for wanted in self._wanted.values()):
+                known = sorted({tag for one in definitions for tag in one.events.tags})
+                raise DefinitionError(
+                    f"{where}: {show(event)} is no event of {', '.join(self._definitions)} (those "
+                    f"have: {', '.join(known)})"
+                )
+        self.deciders = tuple(sorted(self._definitions))
+        """Names of the deciders."""
+        self.tags = _stored_tags(definitions, events)
+        """Tags that are looked for; none: all, and what is not wanted is left out when read."""
+
+    def read(self, stored: FeedEvent) -> tuple[Any, EventMeta] | None:
+        """Return an event as its decider would write it now; None if it is not wanted.
+
+        Raises:
+            PayloadError: This code cannot read it.
+            UnreadableEventError: This version of perdure cannot.
+        """
+        definition = self._definitions[stored.decider]
+        recorded = read_event(stored.stored.kind, stored.stored.body)
+        assert isinstance(recorded, EventRecorded), "only recorded events are in the feed"
+        event = definition.read_event(recorded)
+        if self._is_picky and type(event) not in self._wanted[stored.decider]:
+            return None
+        return event, EventMeta(
+            stored.pos,
+            stored.decider,
+            definition.own_id(stored.instance_id),
+            stored.stored.seq,
+            to_datetime(stored.stored.at_ms),
+        )
+
+
+def _stored_tags(
+    definitions: Sequence[DeciderDefinition], events: Sequence[Any]
+) -> tuple[str, ...]:
+    """Return the tags that wanted events are stored under."""
+    if not events or any(one.cls.upcast is not Decider.upcast for one in definitions):
+        # An event of any tag may become a wanted one.
+        return ()
+    found = (one.events.member_of(event) for one in definitions for event in events)
+    return tuple(sorted({member.tag for member in found if member is not None}))

@@ -1,0 +1,255 @@
+"""Deciders for callers that wait instead of awaiting.
+
+Made by `tools/make_blocking.py` from `deciders.py`: change that, and run it again.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from perdure.authoring.decider import Decider
+from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.client.deciders import Deciders
+from perdure.client.decisions import DryRun, Observed
+from perdure.client.info import Json
+from perdure.client.loop_thread import LoopThread
+from perdure.core.folding import DomainEvent
+
+E = TypeVar("E")
+I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
+S = TypeVar("S")
+X = TypeVar("X")
+
+
+class BlockingDeciders:
+    """What callers of deciders need, on top of an open store."""
+
+    _deciders: Deciders
+    _thread: LoopThread
+
+    def execute(
+        self,
+        decider: type[Decider[S, I, E, X]],
+        input: I,
+        /,
+        *,
+        input_id: str | None = None,
+        expected_version: int | None = None,
+        correlation: str = "",
+    ) -> Accepted[E, S] | Rejected[X] | AlreadyCompleted:
+        """Have an input decided: what it came to is committed when this returns.
+
+        Waits for nobody's lease. Inputs of one instance are decided one after another, also those
+        of other processes; what this client has sent before comes first.
+
+        Args:
+            decider: Its class.
+            input: Says by itself which instance it is for, which is begun if it is not there.
+            input_id: Given again with the same id, it is not decided again: the first outcome is
+                returned.
+            expected_version: How many events the instance must have.
+            correlation: What it belongs to, in your own words; kept in the history.
+
+        Raises:
+            UniqueKeyError: Another instance has the business key; the error names it.
+            VersionConflictError: The instance has another number of events than expected.
+            InstanceHeldError: The instance is parked or blocked.
+            PayloadError: The input is none of the decider, or cannot be stored.
+            StoreUnavailableError: The store has not answered in time.
+        """
+        return self._thread.run(
+            self._deciders.execute(
+                decider,
+                input,
+                input_id=input_id,
+                expected_version=expected_version,
+                correlation=correlation,
+            )
+        )
+
+    def send(
+        self,
+        decider: type[Decider[Any, I, Any, Any]],
+        input: I,
+        /,
+        *,
+        input_id: str | None = None,
+        correlation: str = "",
+    ) -> None:
+        """Queue an input: durable when this returns, decided soon by a worker that has the decider.
+
+        Args:
+            decider: Its class.
+            input: Says by itself which instance it is for, which is begun if it is not there.
+            input_id: Sent again with the same id, it is decided once.
+            correlation: What it belongs to, in your own words; kept in the history.
+
+        Raises:
+            InstanceEndedError: The instance has completed.
+            PayloadError: The input is none of the decider, or cannot be stored.
+        """
+        self._thread.run(
+            self._deciders.send(decider, input, input_id=input_id, correlation=correlation)
+        )
+
+    def execute_json(
+        self,
+        decider: str,
+        tag: str,
+        value: Json,
+        /,
+        *,
+        instance_id: str | None = None,
+        input_id: str | None = None,
+        expected_version: int | None = None,
+        correlation: str = "",
+        timeout: timedelta | None = None,
+    ) -> dict[str, Json]:
+        """Have an input decided that is given as JSON, by a decider that is given by name.
+
+        A client whose process does not have the decider queues the input, and waits until a worker
+        has decided it.
+
+        Args:
+            decider: Its name.
+            tag: Which of its inputs: the class's name, or its tag.
+            value: The input as JSON.
+            instance_id: Which instance; needed only where the decider is not at hand.
+            input_id: Given again with the same id, the first outcome is returned.
+            expected_version: How many events the instance must have.
+            correlation: What it belongs to; kept in the history.
+            timeout: How long to wait for a worker; for ever if not given.
+
+        Returns:
+            `outcome` (accepted, rejected or completed); if accepted `events`, `state` (None where
+            the decider is not at hand), `version` and `reply`; if rejected `tag` and `reason`.
+
+        Raises:
+            NotRegisteredError: The decider is not here, and no instance id was given.
+            ResultTimeoutError: No worker has decided it in time.
+        """
+        return self._thread.run(
+            self._deciders.execute_json(
+                decider,
+                tag,
+                value,
+                instance_id=instance_id,
+                input_id=input_id,
+                expected_version=expected_version,
+                correlation=correlation,
+                timeout=timeout,
+            )
+        )
+
+    def send_json(
+        self,
+        decider: str,
+        tag: str,
+        value: Json,
+        /,
+        *,
+        instance_id: str | None = None,
+        input_id: str | None = None,
+        correlation: str = "",
+    ) -> None:
+        """Queue an input that is given as JSON, for a decider that is given by name.
+
+        Args:
+            decider: Its name.
+            tag: Which of its inputs: the class's name, or its tag.
+            value: The input as JSON.
+            instance_id: Which instance; needed only where the decider is not at hand.
+            input_id: Sent again with the same id, it is decided once.
+            correlation: What it belongs to; kept in the history.
+
+        Raises:
+            NotRegisteredError: The decider is not here, and no instance id was given.
+            InstanceEndedError: The instance has completed.
+        """
+        self._thread.run(
+            self._deciders.send_json(
+                decider,
+                tag,
+                value,
+                instance_id=instance_id,
+                input_id=input_id,
+                correlation=correlation,
+            )
+        )
+
+    def state(
+        self,
+        decider: type[Decider[S, Any, Any, Any]],
+        instance_id: str,
+        /,
+        *,
+        at: int | None = None,
+    ) -> S:
+        """Return the state of an instance, live or ended.
+
+        Args:
+            decider: Its class.
+            instance_id: As the decider gives it.
+            at: After so many events; after all of them if not given.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            UsageError: It has not had so many events.
+        """
+        return self._thread.run(self._deciders.state(decider, instance_id, at=at))
+
+    def events(
+        self, decider: type[Decider[Any, Any, Any, Any]], instance_id: str, /
+    ) -> list[DomainEvent]:
+        """Return the events of an instance in order, each with the input that caused it, when, who
+        gave that and what it belongs to, and what the same decision asked for.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+        """
+        return self._thread.run(self._deciders.events(decider, instance_id))
+
+    def dry_run(
+        self,
+        decider: type[Decider[S, I, E, X]],
+        input: I,
+        /,
+        *,
+        expected_version: int | None = None,
+    ) -> DryRun[E, S, X]:
+        """Return what an input would come to now. Nothing is written.
+
+        Raises:
+            VersionConflictError: The instance has another number of events than expected.
+        """
+        return self._thread.run(
+            self._deciders.dry_run(decider, input, expected_version=expected_version)
+        )
+
+    def observations(
+        self,
+        decider: type[Decider[Any, Any, Any, Any]],
+        instance_id: str,
+        /,
+        *,
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[Observed]:
+        """Return the inputs that an instance was given, in order, with what each came to.
+
+        Only deciders with `observe_inputs = True` keep them.
+
+        Args:
+            decider: Its class.
+            instance_id: As the decider gives it.
+            after: Only those with a higher number.
+            limit: How many at most, up to 500.
+        """
+        return self._thread.run(
+            self._deciders.observations(decider, instance_id, after=after, limit=limit)
+        )
+
+    def key_holder(self, decider: type[Decider[Any, Any, Any, Any]], key: str, /) -> str | None:
+        """Return the id of the instance that has a business key; None if it is free."""
+        return self._thread.run(self._deciders.key_holder(decider, key))

@@ -1,0 +1,63 @@
+"""Administration of projections for callers that wait instead of awaiting.
+
+Made by `tools/make_blocking.py` from `projections.py`: change that, and run it again.
+"""
+
+from __future__ import annotations
+
+from perdure.client.loop_thread import LoopThread
+from perdure.client.projections import ProjectionAdministration, ProjectionInfo
+
+
+class BlockingProjectionAdministration:
+    """What an operator needs for projections, on top of an open store."""
+
+    _projections: ProjectionAdministration
+    _thread: LoopThread
+
+    def projections(self) -> list[ProjectionInfo]:
+        """Return how all projections and subscriptions stand that a worker has ever run here, by
+        name."""
+        return self._thread.run(self._projections.projections())
+
+    def projection(self, name: str, /) -> ProjectionInfo:
+        """Return how a projection or subscription stands.
+
+        Raises:
+            NotRegisteredError: No worker has ever run one of that name.
+        """
+        return self._thread.run(self._projections.projection(name))
+
+    def pause_projection(self, name: str, /, *, reason: str = "") -> None:
+        """Let a projection handle no more events until it is resumed.
+
+        Raises:
+            NotRegisteredError: No worker has ever run one of that name.
+        """
+        self._thread.run(self._projections.pause_projection(name, reason=reason))
+
+    def resume_projection(self, name: str, /, *, skip: bool = False) -> None:
+        """Let a projection go on that was paused or is stuck.
+
+        Args:
+            name: Which one.
+            skip: Whether to leave out the event at which it is stuck, for good. Otherwise that one
+                is tried again.
+
+        Raises:
+            NotRegisteredError: No worker has ever run one of that name.
+            UsageError: An event is to be skipped, and it is not stuck at any.
+        """
+        self._thread.run(self._projections.resume_projection(name, skip=skip))
+
+    def rebuild_projection(self, name: str, /) -> None:
+        """Let a projection remove what it has written and handle all events once more.
+
+        The worker that reads calls its `reset()` first; without one the projection gets stuck
+        before any event. A subscription starts and sends nothing again that the store still knows.
+        Events of instances that were deleted meanwhile are gone.
+
+        Raises:
+            NotRegisteredError: No worker has ever run one of that name.
+        """
+        self._thread.run(self._projections.rebuild_projection(name))

@@ -1,0 +1,366 @@
+"""Deciders from outside: give inputs, read states, see what was decided and why.
+
+`Client` has all of this. `execute` decides in this process, with or without a worker; effects and
+timers are done by workers that have the decider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from perdure.authoring.decider import Decider
+from perdure.authoring.decider_definition import SEPARATOR, DeciderDefinition, definition_of
+from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.client.decisions import (
+    DryRun,
+    Observed,
+    dry_run_of,
+    observed_of,
+    receipt_json,
+)
+from perdure.client.info import Json
+from perdure.client.inputs import InputDoor, key_of
+from perdure.client.lists import check_count, check_limit
+from perdure.codec import check_id
+from perdure.core.answers import (
+    DirectInput,
+    outcome_json,
+)
+from perdure.core.folding import DomainEvent, domain_history, state_at
+from perdure.core.guard import Guard
+from perdure.errors import (
+    InstanceEndedError,
+    InstanceNotFoundError,
+    NotRegisteredError,
+    ResultTimeoutError,
+    UsageError,
+)
+from perdure.model.instances import InstanceRow
+from perdure.store.base import ExecutionKey
+from perdure.worker.inputs import check_decider, wait_receipt
+
+S = TypeVar("S")
+I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
+E = TypeVar("E")
+X = TypeVar("X")
+
+
+class Deciders(InputDoor):
+    """What callers of deciders need, on top of an open store."""
+
+    # --------------------------------------------------------------------- inputs
+
+    async def execute(
+        self,
+        decider: type[Decider[S, I, E, X]],
+        input: I,
+        /,
+        *,
+        input_id: str | None = None,
+        expected_version: int | None = None,
+        correlation: str = "",
+    ) -> Accepted[E, S] | Rejected[X] | AlreadyCompleted:
+        """Have an input decided: what it came to is committed when this returns.
+
+        Waits for nobody's lease. Inputs of one instance are decided one after another, also those
+        of other processes; what this client has sent before comes first.
+
+        Args:
+            decider: Its class.
+            input: Says by itself which instance it is for, which is begun if it is not there.
+            input_id: Given again with the same id, it is not decided again: the first outcome is
+                returned.
+            expected_version: How many events the instance must have.
+            correlation: What it belongs to, in your own words; kept in the history.
+
+        Raises:
+            UniqueKeyError: Another instance has the business key; the error names it.
+            VersionConflictError: The instance has another number of events than expected.
+            InstanceHeldError: The instance is parked or blocked.
+            PayloadError: The input is none of the decider, or cannot be stored.
+            StoreUnavailableError: The store has not answered in time.
+        """
+        definition = definition_of(decider)
+        tag, data = definition.tag_input(input)
+        given = DirectInput(
+            tag,
+            data,
+            _checked_input_id(input_id),
+            correlation,
+            None
+            if expected_version is None
+            else check_count("expected_version", expected_version, least=0),
+        )
+        return await self.execute_input(definition, definition.instance_of(input), given)
+
+    async def send(
+        self,
+        decider: type[Decider[Any, I, Any, Any]],
+        input: I,
+        /,
+        *,
+        input_id: str | None = None,
+        correlation: str = "",
+    ) -> None:
+        """Queue an input: durable when this returns, decided soon by a worker that has the decider.
+
+        Args:
+            decider: Its class.
+            input: Says by itself which instance it is for, which is begun if it is not there.
+            input_id: Sent again with the same id, it is decided once.
+            correlation: What it belongs to, in your own words; kept in the history.
+
+        Raises:
+            InstanceEndedError: The instance has completed.
+            PayloadError: The input is none of the decider, or cannot be stored.
+        """
+        definition = definition_of(decider)
+        tag, data = definition.tag_input(input)
+        given = DirectInput(tag, data, _checked_input_id(input_id), correlation)
+        await self.send_input(definition.name, definition.instance_of(input), given)
+
+    async def execute_json(
+        self,
+        decider: str,
+        tag: str,
+        value: Json,
+        /,
+        *,
+        instance_id: str | None = None,
+        input_id: str | None = None,
+        expected_version: int | None = None,
+        correlation: str = "",
+        timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
+    ) -> dict[str, Json]:
+        """Have an input decided that is given as JSON, by a decider that is given by name.
+
+        A client whose process does not have the decider queues the input, and waits until a worker
+        has decided it.
+
+        Args:
+            decider: Its name.
+            tag: Which of its inputs: the class's name, or its tag.
+            value: The input as JSON.
+            instance_id: Which instance; needed only where the decider is not at hand.
+            input_id: Given again with the same id, the first outcome is returned.
+            expected_version: How many events the instance must have.
+            correlation: What it belongs to; kept in the history.
+            timeout: How long to wait for a worker; for ever if not given.
+
+        Returns:
+            `outcome` (accepted, rejected or completed); if accepted `events`, `state` (None where
+            the decider is not at hand), `version` and `reply`; if rejected `tag` and `reason`.
+
+        Raises:
+            NotRegisteredError: The decider is not here, and no instance id was given.
+            ResultTimeoutError: No worker has decided it in time.
+        """
+        definition, stored_id, given = self._from_json(
+            decider, tag, value, instance_id, input_id, correlation
+        )
+        if definition is not None:
+            given = given._replace(expected_version=expected_version)
+            return outcome_json(definition, await self.execute_input(definition, stored_id, given))
+        if expected_version is not None:
+            raise UsageError(
+                f"expected_version needs the decider's code, and this client does not have "
+                f"{decider!r}: use an Engine that has it"
+            )
+        given = given._replace(input_id=given.input_id or uuid4().hex)
+        try:
+            await self.send_input(decider, stored_id, given)
+        except InstanceEndedError:
+            return {"outcome": "completed"}
+        waiting = wait_receipt(self.store, stored_id, given.input_id)
+        try:
+            seconds = None if timeout is None else timeout.total_seconds()
+            kept = await asyncio.wait_for(waiting, seconds)
+        except TimeoutError:
+            assert timeout is not None
+            why = f"input {tag} is queued, and no worker has decided it"
+            raise ResultTimeoutError(stored_id, timeout, why, what="outcome") from None
+        return await receipt_json(self.store, decider, stored_id, kept)
+
+    async def send_json(
+        self,
+        decider: str,
+        tag: str,
+        value: Json,
+        /,
+        *,
+        instance_id: str | None = None,
+        input_id: str | None = None,
+        correlation: str = "",
+    ) -> None:
+        """Queue an input that is given as JSON, for a decider that is given by name.
+
+        Args:
+            decider: Its name.
+            tag: Which of its inputs: the class's name, or its tag.
+            value: The input as JSON.
+            instance_id: Which instance; needed only where the decider is not at hand.
+            input_id: Sent again with the same id, it is decided once.
+            correlation: What it belongs to; kept in the history.
+
+        Raises:
+            NotRegisteredError: The decider is not here, and no instance id was given.
+            InstanceEndedError: The instance has completed.
+        """
+        _, stored_id, given = self._from_json(
+            decider, tag, value, instance_id, input_id, correlation
+        )
+        await self.send_input(decider, stored_id, given)
+
+    # --------------------------------------------------------------------- reading
+
+    async def state(
+        self,
+        decider: type[Decider[S, Any, Any, Any]],
+        instance_id: str,
+        /,
+        *,
+        at: int | None = None,
+    ) -> S:
+        """Return the state of an instance, live or ended.
+
+        Args:
+            decider: Its class.
+            instance_id: As the decider gives it.
+            at: After so many events; after all of them if not given.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            UsageError: It has not had so many events.
+        """
+        definition = definition_of(decider)
+        row = await self._row_of(definition, instance_id)
+        if at is None:
+            execution = await self.turns().deciding.read(definition, key_of(row))
+            state: S = definition.copy_state(execution.state)
+            return state
+        past: S = state_at(
+            definition, await self.read_history(row), Guard(watch_calls=False), at=at
+        )[0]
+        return past
+
+    async def events(
+        self, decider: type[Decider[Any, Any, Any, Any]], instance_id: str, /
+    ) -> list[DomainEvent]:
+        """Return the events of an instance in order, each with the input that caused it, when, who
+        gave that and what it belongs to, and what the same decision asked for.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+        """
+        definition = definition_of(decider)
+        row = await self._row_of(definition, instance_id)
+        return domain_history(definition, await self.read_history(row))
+
+    async def dry_run(
+        self,
+        decider: type[Decider[S, I, E, X]],
+        input: I,
+        /,
+        *,
+        expected_version: int | None = None,
+    ) -> DryRun[E, S, X]:
+        """Return what an input would come to now. Nothing is written.
+
+        Raises:
+            VersionConflictError: The instance has another number of events than expected.
+        """
+        definition = definition_of(decider)
+        tag, data = definition.tag_input(input)
+        given = DirectInput(tag, data, expected_version=expected_version)
+        stored_id = definition.instance_of(input)
+        [row] = await self.store.read_instances([stored_id])
+        key = ExecutionKey(stored_id, 1, 1)
+        if row is not None:
+            check_decider(definition.name, stored_id, row.kind, row.name)
+            if row.status.is_terminal:
+                return DryRun(AlreadyCompleted())
+            key = key_of(row)
+        execution = await self.turns().deciding.read(definition, key)
+        return dry_run_of(execution, given, now_ms=self.store.clock())
+
+    async def observations(
+        self,
+        decider: type[Decider[Any, Any, Any, Any]],
+        instance_id: str,
+        /,
+        *,
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[Observed]:
+        """Return the inputs that an instance was given, in order, with what each came to.
+
+        Only deciders with `observe_inputs = True` keep them.
+
+        Args:
+            decider: Its class.
+            instance_id: As the decider gives it.
+            after: Only those with a higher number.
+            limit: How many at most, up to 500.
+        """
+        stored_id = definition_of(decider).stored_id(instance_id)
+        found = await self.store.read_observations(
+            stored_id, after=check_count("after", after, least=0), limit=check_limit(limit)
+        )
+        return [observed_of(one) for one in found]
+
+    async def key_holder(
+        self, decider: type[Decider[Any, Any, Any, Any]], key: str, /
+    ) -> str | None:
+        """Return the id of the instance that has a business key; None if it is free."""
+        definition = definition_of(decider)
+        holder = await self.store.read_unique_key(definition.name, check_id("unique key", key))
+        return None if holder is None else definition.own_id(holder)
+
+    # ---------------------------------------------------------------------- inside
+
+    def _from_json(
+        self,
+        name: str,
+        tag: str,
+        value: Json,
+        instance_id: str | None,
+        input_id: str | None,
+        correlation: str,
+    ) -> tuple[DeciderDefinition | None, str, DirectInput]:
+        """Return the decider if it is here, the stored id, and the input."""
+        definition = self.find_decider(name)
+        if definition is not None:
+            read = definition.inputs.decode_json(tag, value)
+            stored_id = definition.instance_of(read)
+            if instance_id not in (None, definition.own_id(stored_id)):
+                raise UsageError(
+                    f"input {tag} of decider {name!r} is for instance "
+                    f"{definition.own_id(stored_id)!r}, not {instance_id!r}: leave instance_id out"
+                )
+            data = definition.tag_input(read).data
+        elif instance_id is None:
+            raise NotRegisteredError("decider", name, known=[])
+        else:
+            check_id("decider", name)
+            stored_id = check_id("instance id", f"{name}{SEPARATOR}{instance_id}")
+            data = json.dumps(value, allow_nan=False).encode()
+        given = DirectInput(
+            check_id("tag", tag), data, _checked_input_id(input_id), correlation=correlation
+        )
+        return definition, stored_id, given
+
+    async def _row_of(self, definition: DeciderDefinition, instance_id: str) -> InstanceRow:
+        stored_id = definition.stored_id(instance_id)
+        [row] = await self.store.read_instances([stored_id])
+        if row is None:
+            raise InstanceNotFoundError(stored_id)
+        check_decider(definition.name, stored_id, row.kind, row.name)
+        return row
+
+
+def _checked_input_id(input_id: str | None) -> str:
+    return "" if input_id is None else check_id("input id", input_id)

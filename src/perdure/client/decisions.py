@@ -1,0 +1,179 @@
+"""What clients are told about decisions: tried ones, observed ones, and those they wait for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.client.info import Json
+from perdure.clock import to_datetime
+from perdure.core.answers import (
+    AcceptedReceipt,
+    CompletedReceipt,
+    DirectInput,
+    KeyTakenReceipt,
+    RejectedReceipt,
+    read_receipt,
+)
+from perdure.core.deciding import DeciderExecution
+from perdure.core.turn import TurnTerms
+from perdure.errors import UniqueKeyError
+from perdure.model.events import (
+    ChildScheduled,
+    EffectScheduled,
+    EventRecorded,
+    InputSent,
+    TimerArmed,
+    TimerDisarmed,
+    read_event,
+)
+from perdure.model.feeds import Observation
+from perdure.model.instances import Stamp
+from perdure.store.base import ExecutionKey, Store
+
+E_co = TypeVar("E_co", covariant=True)
+S_co = TypeVar("S_co", covariant=True)
+X_co = TypeVar("X_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedEffect:
+    """An activity that a decision would have run."""
+
+    activity: str
+    arguments: dict[str, Json]
+    """By name, as they would be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun(Generic[E_co, S_co, X_co]):
+    """What an input would come to."""
+
+    outcome: Accepted[E_co, S_co] | Rejected[X_co] | AlreadyCompleted
+    effects: tuple[TriedEffect, ...] = ()
+    timers: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
+    """Timers that would be set, by key, and when they would be due."""
+    cancelled_timers: tuple[str, ...] = ()
+    sent: tuple[str, ...] = ()
+    """Instances that would get an input."""
+    started: tuple[str, ...] = ()
+    """Orchestrations that would be started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """An input that a decider's instance was given."""
+
+    no: int
+    """Its number among those of the instance."""
+    at: datetime
+    tag: str
+    """Which of the decider's inputs."""
+    input: Json
+    outcome: str
+    """accepted, rejected or completed"""
+    rejection: Json
+    """Why it was rejected."""
+    input_id: str
+
+
+def observed_of(one: Observation) -> Observed:
+    """Return a stored observation as people see it."""
+    return Observed(
+        no=one.no,
+        at=to_datetime(one.at_ms),
+        tag=one.tag,
+        input=json.loads(one.input),
+        outcome=one.outcome,
+        rejection=None if one.rejection is None else json.loads(one.rejection),
+        input_id=one.input_id,
+    )
+
+
+def dry_run_of(
+    execution: DeciderExecution, given: DirectInput, *, now_ms: int
+) -> DryRun[Any, Any, Any]:
+    """Decide an input on an execution that is thrown away.
+
+    Raises:
+        Exception: What the decider's code raised, or a conflict.
+    """
+    terms = TurnTerms(
+        stamp=Stamp(execution.id.incarnation, execution.execution, execution.last_seq + 1),
+        commit_id=0,
+        worker_id="",
+        seen_no=0,
+        lease_until_ms=0,
+        takes=lambda _: False,
+    )
+    execution.give([given])
+    turn = execution.run((), terms, now_ms=now_ms)
+    [answer] = execution.answers
+    if answer.error is not None:
+        raise answer.error
+    assert answer.outcome is not None, "one of the two is set"
+    asked = [read_event(kind, body) for kind, body in turn.events]
+    armed = {event.key: event.due_ms for event in asked if isinstance(event, TimerArmed)}
+    return DryRun(
+        answer.outcome,
+        tuple(
+            TriedEffect(event.name, json.loads(bytes(event.input)))
+            for event in asked
+            if isinstance(event, EffectScheduled)
+        ),
+        {key: to_datetime(due_ms) for key, due_ms in armed.items()},
+        tuple(event.key for event in asked if isinstance(event, TimerDisarmed)),
+        tuple(event.instance_id for event in asked if isinstance(event, InputSent)),
+        tuple(event.instance_id for event in asked if isinstance(event, ChildScheduled)),
+    )
+
+
+async def receipt_json(
+    store: Store, decider: str, instance_id: str, kept: bytes | None
+) -> dict[str, Json]:
+    """Return what an input came to as JSON, without the code of the decider.
+
+    Args:
+        store: Where the events are.
+        decider: Its name.
+        instance_id: As stored.
+        kept: The receipt; None: the instance ended before it was decided.
+
+    Raises:
+        UniqueKeyError: Another instance has the business key.
+    """
+    match None if kept is None else read_receipt(kept):
+        case AcceptedReceipt(first=first, last=last, reply=reply):
+            return {
+                "outcome": "accepted",
+                "events": await _events(store, instance_id, first, last),
+                "state": None,
+                "version": last,
+                "reply": json.loads(bytes(reply)),
+            }
+        case RejectedReceipt(tag=tag, reason=reason):
+            return {"outcome": "rejected", "tag": tag, "reason": json.loads(bytes(reason))}
+        case KeyTakenReceipt(key=key, holder=holder):
+            raise UniqueKeyError(key, decider=decider, holder=holder)
+        case CompletedReceipt() | None:
+            return {"outcome": "completed"}
+
+
+async def _events(store: Store, instance_id: str, first: int, last: int) -> list[Json]:
+    [row] = await store.read_instances([instance_id])
+    if row is None:
+        return []
+    key = ExecutionKey(row.instance_id, row.incarnation, row.execution)
+    [history] = await store.read_histories([key])
+    recorded = [event for event in history if event.kind == EventRecorded.kind]
+    found = []
+    for stored in recorded[first - 1 : last]:
+        event = read_event(stored.kind, stored.body)
+        assert isinstance(event, EventRecorded)
+        found.append({"tag": event.tag, "event": json.loads(bytes(event.event))})
+    return found

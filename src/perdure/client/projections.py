@@ -1,0 +1,184 @@
+"""What an operator sees of projections and subscriptions, and does to them.
+
+`Client` has all of this. Whoever reads hears of it at once in this process, and soon in others.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from perdure.clock import to_datetime
+from perdure.errors import NotRegisteredError, UsageError
+from perdure.model.feeds import (
+    REBUILD,
+    Checkpoint,
+    ReaderStatus,
+    StuckEvent,
+    read_stuck,
+)
+from perdure.store.base import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckAt:
+    """What a projection could not handle."""
+
+    position: int
+    """Of the event; 0: the projection could not set itself up or begin anew."""
+    instance_id: str
+    """The instance whose event it is, with the decider's name before it."""
+    event: str
+    """Which event, by its tag."""
+    error: str
+    """The exception's class."""
+    message: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectionInfo:
+    """How a projection or subscription stands."""
+
+    name: str
+    status: ReaderStatus
+    """running, paused, or stuck at an event that it cannot handle."""
+    position: int
+    """Up to where it has handled events."""
+    behind: int
+    """How many positions the newest event lies ahead. Positions have gaps, and not all events need
+    be for it."""
+    lag: timedelta
+    """How long the oldest event that it has not handled has been waiting; zero if there is none."""
+    has_worker: bool
+    """Whether a worker reads for it now."""
+    updated: datetime
+    """When it last moved or was changed."""
+    reason: str
+    """Why it was paused."""
+    stuck: StuckAt | None
+
+
+class ProjectionAdministration(ABC):
+    """What an operator needs for projections, on top of an open store."""
+
+    @property
+    @abstractmethod
+    def store(self) -> Store:
+        """The open store."""
+
+    async def projections(self) -> list[ProjectionInfo]:
+        """Return how all projections and subscriptions stand that a worker has ever run here, by
+        name."""
+        end = await self.store.feed_end()
+        now_ms = self.store.clock()
+        return [
+            await self._info_of(found, end, now_ms) for found in await self.store.read_checkpoints()
+        ]
+
+    async def projection(self, name: str, /) -> ProjectionInfo:
+        """Return how a projection or subscription stands.
+
+        Raises:
+            NotRegisteredError: No worker has ever run one of that name.
+        """
+        found = await self._checkpoint(name)
+        return await self._info_of(found, await self.store.feed_end(), self.store.clock())
+
+    async def pause_projection(self, name: str, /, *, reason: str = "") -> None:
+        """Let a projection handle no more events until it is resumed.
+
+        Raises:
+            NotRegisteredError: No worker has ever run one of that name.
+        """
+        found = await self._checkpoint(name)
+        # One that is to begin anew still is when it is resumed.
+        kept = REBUILD if _is_rebuild(found) else reason or None
+        await self.store.set_reader(name, status=ReaderStatus.PAUSED, reason=kept)
+
+    async def resume_projection(self, name: str, /, *, skip: bool = False) -> None:
+        """Let a projection go on that was paused or is stuck.
+
+        Args:
+            name: Which one.
+            skip: Whether to leave out the event at which it is stuck, for good. Otherwise that one
+                is tried again.
+
+        Raises:
+            NotRegisteredError: No worker has ever run one of that name.
+            UsageError: An event is to be skipped, and it is not stuck at any.
+        """
+        found = await self._checkpoint(name)
+        stuck = _stuck(found)
+        pos = None
+        if skip:
+            if stuck is None or stuck.pos == 0:
+                raise UsageError(
+                    f"projection {name!r} is not stuck at an event ({found.status}), so none can "
+                    "be skipped: resume it without skip"
+                )
+            pos = stuck.pos
+        reason = REBUILD if _is_rebuild(found) else None
+        await self.store.set_reader(name, status=ReaderStatus.RUNNING, reason=reason, pos=pos)
+
+    async def rebuild_projection(self, name: str, /) -> None:
+        """Let a projection remove what it has written and handle all events once more.
+
+        The worker that reads calls its `reset()` first; without one the projection gets stuck
+        before any event. A subscription starts and sends nothing again that the store still knows.
+        Events of instances that were deleted meanwhile are gone.
+
+        Raises:
+            NotRegisteredError: No worker has ever run one of that name.
+        """
+        await self._checkpoint(name)
+        await self.store.set_reader(name, status=ReaderStatus.RUNNING, reason=REBUILD, pos=0)
+
+    # ------------------------------------------------------------------------ inside
+
+    async def _checkpoint(self, name: str) -> Checkpoint:
+        known = await self.store.read_checkpoints()
+        for found in known:
+            if found.name == name:
+                return found
+        raise NotRegisteredError("projection", name, known=[one.name for one in known])
+
+    async def _info_of(self, found: Checkpoint, end: int, now_ms: int) -> ProjectionInfo:
+        waiting_ms = 0
+        if found.pos < end:
+            events, _ = await self.store.read_feed(after=found.pos, limit=1)
+            waiting_ms = max(0, now_ms - events[0].stored.at_ms) if events else 0
+        stuck = _stuck(found)
+        return ProjectionInfo(
+            name=found.name,
+            status=found.status,
+            position=found.pos,
+            behind=max(0, end - found.pos),
+            lag=timedelta(milliseconds=waiting_ms),
+            has_worker=found.lease_until_ms > now_ms,
+            updated=to_datetime(found.updated_ms),
+            reason=(found.reason or "") if found.status is ReaderStatus.PAUSED else "",
+            stuck=None if stuck is None else _stuck_at(stuck),
+        )
+
+
+def _stuck(found: Checkpoint) -> StuckEvent | None:
+    return read_stuck(found.reason) if found.status is ReaderStatus.STUCK else None
+
+
+def _is_rebuild(found: Checkpoint) -> bool:
+    """Tell whether it was to begin anew and has not."""
+    stuck = _stuck(found)
+    return found.reason == REBUILD or (stuck is not None and stuck.is_rebuild)
+
+
+def _stuck_at(stuck: StuckEvent) -> StuckAt:
+    return StuckAt(
+        position=stuck.pos,
+        instance_id=stuck.instance_id,
+        event=stuck.tag,
+        error=stuck.type_name,
+        message=stuck.message,
+        attempts=stuck.attempts,
+    )

@@ -1,0 +1,116 @@
+"""Inputs that come by the inbox, and what a decider makes of the end of something it asked for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.authoring.decider import DeadEffect, EndedOrchestration
+from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.codec import JSON
+from perdure.core.decider_notes import OpenCall
+from perdure.errors import NondeterminismError, PayloadError
+from perdure.model.events import (
+    ActivityCompleted,
+    ActivityFailed,
+    ChildCompleted,
+    ChildFailed,
+    ChildScheduled,
+    EffectScheduled,
+    InputTaken,
+)
+
+
+class _ReturnedInput(msgspec.Struct, frozen=True):
+    tag: str
+    input: msgspec.Raw
+
+
+_returned = msgspec.json.Decoder(_ReturnedInput)
+
+
+def read_input(definition: DeciderDefinition, stored_id: str, taken: InputTaken) -> object:
+    """Return an input as the code has it.
+
+    Raises:
+        NondeterminismError: This code cannot read it, and it must not be lost for that: other code
+            may.
+    """
+    try:
+        return definition.inputs.decode(taken.tag, bytes(taken.input))
+    except PayloadError as error:
+        raise NondeterminismError(
+            f"instance {stored_id!r} was given an input that this code cannot read "
+            f"(from {taken.cause or 'a client'}): {error}"
+        ) from error
+
+
+def input_of_effect(
+    definition: DeciderDefinition,
+    stored_id: str,
+    event: ActivityCompleted | ActivityFailed,
+    call: OpenCall,
+) -> InputTaken | None:
+    """Return what to decide because an effect has ended.
+
+    Raises:
+        PayloadError: What it returned is no input.
+        Exception: What `on_dead` raised.
+    """
+    effect, seq = call.event, event.schedule
+    assert isinstance(effect, EffectScheduled)
+    if isinstance(event, ActivityFailed):
+        last = event.failures[-1]
+        dead = DeadEffect(
+            instance_id=definition.own_id(stored_id),
+            activity=effect.name,
+            arguments=JSON.decode(bytes(effect.input)),
+            type_name=last.type_name,
+            message=last.message,
+            attempts=event.attempts,
+        )
+        return _own_input(definition, definition.decider.on_dead(dead), f"dead:{seq}", call)
+    if not effect.returns_input or bytes(event.result) == b"null":
+        return None
+    try:
+        given = _returned.decode(bytes(event.result))
+    except msgspec.MsgspecError as error:
+        where = f"result of effect {effect.name!r}"
+        raise PayloadError(where, f"is no input: {error}") from error
+    return InputTaken(
+        tag=given.tag, input=given.input, cause=f"effect:{seq}", correlation=call.correlation
+    )
+
+
+def input_of_end(
+    definition: DeciderDefinition,
+    stored_id: str,
+    event: ChildCompleted | ChildFailed,
+    call: OpenCall,
+) -> InputTaken | None:
+    """Return what to decide because an orchestration has ended.
+
+    Raises:
+        Exception: What `on_ended` raised.
+    """
+    asked = call.event
+    assert isinstance(asked, ChildScheduled)
+    ended = EndedOrchestration(
+        instance_id=definition.own_id(stored_id),
+        orchestration_id=asked.instance_id,
+        orchestration=asked.name,
+        status=event.status if isinstance(event, ChildFailed) else "completed",
+        result=JSON.decode(bytes(event.result)) if isinstance(event, ChildCompleted) else None,
+        type_name=event.failure.type_name if isinstance(event, ChildFailed) else "",
+        message=event.failure.message if isinstance(event, ChildFailed) else "",
+    )
+    value = definition.decider.on_ended(ended)
+    return _own_input(definition, value, f"ended:{event.schedule}", call)
+
+
+def _own_input(
+    definition: DeciderDefinition, value: object, cause: str, call: OpenCall
+) -> InputTaken | None:
+    if value is None:
+        return None
+    tag, data = definition.tag_input(value)
+    return InputTaken(tag=tag, input=msgspec.Raw(data), cause=cause, correlation=call.correlation)

@@ -1,0 +1,239 @@
+"""The state of a decider as the fold of its events.
+
+Events are read in the shape the code has now (`upcast`). Code that cannot read or fold what is
+recorded does not fit the history: that is a `NondeterminismError`, and the instance waits for code
+that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.pure import PurePlace
+from perdure.clock import to_datetime
+from perdure.core.guard import Guard
+from perdure.errors import NondeterminismError, UsageError
+from perdure.model.events import (
+    ChildScheduled,
+    EffectScheduled,
+    EventRecorded,
+    InputSent,
+    InputTaken,
+    StoredEvent,
+    read_event,
+)
+
+
+class Fold:
+    """A state, and how many events are in it. Entered, where it runs code of the decider."""
+
+    __slots__ = ("definition", "guard", "place", "state", "version")
+
+    def __init__(self, definition: DeciderDefinition, guard: Guard) -> None:
+        self.definition = definition
+        self.guard = guard
+        self.place = PurePlace(definition)
+        self.version = 0
+        with self.place, guard:
+            self.state: Any = definition.decider.initial()
+        self.refuse_violation()
+
+    def refuse_violation(self) -> None:
+        """Raise what the code did that cannot be repeated, even if it swallowed the error."""
+        violation, self.guard.violation = self.guard.violation, None
+        if violation is not None:
+            raise violation
+
+    def add(self, recorded: EventRecorded, seq: int) -> Any:
+        """Fold a recorded event in, inside the place and the guard; return it as the code has it.
+
+        Raises:
+            NondeterminismError: The code cannot read it, or `evolve` fails.
+        """
+        definition = self.definition
+        try:
+            event = definition.read_event(recorded)
+            self.state = definition.decider.evolve(self.state, event)
+        except NondeterminismError:
+            raise
+        except Exception as error:
+            raise NondeterminismError(
+                f"decider {definition.name!r} cannot fold event {seq}, {recorded.tag} in shape "
+                f"{recorded.event_version}: {type(error).__name__}: {error}",
+                seq=seq,
+                recorded=recorded.tag,
+            ) from error
+        self.version += 1
+        return event
+
+    def is_terminal(self) -> bool:
+        """Tell whether the state is terminal. Before the first event nothing can be complete.
+
+        Raises:
+            NondeterminismError: The code cannot tell.
+        """
+        if not self.version:
+            return False
+        try:
+            return bool(self.definition.decider.is_terminal(self.state))
+        except NondeterminismError:
+            raise
+        except Exception as error:
+            raise NondeterminismError(
+                f"is_terminal of decider {self.definition.name!r} failed at version "
+                f"{self.version}: {type(error).__name__}: {error}"
+            ) from error
+
+
+def state_at(
+    definition: DeciderDefinition,
+    history: Sequence[StoredEvent],
+    guard: Guard,
+    *,
+    at: int | None = None,
+) -> tuple[Any, int]:
+    """Return the state after so many events, after all by default, and the version it is of.
+
+    Raises:
+        UsageError: The instance has not so many.
+        NondeterminismError: This code cannot read or fold them.
+    """
+    fold = Fold(definition, guard)
+    if at is not None and at < 0:
+        raise UsageError(f"at={at}: a version is 0, before the first event, or more")
+    with fold.place, guard:
+        for stored in history:
+            if fold.version == at:
+                break
+            if stored.kind == EventRecorded.kind:
+                event = read_event(stored.kind, stored.body)
+                assert isinstance(event, EventRecorded)
+                fold.add(event, stored.seq)
+    fold.refuse_violation()
+    if at is not None and fold.version < at:
+        raise UsageError(f"at={at}: the instance is at version {fold.version}")
+    return fold.state, fold.version
+
+
+# -------------------------------------------------------------- the history, for people
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainEvent:
+    """One event of a decider's instance, and where it came from."""
+
+    version: int
+    """Its number among the events of the instance, from 1."""
+    seq: int
+    """Its number in the history, which has more in it."""
+    at: datetime
+    tag: str
+    event: Any
+    cause: str
+    """Who gave the input: client, timer:KEY, effect:SEQ, dead:SEQ, ended:SEQ, decider:ID, ..."""
+    input_tag: str
+    input: Any
+    """The input that was accepted."""
+    input_id: str
+    correlation: str
+    effects: tuple[str, ...]
+    """Names of the activities that the same decision asked for."""
+    sent: tuple[str, ...]
+    """Instances that it sent an input to."""
+    started: tuple[str, ...]
+    """Orchestrations that it started."""
+
+
+def domain_history(
+    definition: DeciderDefinition, history: Sequence[StoredEvent]
+) -> list[DomainEvent]:
+    """Return the events of an instance with all that is known of them.
+
+    Raises:
+        PayloadError: This code cannot read one of them.
+    """
+    found: list[DomainEvent] = []
+    for taken, asked in _decisions(history):
+        effects = tuple(e.name for _, e in asked if isinstance(e, EffectScheduled))
+        sent = tuple(e.instance_id for _, e in asked if isinstance(e, InputSent))
+        started = tuple(e.instance_id for _, e in asked if isinstance(e, ChildScheduled))
+        given = definition.inputs.decode(taken.tag, bytes(taken.input))
+        for stored, event in asked:
+            if isinstance(event, EventRecorded):
+                found.append(
+                    DomainEvent(
+                        version=len(found) + 1,
+                        seq=stored.seq,
+                        at=to_datetime(stored.at_ms),
+                        tag=event.tag,
+                        event=definition.read_event(event),
+                        cause=taken.cause,
+                        input_tag=taken.tag,
+                        input=given,
+                        input_id=taken.input_id,
+                        correlation=taken.correlation,
+                        effects=effects,
+                        sent=sent,
+                        started=started,
+                    )
+                )
+    return found
+
+
+def _decisions(
+    history: Sequence[StoredEvent],
+) -> Iterator[tuple[InputTaken, list[tuple[StoredEvent, Any]]]]:
+    """Return each input that was taken, and what was recorded after it until the next one."""
+    taken: InputTaken | None = None
+    asked: list[tuple[StoredEvent, Any]] = []
+    for stored in history:
+        event = read_event(stored.kind, stored.body)
+        if isinstance(event, InputTaken):
+            if taken is not None:
+                yield taken, asked
+            taken, asked = event, []
+        else:
+            asked.append((stored, event))
+    if taken is not None:
+        yield taken, asked
+
+
+def transitions(
+    definition: DeciderDefinition,
+    history: Sequence[StoredEvent],
+    guard: Guard,
+    *,
+    name_of: Callable[[Any], str],
+) -> list[tuple[str, str, str]]:
+    """Return which input led from which state to which, for each that was accepted.
+
+    Args:
+        definition: The decider.
+        history: Of one instance.
+        guard: Watches `evolve`.
+        name_of: Names a state.
+    """
+    fold = Fold(definition, guard)
+    found: list[tuple[str, str, str]] = []
+    with fold.place, guard:
+        for taken, asked in _decisions(history):
+            before = name_of(fold.state)
+            events = [(s, e) for s, e in asked if isinstance(e, EventRecorded)]
+            for stored, event in events:
+                fold.add(event, stored.seq)
+            if events:
+                found.append((before, taken.tag, name_of(fold.state)))
+    fold.refuse_violation()
+    return found
+
+
+def state_name(state: Any) -> str:
+    """Return what to call a state: its `status` if it has one, else its class."""
+    status = getattr(state, "status", None)
+    if status is None:
+        return type(state).__name__
+    return str(getattr(status, "value", status))

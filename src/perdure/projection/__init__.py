@@ -1,0 +1,11 @@
+"""Read models and subscriptions, fed with the events of deciders in the order of their commits.
+
+What is listed here is public: what users write, and what they are given. The rest runs them.
+"""
+
+from perdure.authoring.feed import EventMeta
+from perdure.authoring.projection import Projection, SqlProjection
+from perdure.authoring.subscription import Subscription
+from perdure.model.tables import Tables
+
+__all__ = ["EventMeta", "Projection", "SqlProjection", "Subscription", "Tables"]

@@ -1,0 +1,199 @@
+"""What projections do with the events they are given."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from perdure.authoring.feed import EventFilter, EventMeta
+from perdure.authoring.projection import Projection, SqlProjection
+from perdure.errors import RowError, UsageError
+from perdure.model.feeds import FeedEvent
+from perdure.model.options import Retry
+from perdure.model.tables import Tables
+from perdure.projection.holding import Hold
+from perdure.projection.reading import LET_GO_WITHIN_S, EventFailedError, StartFailedError
+
+MAX_WORK_S = 0.05
+"""How long a transaction of a projection may take before the rest of its batch goes into the next:
+everybody else waits for it."""
+
+NO_RESET = (
+    "the projection has no reset(), so it cannot be rebuilt: write one that removes what it has "
+    "written, and rebuild it again"
+)
+
+
+class ReadEvent(NamedTuple):
+    """An event that a projection wants."""
+
+    event: Any
+    meta: EventMeta
+    place: int
+    """Where it was in the batch that was read, from 0."""
+
+
+class Readable(NamedTuple):
+    """What could be read of a batch."""
+
+    events: list[ReadEvent]
+    error: EventFailedError | None
+    """Why the event behind the last of them could not be read; None: all were."""
+
+
+def read_all(filter: EventFilter, events: Sequence[FeedEvent]) -> Readable:
+    """Read events, up to the first that cannot be read, and leave out what is not wanted."""
+    found: list[ReadEvent] = []
+    for index, stored in enumerate(events):
+        try:
+            read = filter.read(stored)
+        except Exception as error:
+            # Whatever upcasting raises is as much a handler's failure as what `handle` raises.
+            return Readable(found, EventFailedError(index, error))
+        if read is not None:
+            found.append(ReadEvent(*read, index))
+    return Readable(found, None)
+
+
+class _OfProjection:
+    """What consumers for both sorts of projections say alike."""
+
+    def __init__(self, projection: Projection[Any] | SqlProjection[Any]) -> None:
+        self.name: str = projection.name
+        self.filter: EventFilter = projection.filter
+        self.batch: int = projection.batch
+        self.retry: Retry = projection.retry
+
+    @staticmethod
+    def check_reset(projection: Projection[Any] | SqlProjection[Any]) -> None:
+        """Refuse to begin anew with what cannot be emptied."""
+        if not projection.can_rebuild:
+            raise StartFailedError(UsageError(NO_RESET))
+
+
+class ProjectionConsumer(_OfProjection):
+    """Hands events to a projection that writes anywhere, at least once each."""
+
+    def __init__(self, projection: Projection[Any]) -> None:
+        super().__init__(projection)
+        self._projection = projection
+
+    async def prepare(self, hold: Hold) -> None:
+        """Remove everything, if it is to be rebuilt."""
+        if not hold.must_reset:
+            return
+        self.check_reset(self._projection)
+        await hold.ensure()
+        try:
+            await self._projection.reset()
+        except Exception as error:
+            raise StartFailedError(error) from error
+
+    async def consume(self, events: Sequence[FeedEvent], end: int, hold: Hold) -> None:
+        """Handle events one by one, then move the position; also when it is told to stop."""
+        readable = read_all(self.filter, events)
+        handled = 0
+        try:
+            for event, meta, place in readable.events:
+                await hold.ensure()
+                await self._handle(event, meta, place)
+                handled = meta.position
+        except BaseException:
+            # Also when told to stop: what was handled is not handled again.
+            async with asyncio.timeout(LET_GO_WITHIN_S):
+                await hold.advance(handled)
+            raise
+        if readable.error is None:
+            await hold.advance(end)
+        else:
+            await hold.advance(pos_before(events, readable.error.index))
+            raise readable.error
+
+    async def _handle(self, event: Any, meta: EventMeta, place: int) -> None:
+        try:
+            await self._projection.handle(event, meta)
+        except Exception as error:
+            raise EventFailedError(place, error) from error
+
+
+class SqlConsumer(_OfProjection):
+    """Hands events to a projection that writes to its own tables in the store, exactly once."""
+
+    def __init__(
+        self, projection: SqlProjection[Any], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(projection)
+        self._projection = projection
+        self._now_s = now_s
+
+    async def prepare(self, hold: Hold) -> None:
+        """Make the tables; anew, if it is to be rebuilt."""
+        projection, must_reset, pos = self._projection, hold.must_reset, hold.pos
+        if must_reset:
+            self.check_reset(projection)
+
+        def work(tables: Tables) -> int:
+            try:
+                projection.setup(tables)
+                if must_reset:
+                    projection.reset(tables)
+                    # It may have removed the tables.
+                    projection.setup(tables)
+            except Exception as error:
+                raise StartFailedError(error) from error
+            return pos
+
+        await hold.work(work, defining=True)
+
+    async def consume(self, events: Sequence[FeedEvent], end: int, hold: Hold) -> None:
+        """Write down events and move the position, in as few transactions as are short enough."""
+        readable = read_all(self.filter, events)
+        if readable.error is None:
+            await self._write_all(readable.events, end, hold)
+        else:
+            await self._write_all(readable.events, pos_before(events, readable.error.index), hold)
+            raise readable.error
+
+    async def _write_all(self, events: Sequence[ReadEvent], end: int, hold: Hold) -> None:
+        if not events:
+            await hold.advance(end)
+            return
+        try:
+            while hold.pos < end:
+                await self._write(
+                    [one for one in events if one.meta.position > hold.pos], end, hold
+                )
+        except EventFailedError as failure:
+            # All of that transaction was undone: once more, without the one that failed.
+            before = [one for one in events if one.place < failure.index]
+            if before and before[-1].meta.position > hold.pos:
+                await self._write_all(before, before[-1].meta.position, hold)
+            raise
+
+    async def _write(self, events: Sequence[ReadEvent], end: int, hold: Hold) -> None:
+        def work(tables: Tables) -> int:
+            until_s = self._now_s() + MAX_WORK_S
+            for number, (event, meta, place) in enumerate(events):
+                if number and self._now_s() >= until_s:
+                    return events[number - 1].meta.position
+                try:
+                    self._projection.handle(event, meta, tables)
+                except Exception as error:
+                    raise EventFailedError(place, error) from error
+            return end
+
+        try:
+            await hold.work(work)
+        except RowError as error:
+            # A statement has ended the transaction itself, and nobody knows for which event.
+            first = events[0]
+            if len(events) == 1:
+                raise EventFailedError(first.place, error) from error
+            await self._write(events[:1], first.meta.position, hold)
+
+
+def pos_before(events: Sequence[FeedEvent], index: int) -> int:
+    """Return where to stand right before an event of a batch; 0: where one stands already."""
+    return events[index - 1].pos if index else 0

@@ -1,0 +1,146 @@
+"""The part of the contract that deciders and projections use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from perdure.model.feeds import Checkpoint, FeedEvent, Observation, ReaderStatus, StoredSnapshot
+from perdure.model.instances import LiveRow
+from perdure.model.tables import FeedWork
+from perdure.model.turns import InputReceipt, NewObservation
+
+if TYPE_CHECKING:
+    from perdure.store.base import ExecutionKey
+
+
+class DeciderStore(Protocol):
+    """What deciders need of a store."""
+
+    async def read_receipts(
+        self, instance_id: str, input_ids: Sequence[str]
+    ) -> dict[str, bytes | None]:
+        """Return the outcomes of inputs that were given before; None: given and not decided yet."""
+        ...
+
+    async def read_lives(self, instance_ids: Sequence[str]) -> list[LiveRow | None]:
+        """Return the narrow rows of instances, as `read_live` does for one."""
+        ...
+
+    async def settle_inputs(
+        self,
+        instance_id: str,
+        receipts: Sequence[InputReceipt],
+        observations: Sequence[NewObservation] = (),
+        *,
+        patience_s: float | None = None,
+    ) -> list[bytes]:
+        """Keep outcomes of inputs that changed nothing, and what was observed of them.
+
+        Return the outcome that counts for each receipt: an earlier one stays, and such an input is
+        not observed again. One that waits in the inbox under the same id is removed, and whoever
+        has taken it is refused.
+        """
+        ...
+
+    async def read_snapshots(
+        self, executions: Sequence[ExecutionKey]
+    ) -> list[StoredSnapshot | None]:
+        """Return the newest snapshot of each execution, None where there is none."""
+        ...
+
+    async def read_observations(
+        self, instance_id: str, *, after: int = 0, limit: int = 500
+    ) -> list[Observation]:
+        """Return observed inputs of an instance in order, from behind a number on."""
+        ...
+
+    async def read_unique_key(self, scope: str, key: str) -> str | None:
+        """Return the instance that has a business key."""
+        ...
+
+    # ---------------------------------------------------------------- the feed
+
+    async def read_feed(
+        self,
+        *,
+        after: int,
+        limit: int,
+        deciders: Sequence[str] = (),
+        tags: Sequence[str] = (),
+    ) -> tuple[list[FeedEvent], int]:
+        """Return events in the order of their commits, and up to where was looked.
+
+        Never shows an event before one that may still appear in front of it. Empty filters: all.
+        Looks at so many positions at a time: where it looked to is ahead of the last event returned
+        if nothing else up to there concerns the reader.
+        """
+        ...
+
+    async def claim_feed(self, name: str, *, lease: int, lease_ms: int) -> Checkpoint | None:
+        """Take or keep the right to read under a name, made at position 0 if it is new.
+
+        None: another has it, or the reader is paused or stuck. Taken from one that did not give it
+        back while there were events to handle, a loss is counted until the reader moves on.
+        """
+        ...
+
+    async def advance_feed(self, name: str, *, lease: int, from_pos: int, to_pos: int) -> bool:
+        """Move a checkpoint forward; False if the lease is lost or it stands elsewhere."""
+        ...
+
+    async def work_feed(
+        self, name: str, *, lease: int, from_pos: int, work: FeedWork, defining: bool = False
+    ) -> bool:
+        """Let a function write to the user's own tables, and move the checkpoint to the position
+        it returns, in one transaction; False if the lease is lost or it stands elsewhere.
+
+        The function runs on the thread that writes for everybody: it must be quick. It may run
+        several times, each time as if the times before had not been. What it raises is raised here,
+        and then nothing of it was written.
+
+        Args:
+            name: The reader.
+            lease: Proves the right to write.
+            from_pos: Where the checkpoint stands.
+            work: Writes, and returns the new position.
+            defining: Whether it may make and remove tables too.
+        """
+        ...
+
+    def listen_feed(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called whenever this store has committed events or has changed a reader.
+        What others commit changes `change_count`.
+
+        Returns:
+            What ends that.
+        """
+        ...
+
+    async def release_feed(self, name: str, *, lease: int) -> None:
+        """Give back the right to read."""
+        ...
+
+    async def set_reader(
+        self,
+        name: str,
+        *,
+        status: ReaderStatus | None = None,
+        reason: str | None = None,
+        pos: int | None = None,
+        lease: int | None = None,
+    ) -> bool:
+        """Pause, resume or mark a reader, or set it back to a position; ends its lease.
+
+        False: there is no such reader, or `lease` was given and is lost. The reason is replaced in
+        any case, and forgotten when the reader moves on.
+        """
+        ...
+
+    async def read_checkpoints(self) -> list[Checkpoint]:
+        """Return how far every reader has come."""
+        ...
+
+    async def feed_end(self) -> int:
+        """Return the position of the newest event that can be read; 0 if there is none."""
+        ...

@@ -1,0 +1,10 @@
+-- Remove what was observed of inputs of instances.
+-- Params: keys, JSON [[part, instance_id, ...], ...]. Returns: nothing.
+-- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone.
+DELETE FROM observations
+WHERE (instance_id, part) IN (
+    SELECT
+        CAST(value ->> 1 AS TEXT),
+        CAST(value ->> 0 AS INTEGER)
+    FROM json_each(:keys)
+);

@@ -1,0 +1,105 @@
+"""Inputs on their way to a decider's instance by the inbox, and waiting for what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import uuid4
+
+import msgspec
+
+from perdure.authoring.decider_definition import SEPARATOR
+from perdure.core.decider_turn import start_of
+from perdure.errors import AlreadyExistsError, InstanceEndedError
+from perdure.model.events import InputTaken
+from perdure.model.instances import NewInstance
+from perdure.store.base import Store
+from perdure.worker.ids import fresh_id
+
+LOOK_MIN_S = 0.005
+LOOK_MAX_S = 0.25
+"""How often to look for what became of an input."""
+
+
+def new_decider_instance(name: str, instance_id: str, *, now_ms: int) -> NewInstance:
+    """Return an instance of a decider to be started, without an input.
+
+    Args:
+        name: The decider.
+        instance_id: As stored.
+        now_ms: The time by the store's clock.
+    """
+    return start_of(
+        name, instance_id, None, incarnation=fresh_id(), now_ms=now_ms, commit_id=fresh_id()
+    )
+
+
+async def queue_input(
+    store: Store, name: str, instance_id: str, taken: InputTaken, *, patience_s: float
+) -> None:
+    """Put an input into an instance's inbox, and start the instance if it is not there.
+
+    Args:
+        store: Where.
+        name: The decider.
+        instance_id: As stored.
+        taken: The input. One with an id that was given before is not queued again.
+        patience_s: How long to wait for the store.
+
+    Raises:
+        InstanceEndedError: The instance has completed, or was stopped.
+        AlreadyExistsError: The id is that of something else.
+    """
+    new = start_of(
+        name,
+        instance_id,
+        taken,
+        incarnation=fresh_id(),
+        now_ms=store.clock(),
+        commit_id=fresh_id(),
+        # Always one: what is sent again after a fault must not count twice.
+        message_id=taken.input_id or uuid4().hex,
+    )
+    [existing] = await store.start([new], patience_s=patience_s)
+    if existing is None:
+        return
+    check_decider(name, instance_id, existing.kind, existing.name)
+    if existing.status.is_terminal:
+        known = await store.read_receipts(instance_id, [taken.input_id]) if taken.input_id else ()
+        if taken.input_id not in known:
+            raise InstanceEndedError(instance_id, existing.status)
+
+
+async def wait_receipt(store: Store, instance_id: str, input_id: str) -> bytes | None:
+    """Wait until an input was decided; return what is kept of its outcome.
+
+    None: the instance ended before it came to that.
+    """
+    pause_s = LOOK_MIN_S
+    while True:
+        [row] = await store.read_instances([instance_id])
+        outcome = (await store.read_receipts(instance_id, [input_id])).get(input_id)
+        if outcome is not None or row is None or row.status.is_terminal:
+            return outcome
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, LOOK_MAX_S)
+
+
+def check_decider(name: str, instance_id: str, kind: str, found: str) -> None:
+    """Refuse an instance that is something else than the decider's.
+
+    Raises:
+        AlreadyExistsError: It is.
+    """
+    if (kind, found) != ("decider", name):
+        raise AlreadyExistsError(
+            instance_id,
+            f"as {kind} {found!r}, not as an instance of decider {name!r}",
+            advice=f"ids that begin with {name + SEPARATOR!r} belong to that decider",
+        )
+
+
+def as_message(tag: str, data: bytes, *, input_id: str, correlation: str, cause: str) -> InputTaken:
+    """Return an input as the message that it is queued as."""
+    return InputTaken(
+        tag=tag, input=msgspec.Raw(data), input_id=input_id, cause=cause, correlation=correlation
+    )

@@ -1,0 +1,194 @@
+"""Decisions are values: made, checked where they are made, and compared."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from perdure.authoring.activity import activity
+from perdure.authoring.decision import (
+    Acceptance,
+    Accepted,
+    AlreadyCompleted,
+    Decision,
+    Rejected,
+    Rejection,
+)
+from perdure.errors import DefinitionError, InvalidIdError, PayloadError, UsageError
+from tests.core.orders import (
+    HOUR,
+    NOON,
+    NotPlaced,
+    Order,
+    OrderState,
+    Paid,
+    Placed,
+    Remind,
+    Stock,
+    Take,
+    charge,
+    deliver,
+    notify,
+)
+
+
+def test_every_method_returns_a_new_decision() -> None:
+    first = Decision.accept(Paid(3))
+    second = first.effect(notify, "o-1").timer("t", after=HOUR, input=Remind("o-1"))
+    third = second.cancel_timer("u").send(Stock, Take("o-1", 1)).start(deliver, "o-1").reply(7)
+
+    assert first.follow_ups == ()
+    assert [type(each).__name__ for each in third.follow_ups] == [
+        "Effect", "Timer", "CancelledTimer", "Sent", "Start",
+    ]  # fmt: skip
+    assert third.events == (Paid(3),)
+    assert (second.reply_data, third.reply_data) == (None, b"7")
+    assert not third.is_in_order
+    assert third.in_order().is_in_order
+
+
+def test_a_decision_cannot_be_changed() -> None:
+    decision = Decision.accept(Paid(3))
+
+    with pytest.raises(AttributeError, match="does not change"):
+        decision.events = ()
+
+
+def test_an_acceptance_may_have_no_events() -> None:
+    assert Decision.accept().events == ()
+
+
+def test_a_decision_shows_what_it_says() -> None:
+    decision: Any = Decision.accept(Paid(3)).effect(notify, "o-1", text="hi").cancel_timer("t")
+
+    assert repr(decision) == (
+        "Decision.accept(Paid(amount=3)).effect(notify, order_id='o-1', text='hi')"
+        ".cancel_timer('t')"
+    )
+    shown = Decision.accept().timer("t", after=HOUR, input=1).send(Stock, Take("o", 1))
+    assert repr(shown.start("d-1", deliver, "o")) == (
+        "Decision.accept().timer('t', after=1:00:00, input=1)"
+        ".send(Stock, Take(order_id='o', parcels=1)).start('d-1', deliver, ...)"
+    )
+    assert repr(Decision.reject(NotPlaced("x"))) == "Decision.reject(NotPlaced(order_id='x'))"
+
+
+def test_nothing_can_follow_from_a_rejection() -> None:
+    rejection: Any = Decision.reject(NotPlaced("o-1"))
+
+    with pytest.raises(AttributeError):
+        rejection.effect(notify, "o-1")
+    assert isinstance(rejection, Rejection)
+    assert rejection == Decision.reject(NotPlaced("o-1"))
+
+
+# -------------------------------------------------------------- checked at the call
+
+
+def test_arguments_of_an_effect_are_bound_and_encoded_at_the_call() -> None:
+    with pytest.raises(UsageError, match="missing"):
+        Decision.accept().effect(notify)  # type: ignore[call-overload]  # the point
+    with pytest.raises(PayloadError, match="amount"):
+        Decision.accept().effect(charge, "o-1", "three")  # type: ignore[call-overload]  # the point
+
+
+def test_what_an_effect_was_given_does_not_change_later() -> None:
+    @activity
+    async def pick(items: list[str]) -> None: ...
+
+    items = ["a"]
+    decision: Any = Decision.accept().effect(pick, items)
+    items.append("b")
+
+    [effect] = decision.follow_ups
+    assert effect.arguments == {"items": ["a"]}
+
+
+@pytest.mark.parametrize("what", [lambda: None, "notify", None])
+def test_only_activities_are_effects(what: Any) -> None:
+    with pytest.raises(UsageError, match=r"is no activity.*\.effect\(charge, order_id\)"):
+        Decision.accept().effect(what, "o-1")
+
+
+def test_only_orchestrations_are_started() -> None:
+    start: Any = Decision.accept().start
+
+    with pytest.raises(UsageError, match="is no orchestration"):
+        start(notify, "o-1")
+    with pytest.raises(UsageError, match="is no orchestration"):
+        start("d-1")
+
+
+def test_only_deciders_are_sent_to() -> None:
+    send: Any = Decision.accept().send
+
+    with pytest.raises(DefinitionError, match="is no decider"):
+        send(notify, Take("o-1", 1))
+    with pytest.raises(PayloadError, match="none of its inputs"):
+        send(Stock, Paid(3))
+
+
+def test_a_timer_has_one_time_with_a_zone() -> None:
+    timer: Any = Decision.accept().timer
+
+    with pytest.raises(UsageError, match="say either after"):
+        timer("t", input=Remind("o"))
+    with pytest.raises(UsageError, match="say either after"):
+        timer("t", after=HOUR, at=NOON, input=Remind("o"))
+    with pytest.raises(UsageError, match="after must be a timedelta, got 3"):
+        timer("t", after=3, input=Remind("o"))
+    with pytest.raises(UsageError, match="tzinfo=UTC"):
+        timer("t", at=datetime(2027, 1, 1), input=Remind("o"))
+    with pytest.raises(InvalidIdError, match="timer key"):
+        timer("", after=HOUR, input=Remind("o"))
+
+
+def test_a_timer_knows_when_it_is_due() -> None:
+    [after] = Decision.accept().timer("t", after=timedelta(seconds=2), input=1).follow_ups
+    [at] = Decision.accept().timer("t", at=datetime(1970, 1, 2, tzinfo=UTC), input=1).follow_ups
+
+    assert after.due_ms(1_000) == 3_000  # type: ignore[union-attr]  # it is a timer
+    assert at.due_ms(5) == 86_400_000  # type: ignore[union-attr]  # as above
+
+
+def test_a_reply_is_plain_data_of_any_type() -> None:
+    assert Decision.accept().reply([Paid(3)]).reply_data == b'[{"amount":3}]'
+    with pytest.raises(PayloadError, match="reply"):
+        Decision.accept().reply(object())
+
+
+# ------------------------------------------------------------------------- outcomes
+
+
+def test_outcomes_are_matched_by_position() -> None:
+    outcomes: list[Any] = [
+        Accepted((Placed([]),), OrderState(), 1),
+        Rejected(3),
+        AlreadyCompleted(),
+    ]
+
+    seen: list[object] = []
+    for outcome in outcomes:
+        match outcome:
+            case Accepted(events, state, version):
+                seen.append((events, state, version))
+            case Rejected(reason):
+                seen.append(reason)
+            case AlreadyCompleted():
+                seen.append("completed")
+
+    assert seen == [((Placed([]),), OrderState(), 1), 3, "completed"]
+
+
+def test_decide_can_be_called_by_itself() -> None:
+    """A unit test of a decider needs nothing of perdure."""
+    order = Order()
+
+    decision = order.decide(order.initial(), Remind("o-1"), NOON)
+
+    assert isinstance(decision, Rejection)
+    accepted = order.decide(OrderState(status="placed"), Remind("o-1"), NOON)
+    assert isinstance(accepted, Acceptance)
+    assert order.evolve(OrderState(), accepted.events[0]).reminders == 1

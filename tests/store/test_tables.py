@@ -1,0 +1,259 @@
+"""A projection's statements run in a transaction of the store, and can do no harm there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
+from perdure.model.tables import Tables
+from perdure.store.base import Store
+from perdure.store.sqlite.connection import LockedError
+from perdure.store.sqlite.tables import own_tables
+from perdure.testing.store_values import LEASE_MS, token
+
+LEASE = token()
+Run = Callable[..., Awaitable[list[tuple[Any, ...]]]]
+
+
+@pytest.fixture
+async def run(store: Store) -> Run:
+    """Runs one statement as a projection that has the lease and a table `notes`."""
+    await store.claim_feed("p", lease=LEASE, lease_ms=LEASE_MS)
+
+    async def run(sql: str, *values: Any, defining: bool = False) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+
+        def work(tables: Tables) -> int:
+            found.extend(tables.execute(sql, values))
+            return 0
+
+        assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work, defining=defining)
+        return found
+
+    await run("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)", defining=True)
+    return run
+
+
+async def position(store: Store) -> int:
+    [found] = await store.read_checkpoints()
+    return found.pos
+
+
+async def test_own_tables_can_be_read_and_changed(run: Run) -> None:
+    await run("INSERT INTO notes (text) VALUES (?), ('b')", "a")
+    await run("UPDATE notes SET text = upper(text)")
+    await run("DELETE FROM notes WHERE text = 'B'")
+
+    assert await run("WITH n AS (SELECT * FROM notes) SELECT * FROM n") == [(1, "A")]
+    assert await run("INSERT INTO notes (text) VALUES ('c') RETURNING id") == [(2,)]
+
+
+async def test_many_rows_are_written_with_one_statement(store: Store, run: Run) -> None:
+    def work(tables: Tables) -> int:
+        tables.execute_many("INSERT INTO notes (text) VALUES (?)", [("a",), ("b",)])
+        tables.execute_many("INSERT INTO notes (text) VALUES (?)", [])
+        return 5
+
+    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+
+    assert await position(store) == 5
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE INDEX notes_by_text ON notes (text)",
+        "CREATE VIEW short AS SELECT text FROM notes",
+        "ALTER TABLE notes ADD COLUMN extra TEXT",
+        "CREATE TRIGGER copies AFTER INSERT ON notes BEGIN UPDATE notes SET text = ''; END",
+        "DROP TABLE notes",
+        "CREATE TABLE IF NOT EXISTS notes (x)",
+    ],
+)
+async def test_tables_are_made_only_where_that_is_meant(run: Run, sql: str) -> None:
+    if "IF NOT EXISTS" not in sql:
+        with pytest.raises(UsageError, match="handle may only read and change tables"):
+            await run(sql)
+
+    await run(sql, defining=True)
+
+
+@pytest.mark.parametrize("table", sorted(own_tables()))
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM {}",
+        "DELETE FROM {}",
+        "INSERT INTO notes (text) SELECT count(*) FROM {}",
+        "CREATE TRIGGER mine AFTER INSERT ON {} BEGIN SELECT 1; END",
+        "CREATE INDEX mine ON {} (rowid)",
+        "ALTER TABLE {} ADD COLUMN mine TEXT",
+        "DROP TABLE {}",
+    ],
+)
+async def test_tables_of_perdure_are_out_of_reach(run: Run, sql: str, table: str) -> None:
+    with pytest.raises((UsageError, StoreError)) as refused:
+        await run(sql.format(table), defining=True)
+
+    assert f"table {table} is perdure's own" in str(refused.value) or "rowid" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COMMIT",
+        "ROLLBACK",
+        "SAVEPOINT mine",
+        "RELEASE part",
+        "ROLLBACK TO part",
+        "ATTACH ':memory:' AS other",
+        "DETACH main",
+        "PRAGMA synchronous = OFF",
+        "PRAGMA writable_schema = ON",
+        "CREATE TEMP TABLE t (x)",
+        "UPDATE sqlite_sequence SET seq = 0",
+        "CREATE TABLE perdure_more (x)",
+        "ANALYZE",
+    ],
+)
+@pytest.mark.parametrize("defining", [False, True])
+async def test_nothing_else_can_be_done(store: Store, run: Run, sql: str, defining: bool) -> None:
+    with pytest.raises(UsageError, match=r"a projection may not run this statement \("):
+        await run(sql, defining=defining)
+
+    assert await run("SELECT * FROM notes") == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM notes; COMMIT",
+        "SELECT ';'; DELETE FROM notes",
+        "; DELETE FROM history",
+        "SELECT 1; /* ; */ COMMIT -- done",
+    ],
+)
+async def test_only_one_statement_is_run_at_a_time(run: Run, sql: str) -> None:
+    with pytest.raises(UsageError, match="run one statement at a time"):
+        await run(sql)
+
+
+async def test_a_semicolon_at_the_end_or_within_is_fine(run: Run) -> None:
+    assert await run("SELECT ';' ; -- that is all; really\n /* yes; */") == [(";",)]
+
+
+async def test_a_trigger_cannot_reach_what_a_statement_cannot(run: Run) -> None:
+    body = "INSERT INTO notes (text) VALUES ('x'); DELETE FROM receipts;"
+    await run("INSERT INTO notes (text) VALUES ('before')")
+    await run(f"CREATE TRIGGER sly AFTER UPDATE ON notes BEGIN {body} END", defining=True)
+
+    with pytest.raises(UsageError, match="table receipts is perdure's own"):
+        await run("UPDATE notes SET text = 'y'")
+
+
+async def test_what_a_function_raises_undoes_what_it_wrote(store: Store, run: Run) -> None:
+    def work(tables: Tables) -> int:
+        tables.execute("INSERT INTO notes (text) VALUES ('a')")
+        raise ArithmeticError("no")
+
+    with pytest.raises(ArithmeticError, match="no"):
+        await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+
+    assert await run("SELECT * FROM notes") == []
+    assert await position(store) == 0
+
+
+async def test_not_even_an_exit_ends_the_thread_that_writes(store: Store, run: Run) -> None:
+    def work(tables: Tables) -> int:
+        sys.exit(1)
+
+    with pytest.raises(UsageError, match="a projection raised SystemExit"):
+        await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+
+    assert await run("SELECT 1") == [(1,)]
+
+
+async def test_without_the_lease_or_from_elsewhere_the_function_is_not_called(
+    store: Store, run: Run
+) -> None:
+    calls: list[str] = []
+
+    def work(tables: Tables) -> int:
+        calls.append("called")
+        return 9
+
+    assert not await store.work_feed("p", lease=token(), from_pos=0, work=work)
+    assert not await store.work_feed("p", lease=LEASE, from_pos=3, work=work)
+    assert not await store.work_feed("q", lease=LEASE, from_pos=0, work=work)
+
+    assert calls == []
+    assert await position(store) == 0
+
+
+async def test_a_position_never_goes_back(store: Store, run: Run) -> None:
+    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=lambda _: 5)
+
+    with pytest.raises(RowError, match="would move from 5 back to 4"):
+        await store.work_feed("p", lease=LEASE, from_pos=5, work=lambda _: 4)
+
+    assert await position(store) == 5
+
+
+async def test_tables_are_gone_when_the_function_has_returned(store: Store, run: Run) -> None:
+    kept: list[Tables] = []
+
+    def work(tables: Tables) -> int:
+        kept.append(tables)
+        return 0
+
+    await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+
+    with pytest.raises(UsageError, match="only while its handler runs"):
+        kept[0].execute("SELECT 1")
+
+
+async def test_trouble_of_the_store_is_not_taken_for_the_functions_own(
+    store: Store, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler that catches everything would else commit half of what it wrote."""
+    writer: Any = store
+    connection = writer._writer._connection
+    troubles = [LockedError("the disk is busy")]
+    run_own = connection.run_own
+
+    def failing(sql: str, values: Any) -> Any:
+        if troubles and sql.startswith("INSERT"):
+            raise troubles.pop()
+        return run_own(sql, values)
+
+    monkeypatch.setattr(connection, "run_own", failing)
+    seen: list[str] = []
+
+    def work(tables: Tables) -> int:
+        for text in ("a", "b"):
+            try:
+                tables.execute("INSERT INTO notes (text) VALUES (?)", (text,))
+            except StoreUnavailableError as error:
+                seen.append(str(error))
+        return 7
+
+    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+
+    assert seen == ["the disk is busy", "the disk is busy"]
+    assert await run_rows(store, "SELECT text FROM notes") == [("a",), ("b",)]
+    assert await position(store) == 7
+
+
+async def run_rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+
+    def work(tables: Tables) -> int:
+        found.extend(tables.execute(sql))
+        return 7
+
+    await store.work_feed("p", lease=LEASE, from_pos=7, work=work)
+    return found

@@ -1,0 +1,46 @@
+"""Callers that wait for the store, and no longer than they want."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from perdure.worker.patience import Patience
+
+
+class Told:
+    """Notes who was told, and when that were enough."""
+
+    def __init__(self, enough: int) -> None:
+        self.names: list[str] = []
+        self.is_enough = asyncio.Event()
+        self._enough = enough
+
+    def tell(self, name: str) -> None:
+        self.names.append(name)
+        if len(self.names) == self._enough:
+            self.is_enough.set()
+
+
+async def test_whoever_waits_too_long_is_told_and_nobody_else() -> None:
+    patience, told = Patience(), Told(enough=1)
+    first = patience.begin(0.01, partial(told.tell, "first"))
+    patience.begin(0.01, partial(told.tell, "second"))
+    patience.begin(30, partial(told.tell, "third"))
+
+    patience.end(first)
+    async with asyncio.timeout(5):
+        await told.is_enough.wait()
+
+    assert told.names == ["second"]
+
+
+async def test_one_timer_serves_all_of_them() -> None:
+    patience, told = Patience(), Told(enough=50)
+    for number in range(50):
+        patience.begin(0.005, partial(told.tell, str(number)))
+
+    async with asyncio.timeout(5):
+        await told.is_enough.wait()
+
+    assert told.names == [str(number) for number in range(50)]
