@@ -8,6 +8,7 @@ from bench import (
     ceiling,
     chain,
     children,
+    deciders,
     fan_out,
     guard_cost,
     idle,
@@ -15,6 +16,7 @@ from bench import (
     many_chains,
     metrics_cost,
     one_activity,
+    projections,
     recovery,
     signals,
     timers,
@@ -36,6 +38,8 @@ CASES: dict[str, Case] = {
         timers,
         children,
         recovery,
+        deciders,
+        projections,
         ceiling,
         guard_cost,
         metrics_cost,
@@ -43,10 +47,7 @@ CASES: dict[str, Case] = {
     for case in file.CASES
 }
 
-NOT_YET = (
-    "decider execute, concurrent (>= 5,000/s): there are no deciders yet",
-    "the PostgreSQL budgets: there is no PostgreSQL store yet",
-)
+NOT_YET = ("the PostgreSQL budgets: there is no PostgreSQL store yet",)
 """Rows of the design's budgets that nothing measures so far."""
 
 
