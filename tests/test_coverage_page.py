@@ -27,6 +27,15 @@ ROWS = {
     "Typed API and test support": 6,
     "Traps that were fixed there": 34,
     "Defects that are still there": 20,
+    "Deciders: what is written": 11,
+    "Deciders: timers": 8,
+    "Deciders: effects": 9,
+    "Deciders: asking": 8,
+    "Deciders: running": 10,
+    "Deciders: options": 12,
+    "Deciders: projections": 6,
+    "Deciders: introspection": 2,
+    "Deciders: pitfalls that are still there": 15,
 }
 """How many rows each section has: as many as the list of what is to be covered."""
 
@@ -79,7 +88,9 @@ def test_the_rows_of_traps_and_defects_are_numbered_without_gap() -> None:
 
     traps = [row[0] for row in found["Traps that were fixed there"]]
     defects = [row[0] for row in found["Defects that are still there"]]
+    pitfalls = [row[0] for row in found["Deciders: pitfalls that are still there"]]
     assert traps == [str(number) for number in range(1, 35)]
+    assert pitfalls == [str(number) for number in range(1, 16)]
     assert defects == [*"abcdefghijklmnopq", "q2", "q3", "r"]
 
 
