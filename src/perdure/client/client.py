@@ -275,25 +275,29 @@ class Client(Administration, Deciders, ProjectionAdministration):
         A worker beside us that has the code runs the first turn in the same commit, unless that
         turn comes later or has messages to take.
         """
-        beside = self._beside
-        if beside is not None and not new.visible_at_ms and not new.messages:
-            own = beside.serves(new.definition.name, new.definition.variant)
-            if own is not None:
-                try:
-                    status = await beside.turns.start(new, own, patience_s=PATIENCE_S)
-                except (NondeterminismError, UnreadableEventError, TurnTooLongError):
-                    # The start itself is good. As a claimed turn the same trouble holds the
-                    # instance, where everybody can see it.
-                    pass
-                else:
-                    if status is TurnStatus.ACCEPTED:
-                        self._count_start(new)
-                        return None
+        if await self._begin_beside(new):
+            self._count_start(new)
+            return None
         [existing] = await self.store.start([new], patience_s=PATIENCE_S)
         self.noticed_work()
         if existing is None:
             self._count_start(new)
         return existing
+
+    async def _begin_beside(self, new: NewInstance) -> bool:
+        """Start an instance and run its first turn in one commit, where that can be done."""
+        if self._beside is None or new.visible_at_ms or new.messages:
+            return False
+        own = self._beside.serves(new.definition.name, new.definition.variant)
+        if own is None:
+            return False
+        try:
+            status = await self._beside.turns.start(new, own, patience_s=PATIENCE_S)
+        except (NondeterminismError, UnreadableEventError, TurnTooLongError):
+            # The start itself is good. As a claimed turn the same trouble holds the instance, where
+            # everybody can see it.
+            return False
+        return status is TurnStatus.ACCEPTED
 
     def _count_start(self, new: NewInstance) -> None:
         self.telemetry.client_starts.add((new.definition.name, new.definition.variant))

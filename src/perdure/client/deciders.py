@@ -175,10 +175,11 @@ class Deciders(InputDoor):
             await self.send_input(decider, stored_id, given)
         except InstanceEndedError:
             return {"outcome": "completed"}
-        waiting = wait_receipt(self.store, stored_id, given.input_id)
+        seconds = None if timeout is None else timeout.total_seconds()
         try:
-            seconds = None if timeout is None else timeout.total_seconds()
-            kept = await asyncio.wait_for(waiting, seconds)
+            kept = await asyncio.wait_for(
+                wait_receipt(self.store, stored_id, given.input_id), seconds
+            )
         except TimeoutError:
             assert timeout is not None
             why = f"input {tag} is queued, and no worker has decided it"

@@ -95,59 +95,6 @@ class Serving:
         self._duties = duties
         self._store = store
         self._options = options
-        self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
-        self._gauges = Gauges(store, options, metrics)
-        counts = WorkerMetrics(metrics, worker_id=self.worker_id)
-        self.turns = TurnRunner(
-            store,
-            self.coverage,
-            options,
-            worker_id=self.worker_id,
-            endings=endings,
-            metrics=counts,
-            look=self._look,
-            continued=self.housekeeping.continued,
-        )
-        metrics.hot_instances.read = self.turns.hot.__len__
-        self._heartbeats = Heartbeats(store, options.heartbeat_every)
-        self.jobs = JobRunner(
-            registry,
-            options,
-            host=Host(
-                self.worker_id,
-                store.clock,
-                tuple(resources),
-                client.client_here,
-                self._heartbeats.notice,
-            ),
-            end=self._job_ended,
-            find_inline=self.turns.find_inline,
-            builtins={
-                **builtin_works(client),
-                **decider_works(client, store, registry.decider),
-            },
-            metrics=counts,
-        )
-        self._sessions = SessionKeeper(store, options, self.jobs.sessions, owner=self.worker_id)
-        self._names = NameWatch(store, self.jobs.sessions)
-        self._cancels = CancelWatch(store, options, jobs=self.jobs.leases, lost=self.jobs.lose)
-        self.turns.run_jobs_with(self.jobs)
-        self._leases = LeaseKeeper(
-            store,
-            options,
-            turns=self.turns.leases,
-            jobs=self.jobs.leases,
-            renewed=self.jobs.renewed,
-            lost=self._leases_lost,
-        )
-        self.claimer = Claimer(
-            store,
-            options,
-            worker_id=self.worker_id,
-            turns=self.turns,
-            jobs=self.jobs,
-            metrics=counts,
-        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started_ms = 0
@@ -159,6 +106,67 @@ class Serving:
         """Whether what is claimed is not what is covered."""
         self._codes: dict[int, str] = {}
         self._tuning = PythonTuning(options)
+        self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
+        self._gauges = Gauges(store, options, metrics)
+        self._counts = WorkerMetrics(metrics, worker_id=self.worker_id)
+        self._heartbeats = Heartbeats(store, options.heartbeat_every)
+        self.turns = self._make_turns(endings)
+        metrics.hot_instances.read = self.turns.hot.__len__
+        self.jobs = self._make_jobs(tuple(resources), client)
+        self.turns.run_jobs_with(self.jobs)
+        self._watch_leases()
+
+    def _make_turns(self, endings: Endings) -> TurnRunner:
+        return TurnRunner(
+            self._store,
+            self.coverage,
+            self._options,
+            worker_id=self.worker_id,
+            endings=endings,
+            metrics=self._counts,
+            look=self._look,
+            continued=self.housekeeping.continued,
+        )
+
+    def _make_jobs(self, resources: tuple[object, ...], client: Door) -> JobRunner:
+        store, registry = self._store, self.registry
+        return JobRunner(
+            registry,
+            self._options,
+            host=Host(
+                self.worker_id, store.clock, resources, client.client_here, self._heartbeats.notice
+            ),
+            end=self._job_ended,
+            find_inline=self.turns.find_inline,
+            builtins={
+                **builtin_works(client),
+                **decider_works(client, store, registry.decider),
+            },
+            metrics=self._counts,
+        )
+
+    def _watch_leases(self) -> None:
+        """Prepare what takes, keeps and gives up leases of turns, jobs and sessions."""
+        store, options, jobs = self._store, self._options, self.jobs
+        self._sessions = SessionKeeper(store, options, jobs.sessions, owner=self.worker_id)
+        self._names = NameWatch(store, jobs.sessions)
+        self._cancels = CancelWatch(store, options, jobs=jobs.leases, lost=jobs.lose)
+        self._leases = LeaseKeeper(
+            store,
+            options,
+            turns=self.turns.leases,
+            jobs=jobs.leases,
+            renewed=jobs.renewed,
+            lost=self._leases_lost,
+        )
+        self.claimer = Claimer(
+            store,
+            options,
+            worker_id=self.worker_id,
+            turns=self.turns,
+            jobs=jobs,
+            metrics=self._counts,
+        )
 
     async def open(self) -> None:
         """Learn the store's numbers for our definitions, and say that we are here."""
