@@ -90,7 +90,10 @@ def test_events_go_to_the_feed_by_their_place_in_the_turn() -> None:
 
     desk.execute_all(Pay("o-1", 1), Pay("o-1", 2))
 
-    assert desk.turns[-1].feed == (FedEvent(1, "Paid"), FedEvent(6, "Paid"))
+    assert desk.turns[-1].feed == (
+        FedEvent(1, "Paid", 2, "client"),
+        FedEvent(6, "Paid", 3, "client"),
+    )
     assert desk.feed == [(3, "Placed"), (8, "Paid"), (13, "Paid")]
 
 

@@ -265,6 +265,7 @@ async def test_an_input_is_decided_where_the_decider_is(stage: Stage) -> None:
     stage.expect_log("no live worker serves decider 'ticket'")
     handle = await engine.start(calling)
     await waits_for(handle, "decider 'ticket'")
+    await until(lambda: stage.logged("no live worker serves decider 'ticket'"))
 
     await stage.engine([Ticket])
 

@@ -275,6 +275,7 @@ async def test_a_hot_timer_cancelled_by_an_input_that_was_first_never_fires(stag
     stage.expect_log("no live worker serves decider 'alarm'")
     await client.execute(Alarm, Arm("a", "k", "old"))
     await client.send(Alarm, Disarm("a", "k"))
+    await until(lambda: stage.logged("no live worker serves decider 'alarm'"))
     clock.advance(HOUR)
 
     engine = await stage.engine([Alarm], clock=clock)

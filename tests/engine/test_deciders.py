@@ -17,6 +17,7 @@ from perdure import (
     Decision,
     Rejected,
     Signal,
+    describe,
     orchestration,
 )
 from perdure.errors import (
@@ -317,6 +318,24 @@ async def test_without_the_option_nothing_is_observed(stage: Stage) -> None:
     await engine.execute(Order, Place("o-1"))
 
     assert await engine.observations(Order, "o-1") == []
+
+
+async def test_what_instances_did_can_be_drawn(stage: Stage) -> None:
+    engine = await stage.engine([Order])
+    await engine.execute(Order, Place("o-1"))
+    await engine.execute(Order, Pay("o-1"))
+    await engine.execute(Order, Ship("o-1"))
+
+    seen = await engine.transitions(Order, "o-1")
+
+    assert [(before, after) for before, _, after in seen] == [
+        ("new", "placed"),
+        ("placed", "paid"),
+        ("paid", "shipped"),
+    ]
+    picture = describe(Order, observed=seen)
+    assert "s1 --> s2 : Pay" in picture.mermaid()
+    assert 'label="Pay"' in picture.dot()
 
 
 async def test_decisions_are_counted(stage: Stage) -> None:

@@ -202,11 +202,54 @@ async def test_options_of_an_effect_are_those_of_the_activity(stage: Stage) -> N
     engine = await stage.engine([Tagged, work])
     await engine.execute(Tagged, Do("a"))
     explained = await engine.handle("a", Tagged).explain()
+    await until(lambda: stage.logged("no live worker serves activity 'work'"))
     await stage.engine([work], options=options(tags=[None, "gpu"]))
     await until(lambda: ran)
 
     assert "no live worker serves activity 'work' with tag 'gpu'" in explained
     assert ran == [("gpu", "s-1")]
+
+
+async def test_an_effect_goes_on_from_its_last_heartbeat(stage: Stage) -> None:
+    @activity(retry=SOON)
+    async def copy(ctx: ActivityContext, id: str) -> Done:
+        page = ctx.last_details(int) or 0
+        ctx.heartbeat(page + 1)
+        if page < 2:
+            raise ConnectionError
+        return Done(id, f"from page {page}")
+
+    class Copier(Doer):
+        name = "copier"
+
+        def ask(self, input: Do) -> Decision[Do | Done, Asked | Ended, Never]:
+            return Decision.accept(Asked("x")).effect(copy, input.id)
+
+    engine = await stage.engine([Copier, copy])
+    await engine.execute(Copier, Do("a"))
+
+    await settles(engine, Copier, "a", Log(("x",), ("from page 2",)))
+
+
+async def test_a_failure_that_is_final_is_not_tried_again(stage: Stage) -> None:
+    tries: list[int] = []
+
+    @activity(retry=replace(SOON, no_retry=(LookupError,)))
+    async def find(ctx: ActivityContext, id: str) -> None:
+        tries.append(ctx.attempt)
+        raise KeyError(id)
+
+    class Finder(Doer):
+        name = "finder"
+
+        def ask(self, input: Do) -> Decision[Do | Done, Asked | Ended, Never]:
+            return Decision.accept(Asked("x")).effect(find, input.id)
+
+    engine = await stage.engine([Finder, find])
+    await engine.execute(Finder, Do("a"))
+
+    await settles(engine, Finder, "a", Log(("x",), ("dead find KeyError",)))
+    assert tries == [1]
 
 
 async def test_an_effect_past_its_deadline_is_dead(stage: Stage) -> None:
@@ -251,6 +294,7 @@ async def test_a_worker_that_does_not_know_the_decider_can_run_its_effects(stage
     deciding = await stage.engine([Basket])
     stage.expect_log("no live worker serves activity 'charge'")
     await deciding.execute(Basket, Buy("b-1", "book"))
+    await until(lambda: stage.logged("no live worker serves activity 'charge'"))
     await stage.engine([charge])
 
     await until_state(deciding, Basket, "b-1", lambda state: state.settled)
@@ -261,6 +305,7 @@ async def test_effects_of_a_client_without_a_worker_are_run_by_workers(stage: St
     stage.expect_log("no live worker serves activity 'charge'")
     stage.expect_log("no live worker serves decider 'basket'")
     await client.execute(Basket, Buy("b-1", "book"))
+    await until(lambda: len(stage.logged("no live worker serves")) == 2)
     await stage.engine([Basket, charge])
 
     state = await until_state(client, Basket, "b-1", lambda state: state.settled)

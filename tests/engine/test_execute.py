@@ -19,10 +19,12 @@ from perdure import (
     Rejected,
     orchestration,
 )
+from perdure.client.info import Json
 from perdure.errors import (
     AlreadyExistsError,
     InstanceEndedError,
     InstanceHeldError,
+    InstanceNotFoundError,
     InvalidIdError,
     NotRegisteredError,
     PayloadError,
@@ -605,6 +607,51 @@ async def test_an_instance_id_that_is_not_the_inputs_is_refused(stage: Stage) ->
 
     with pytest.raises(UsageError, match="is for instance 'o-1', not 'o-2'"):
         await engine.execute_json("order", "Ship", {"order_id": "o-1"}, instance_id="o-2")
+
+
+@pytest.mark.parametrize(
+    ("tag", "value", "why"),
+    [
+        ("Steal", {"order_id": "o-1"}, "'Steal'"),
+        ("Place", {"order_id": "o-1", "amount": "much"}, "amount"),
+        ("Place", {}, "order_id"),
+        ("Place", ["o-1"], "Place"),
+        ("Pay", {"order_id": "o-2"}, "is for instance 'o-2' of decider 'order', not 'o-1'"),
+        ("Pay", {"order_id": ""}, "has no instance"),
+    ],
+)
+async def test_what_is_no_input_is_refused_by_the_worker_and_holds_up_nobody(
+    stage: Stage, tag: str, value: Json, why: str
+) -> None:
+    """A client without the decider's code cannot know better."""
+    engine = await stage.engine([Order])
+    client = await stage.client()
+    await engine.execute(Order, Place("o-1", 5))
+
+    await client.send_json("order", tag, value, instance_id="o-1")
+    with pytest.raises(PayloadError, match=f"input {tag}: .*{why}"):
+        await client.execute_json("order", tag, value, instance_id="o-1", input_id="r-1")
+    with pytest.raises(PayloadError, match=f"input {tag}: .*{why}"):
+        await engine.execute(Order, Pay("o-1"), input_id="r-1")
+    history = await engine.handle("o-1", Order).history()
+    paid = await engine.execute(Order, Pay("o-1"))
+
+    assert kinds(history)[4:] == ["input_taken", "input_rejected"] * 2
+    assert isinstance(paid, Accepted)
+    assert [one.tag for one in await engine.events(Order, "o-1")] == ["Placed", "Paid"]
+
+
+async def test_what_is_no_input_begins_no_instance(stage: Stage) -> None:
+    engine = await stage.engine([Order])
+    client = await stage.client()
+
+    with pytest.raises(PayloadError, match="input Steal"):
+        await client.execute_json("order", "Steal", {}, instance_id="o-1")
+    with pytest.raises(PayloadError, match="input Place of decider 'order'"):
+        await client.send_json("order", "Place", {"amount": float("nan")}, instance_id="o-1")
+
+    with pytest.raises(InstanceNotFoundError):
+        await engine.state(Order, "o-1")
 
 
 # ------------------------------------------------------------------------ without commit

@@ -17,6 +17,7 @@ from perdure.clock import ManualClock
 from perdure.errors import DefinitionError, NotRegisteredError, UsageError
 from perdure.model.options import Retry
 from perdure.projection import EventMeta, Projection
+from tests.engine import shop
 from tests.engine.fed import Order, Placed, Recorder, Reserved, Shipped, Stock
 from tests.engine.stage import Gate, Stage, options, until
 
@@ -86,6 +87,11 @@ async def is_stuck(client: Client, name: str = "seen") -> bool:
     return any(one.name == name and one.stuck for one in await client.projections())
 
 
+async def is_at(client: Client, position: int) -> bool:
+    """Tell whether the position is stored: what was handled is not handled again from here on."""
+    return any(one.position == position for one in await client.projections())
+
+
 # -------------------------------------------------------------- what it is given
 
 
@@ -117,6 +123,25 @@ async def test_events_come_in_the_order_of_their_commits_with_where_they_come_fr
     positions = [meta.position for meta in seen.metas]
     assert positions == sorted(set(positions))
     assert seen.metas[0].time == datetime.fromtimestamp(clock() / 1000, UTC)
+
+
+async def test_a_projection_is_told_what_the_history_says_of_an_event(stage: Stage) -> None:
+    """Its version, who gave the input, and what that belongs to."""
+
+    class Watch(Seen):
+        deciders: ClassVar[Sequence[type[AnyDecider]]] = (shop.Order,)
+
+    seen = Watch()
+    engine = await stage.engine([shop.Order, seen])
+    await engine.execute(shop.Order, shop.Place("o-1"), correlation="cart-7")
+    await engine.execute(shop.Order, shop.Ship("o-1"))
+    await engine.send(shop.Order, shop.Pay("o-1"), correlation="bank-1")
+    await until(lambda: len(seen.given) == 2)
+    history = await engine.events(shop.Order, "o-1")
+
+    told = [(meta.version, meta.cause, meta.correlation) for meta in seen.metas]
+    assert told == [(1, "client", "cart-7"), (2, "client", "bank-1")]
+    assert told == [(one.version, one.cause, one.correlation) for one in history]
 
 
 async def test_a_projection_gets_only_the_events_it_names(stage: Stage) -> None:
@@ -431,6 +456,37 @@ async def test_an_error_that_is_not_to_be_retried_stops_at_once(stage: Stage) ->
     assert stuck.attempts == 1
 
 
+async def test_a_handler_that_never_returns_is_cancelled_and_stops_the_projection_visibly(
+    stage: Stage,
+) -> None:
+    stage.expect_log("a projection could not handle an event and tries again")
+    stage.expect_log("a projection is stuck at an event")
+
+    class Hanging(Seen):
+        timeout = timedelta(milliseconds=20)
+
+        async def handle(self, event: object, meta: EventMeta, /) -> None:
+            if event in self.bad:
+                await asyncio.Event().wait()
+            await super().handle(event, meta)
+
+    seen = Hanging()
+    seen.bad = {Placed("o-1")}
+    engine = await stage.engine([seen])
+
+    await record(engine, *orders(3))
+    await until(lambda: is_stuck(engine))
+    stuck = (await engine.projection("seen")).stuck
+    assert stuck is not None
+    assert (stuck.error, stuck.attempts) == ("TimeoutError", 3)
+    assert stuck.message == "handle has taken more than 0.02 s"
+    assert seen.given == orders(1)
+
+    seen.bad.clear()
+    await engine.resume_projection("seen")
+    await until(lambda: len(seen.given) == 3)
+
+
 async def test_an_event_that_cannot_be_read_is_poison_too(stage: Stage) -> None:
     stage.expect_log("a projection could not handle an event and tries again")
     stage.expect_log("a projection is stuck at an event")
@@ -446,6 +502,30 @@ async def test_an_event_that_cannot_be_read_is_poison_too(stage: Stage) -> None:
     await until(lambda: is_stuck(engine))
 
     assert seen.given == []
+
+
+async def test_a_loop_that_fails_is_started_again_and_health_says_so(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.expect_log("a loop of the worker failed and is started again")
+    seen = Seen()
+    engine = await stage.engine([seen])
+    await record(engine, *orders(1))
+    await until(lambda: len(seen.given) == 1)
+    ask, failures = engine.store.read_feed, [KeyError("broken")]
+
+    async def fail_once(**asked: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await ask(**asked)
+
+    monkeypatch.setattr(engine.store, "read_feed", fail_once)
+    await record(engine, Placed("o-9"))
+    await until(lambda: len(seen.given) == 2)
+
+    assert engine.health.restarts == 1
+    assert "KeyError: 'broken'" in engine.health.last_error
+    assert engine.health.failing == ""
 
 
 async def test_one_stuck_projection_does_not_stop_another(stage: Stage) -> None:
@@ -473,7 +553,7 @@ async def test_a_paused_projection_handles_nothing_until_it_is_resumed(stage: St
     seen = Seen()
     engine = await stage.engine([seen])
     await record(engine, *orders(1))
-    await until(lambda: len(seen.given) == 1)
+    await until(lambda: is_at(engine, 1))
 
     await engine.pause_projection("seen", reason="the index is moved")
     await record(engine, *orders(2, start=1))
@@ -492,7 +572,7 @@ async def test_a_client_elsewhere_pauses_and_resumes_too(stage: Stage) -> None:
     engine = await stage.engine([seen], options=SHORT)
     client = await stage.client()
     await record(engine, *orders(1))
-    await until(lambda: len(seen.given) == 1)
+    await until(lambda: is_at(engine, 1))
 
     await client.pause_projection("seen")
     await record(client, *orders(2, start=1))

@@ -178,6 +178,7 @@ async def test_a_session_of_a_dead_worker_moves_on_when_its_lease_has_run_out(
     asker = await stage.engine([asking], clock=clock, options=options(**QUICK))
     handle = await asker.start(asking, "s")
     await own(asker, "s", "ghost")
+    await until(lambda: stage.logged("no live worker serves"))
     worker = await stage.engine([where], clock=clock, options=options(name="worker", **QUICK))
     await idle(worker)
     assert (await sessions(asker))["s"].owner == "ghost"

@@ -115,8 +115,7 @@ def describe(
 
     Args:
         decider: Its class.
-        observed: Transitions that were seen, as `perdure.testing.observed_transitions` reads them
-            off histories.
+        observed: Transitions that were seen, as `client.transitions` gives them.
 
     Raises:
         DefinitionError: The class cannot work as written, or declares states with inputs that it

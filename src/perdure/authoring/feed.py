@@ -30,6 +30,12 @@ class EventMeta:
     """Its number in the history of its instance."""
     time: datetime
     """When it was decided, in UTC."""
+    version: int
+    """Its number among the events of its instance, from 1."""
+    cause: str
+    """Who gave the input that it follows from: client, timer:KEY, effect:SEQ, decider:ID, ..."""
+    correlation: str
+    """What that input belongs to, in the words of whoever gave it."""
 
 
 class EventFilter:
@@ -89,6 +95,9 @@ class EventFilter:
             definition.own_id(stored.instance_id),
             stored.stored.seq,
             to_datetime(stored.stored.at_ms),
+            stored.version,
+            stored.cause,
+            stored.correlation,
         )
 
 

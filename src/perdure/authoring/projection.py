@@ -34,6 +34,10 @@ BATCH = 200
 """How many events are read and checkpointed together, unless told otherwise."""
 
 
+HANDLE_WITHIN = timedelta(minutes=5)
+"""How long a projection may take for one event, unless told otherwise."""
+
+
 class AnyProjection(ABC, Generic[E]):
     """What both sorts of projections have in common."""
 
@@ -104,6 +108,10 @@ class Projection(AnyProjection[E]):
     Handed to a worker as the class, or as an object if it needs arguments.
     """
 
+    timeout: ClassVar[timedelta] = HANDLE_WITHIN
+    """How long it may take for one event. Then it is cancelled, and that counts as a failure: what
+    never returns ends as stuck, where everybody can see it."""
+
     @abstractmethod
     async def handle(self, event: E, meta: EventMeta, /) -> None:
         """Take note of an event. Called in order, one at a time, at least once per event.
@@ -116,6 +124,10 @@ class Projection(AnyProjection[E]):
         needs it. May be called again before the first of them is handled."""
 
     def _check_methods(self, shown: str) -> None:
+        if not self.timeout > timedelta(0):
+            raise DefinitionError(
+                f"projection {shown} has timeout = {self.timeout!r}: it must be more than nothing"
+            )
         for method in ("handle", "reset"):
             if not inspect.iscoroutinefunction(getattr(self, method)):
                 raise DefinitionError(

@@ -5,16 +5,18 @@ Made by `tools/make_blocking.py` from `deciders.py`: change that, and run it aga
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from perdure.authoring.decider import Decider
 from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.authoring.describing import Transition
 from perdure.client.deciders import Deciders
 from perdure.client.decisions import DryRun, Observed
 from perdure.client.info import Json
 from perdure.client.loop_thread import LoopThread
-from perdure.core.folding import DomainEvent
+from perdure.core.folding import DomainEvent, state_name
 
 E = TypeVar("E")
 I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
@@ -127,6 +129,7 @@ class BlockingDeciders:
 
         Raises:
             NotRegisteredError: The decider is not here, and no instance id was given.
+            PayloadError: It is no input of the decider, or one for another instance.
             ResultTimeoutError: No worker has decided it in time.
         """
         return self._thread.run(
@@ -155,6 +158,9 @@ class BlockingDeciders:
     ) -> None:
         """Queue an input that is given as JSON, for a decider that is given by name.
 
+        A client whose process does not have the decider cannot tell whether it is an input of it:
+        if it is none, the worker that takes it puts its rejection on record.
+
         Args:
             decider: Its name.
             tag: Which of its inputs: the class's name, or its tag.
@@ -165,6 +171,7 @@ class BlockingDeciders:
 
         Raises:
             NotRegisteredError: The decider is not here, and no instance id was given.
+            PayloadError: The decider is here, and it is no input of it.
             InstanceEndedError: The instance has completed.
         """
         self._thread.run(
@@ -209,6 +216,26 @@ class BlockingDeciders:
             InstanceNotFoundError: There is no such instance.
         """
         return self._thread.run(self._deciders.events(decider, instance_id))
+
+    def transitions(
+        self,
+        decider: type[Decider[S, Any, Any, Any]],
+        instance_id: str,
+        /,
+        *,
+        name_of: Callable[[S], str] = state_name,
+    ) -> list[Transition]:
+        """Return which inputs led an instance from which state to which, for `describe`.
+
+        Args:
+            decider: Its class.
+            instance_id: As the decider gives it.
+            name_of: Names a state; by default its `status`, else its class.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+        """
+        return self._thread.run(self._deciders.transitions(decider, instance_id, name_of=name_of))
 
     def dry_run(
         self,

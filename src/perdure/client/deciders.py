@@ -7,7 +7,7 @@ timers are done by workers that have the decider.
 from __future__ import annotations
 
 import asyncio
-import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -15,6 +15,7 @@ from uuid import uuid4
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import SEPARATOR, DeciderDefinition, definition_of
 from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.authoring.describing import Transition
 from perdure.client.decisions import (
     DryRun,
     Observed,
@@ -25,12 +26,15 @@ from perdure.client.decisions import (
 from perdure.client.info import Json
 from perdure.client.inputs import InputDoor, key_of
 from perdure.client.lists import check_count, check_limit
-from perdure.codec import check_id
-from perdure.core.answers import (
-    DirectInput,
-    outcome_json,
+from perdure.codec import JSON, check_id
+from perdure.core.answers import UNCHECKED, DirectInput, outcome_json
+from perdure.core.folding import (
+    DomainEvent,
+    domain_history,
+    state_at,
+    state_name,
+    transitions,
 )
-from perdure.core.folding import DomainEvent, domain_history, state_at
 from perdure.core.guard import Guard
 from perdure.errors import (
     InstanceEndedError,
@@ -157,6 +161,7 @@ class Deciders(InputDoor):
 
         Raises:
             NotRegisteredError: The decider is not here, and no instance id was given.
+            PayloadError: It is no input of the decider, or one for another instance.
             ResultTimeoutError: No worker has decided it in time.
         """
         definition, stored_id, given = self._from_json(
@@ -199,6 +204,9 @@ class Deciders(InputDoor):
     ) -> None:
         """Queue an input that is given as JSON, for a decider that is given by name.
 
+        A client whose process does not have the decider cannot tell whether it is an input of it:
+        if it is none, the worker that takes it puts its rejection on record.
+
         Args:
             decider: Its name.
             tag: Which of its inputs: the class's name, or its tag.
@@ -209,6 +217,7 @@ class Deciders(InputDoor):
 
         Raises:
             NotRegisteredError: The decider is not here, and no instance id was given.
+            PayloadError: The decider is here, and it is no input of it.
             InstanceEndedError: The instance has completed.
         """
         _, stored_id, given = self._from_json(
@@ -260,6 +269,29 @@ class Deciders(InputDoor):
         definition = definition_of(decider)
         row = await self._row_of(definition, instance_id)
         return domain_history(definition, await self.read_history(row))
+
+    async def transitions(
+        self,
+        decider: type[Decider[S, Any, Any, Any]],
+        instance_id: str,
+        /,
+        *,
+        name_of: Callable[[S], str] = state_name,
+    ) -> list[Transition]:
+        """Return which inputs led an instance from which state to which, for `describe`.
+
+        Args:
+            decider: Its class.
+            instance_id: As the decider gives it.
+            name_of: Names a state; by default its `status`, else its class.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+        """
+        definition = definition_of(decider)
+        row = await self._row_of(definition, instance_id)
+        history = await self.read_history(row)
+        return transitions(definition, history, Guard(watch_calls=False), name_of=name_of)
 
     async def dry_run(
         self,
@@ -348,9 +380,13 @@ class Deciders(InputDoor):
         else:
             check_id("decider", name)
             stored_id = check_id("instance id", f"{name}{SEPARATOR}{instance_id}")
-            data = json.dumps(value, allow_nan=False).encode()
+            data = JSON.encode(value, f"input {tag} of decider {name!r}")
         given = DirectInput(
-            check_id("tag", tag), data, _checked_input_id(input_id), correlation=correlation
+            check_id("tag", tag),
+            data,
+            _checked_input_id(input_id),
+            correlation,
+            cause="client" if definition is not None else UNCHECKED,
         )
         return definition, stored_id, given
 

@@ -18,6 +18,7 @@ from perdure.core.answers import (
     DirectInput,
     KeyTakenReceipt,
     RejectedReceipt,
+    UnreadableReceipt,
     read_receipt,
 )
 from perdure.core.deciding import DeciderExecution
@@ -146,8 +147,11 @@ async def receipt_json(
 
     Raises:
         UniqueKeyError: Another instance has the business key.
+        PayloadError: It is no input of the decider.
     """
     match None if kept is None else read_receipt(kept):
+        case UnreadableReceipt() as unreadable:
+            raise unreadable.error()
         case AcceptedReceipt(first=first, last=last, reply=reply):
             return {
                 "outcome": "accepted",

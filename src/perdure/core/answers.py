@@ -16,8 +16,18 @@ from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.codec import JSON
 from perdure.core.folding import Fold
 from perdure.core.guard import Guard
-from perdure.errors import UniqueKeyError
+from perdure.errors import PayloadError, UniqueKeyError
 from perdure.model.events import NULL, EventRecorded, StoredEvent, read_event
+
+UNCHECKED = "client:json"
+"""The cause of an input whose sender does not have the decider: nobody has looked whether it is
+one."""
+
+KEY_TAKEN = "perdure.key_taken"
+"""The tag of a rejection that is not the decider's: its business key is another instance's."""
+
+UNREADABLE = "perdure.unreadable"
+"""The tag of a rejection that is not the decider's: it was given something else than an input."""
 
 Outcome: TypeAlias = Accepted[Any, Any] | Rejected[Any] | AlreadyCompleted
 
@@ -76,7 +86,20 @@ class KeyTakenReceipt(Receipt, frozen=True, omit_defaults=True, tag="key_taken")
     holder: str
 
 
-AnyReceipt: TypeAlias = AcceptedReceipt | RejectedReceipt | CompletedReceipt | KeyTakenReceipt
+class UnreadableReceipt(Receipt, frozen=True, omit_defaults=True, tag="unreadable"):
+    """Not decided: it is no input of the decider."""
+
+    input_tag: str
+    why: str
+
+    def error(self) -> PayloadError:
+        """Return what is raised to who gave it."""
+        return PayloadError(f"input {self.input_tag}", self.why)
+
+
+AnyReceipt: TypeAlias = (
+    AcceptedReceipt | RejectedReceipt | CompletedReceipt | KeyTakenReceipt | UnreadableReceipt
+)
 
 _receipts: msgspec.json.Decoder[AnyReceipt] = msgspec.json.Decoder(AnyReceipt)
 
@@ -113,6 +136,7 @@ def answer_again(
 
     Raises:
         UniqueKeyError: It was not decided because another instance had its business key.
+        PayloadError: It was not decided because it is no input of the decider.
     """
     match receipt:
         case RejectedReceipt(tag=tag, reason=reason):
@@ -121,6 +145,8 @@ def answer_again(
             return AlreadyCompleted()
         case KeyTakenReceipt(key=key, holder=holder):
             raise UniqueKeyError(key, decider=definition.name, holder=holder)
+        case UnreadableReceipt():
+            raise receipt.error()
         case AcceptedReceipt(first=first, last=last, reply=reply):
             fold = Fold(definition, guard)
             events = []

@@ -7,8 +7,9 @@ import msgspec
 from perdure.authoring.decider import DeadEffect, EndedOrchestration
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.codec import JSON
+from perdure.core.answers import UNCHECKED
 from perdure.core.decider_notes import OpenCall
-from perdure.errors import NondeterminismError, PayloadError
+from perdure.errors import DefinitionError, NondeterminismError, PayloadError, UsageError
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
@@ -18,6 +19,9 @@ from perdure.model.events import (
     EffectScheduled,
     InputTaken,
 )
+
+OWN = ("timer:", "effect:", "dead:", "ended:")
+"""Causes of inputs that an instance has by itself: they may be meant for another one."""
 
 
 class _ReturnedInput(msgspec.Struct, frozen=True):
@@ -42,6 +46,26 @@ def read_input(definition: DeciderDefinition, stored_id: str, taken: InputTaken)
             f"instance {stored_id!r} was given an input that this code cannot read "
             f"(from {taken.cause or 'a client'}): {error}"
         ) from error
+
+
+def why_unreadable(definition: DeciderDefinition, stored_id: str, taken: InputTaken) -> str | None:
+    """Return why something is no input of an instance, if nobody has looked before it was sent.
+
+    What other code has sent as an input of the decider is never refused here: newer code may have
+    sent it, and may read it.
+    """
+    if taken.cause != UNCHECKED:
+        return None
+    try:
+        target = definition.instance_of(definition.inputs.decode(taken.tag, bytes(taken.input)))
+    except PayloadError as error:
+        return str(error)
+    except (UsageError, DefinitionError) as error:
+        return f"has no instance: {error}"
+    if target != stored_id:
+        own, given = definition.own_id(target), definition.own_id(stored_id)
+        return f"is for instance {own!r} of decider {definition.name!r}, not {given!r}"
+    return None
 
 
 def input_of_effect(

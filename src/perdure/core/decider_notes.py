@@ -90,6 +90,7 @@ class DeciderNotes:
         "_digest",
         "_fold",
         "alarms",
+        "cause",
         "correlation",
         "definition",
         "execution",
@@ -137,6 +138,8 @@ class DeciderNotes:
         self.timers: dict[str, int] = {}
         """Due times of armed timers, by key."""
         self.alarms = Alarms()
+        self.cause = ""
+        """Who gave the input that was taken last."""
         self.correlation = ""
         """What the input that was taken last belongs to."""
         self.key: str | None = None
@@ -181,7 +184,7 @@ class DeciderNotes:
         """Keep in mind what an event means for later; its state is not looked after here."""
         match event:
             case InputTaken(cause=cause, correlation=correlation):
-                self.correlation = correlation
+                self.cause, self.correlation = cause, correlation
                 if cause.startswith("timer:"):
                     self._forget_timer(cause.removeprefix("timer:"))
             case EffectScheduled():

@@ -22,17 +22,21 @@ from perdure.authoring.decision import (
 from perdure.clock import to_datetime
 from perdure.codec import JSON
 from perdure.core.answers import (
+    KEY_TAKEN,
+    UNREADABLE,
     AcceptedReceipt,
     Answer,
+    AnyReceipt,
     CompletedReceipt,
     DirectInput,
     KeyTakenReceipt,
     Outcome,
     RejectedReceipt,
+    UnreadableReceipt,
     write_receipt,
 )
 from perdure.core.decider_asking import DeciderAsking
-from perdure.core.decider_ends import input_of_effect, input_of_end, read_input
+from perdure.core.decider_ends import OWN, input_of_effect, input_of_end, read_input, why_unreadable
 from perdure.core.decider_snapshots import is_snapshot_due, read_snapshot, write_snapshot
 from perdure.core.decider_turn import KEYED, DeciderChanges
 from perdure.core.guard import Guard
@@ -70,13 +74,6 @@ from perdure.model.messages import Message
 from perdure.model.turns import FedEvent, NewObservation, Snapshot, Turn, UniqueKey
 
 logger = logging.getLogger(__name__)
-
-KEY_TAKEN = "perdure.key_taken"
-"""The tag of a rejection that is not the decider's: its business key is another instance's."""
-
-
-_OWN = ("timer:", "effect:", "dead:", "ended:")
-"""Causes of inputs that an instance has by itself: they may be meant for another one."""
 
 
 class DeciderExecution(DeciderAsking):
@@ -286,12 +283,19 @@ class DeciderExecution(DeciderAsking):
         if self.is_completed:
             self._note_completed(taken.tag, bytes(taken.input), taken.input_id)
             return
+        why = why_unreadable(self.definition, self.instance_id, taken)
+        if why is not None:
+            unreadable = UnreadableReceipt(input_tag=taken.tag, why=why)
+            self._refuse(taken, UNREADABLE, {"why": why}, unreadable)
+            return
         value = read_input(self.definition, self.instance_id, taken)
-        if taken.cause.startswith(_OWN) and self._forward(taken, value):
+        if taken.cause.startswith(OWN) and self._forward(taken, value):
             return
         holder = self._key_holder(value)
         if holder is not None:
-            self._refuse_key(taken, *holder)
+            key, taker = holder
+            receipt = KeyTakenReceipt(key=key, holder=self.definition.own_id(taker))
+            self._refuse(taken, KEY_TAKEN, {"key": key, "holder": taker}, receipt)
             return
         # One with an id may be asked for again in this very turn.
         judged = self._judge(value, is_shown=bool(taken.input_id))
@@ -313,13 +317,16 @@ class DeciderExecution(DeciderAsking):
         self._send(target, self.definition.name, taken.tag, taken.input)
         return True
 
-    def _refuse_key(self, taken: InputTaken, key: str, holder: str) -> None:
+    def _refuse(
+        self, taken: InputTaken, tag: str, reason: Mapping[str, str], receipt: AnyReceipt
+    ) -> None:
+        """Put on record that an input is not decided, for a reason that is not the decider's."""
         self._changes.refused += 1
+        data = msgspec.json.encode(reason)
         self._append(taken)
-        reason = {"key": key, "holder": holder}
-        self._append(InputRejected(tag=KEY_TAKEN, reason=msgspec.Raw(msgspec.json.encode(reason))))
+        self._append(InputRejected(tag=tag, reason=msgspec.Raw(data)))
+        self._observe(taken.tag, bytes(taken.input), "rejected", data, taken.input_id)
         if taken.input_id:
-            receipt = KeyTakenReceipt(key=key, holder=self.definition.own_id(holder))
             self._changes.receipts[taken.input_id] = write_receipt(receipt)
 
     def _end_effect(self, event: ActivityCompleted | ActivityFailed, timer_key: str | None) -> None:
@@ -425,8 +432,9 @@ class DeciderExecution(DeciderAsking):
         changes, fold = self._changes, self._fold
         changes.accepted += 1
         first = fold.version + 1
-        for recorded in judged.written:
-            changes.feed.append(FedEvent(len(changes.events), recorded.tag))
+        for version, recorded in enumerate(judged.written, first):
+            place, origin = len(changes.events), (version, self.cause, self.correlation)
+            changes.feed.append(FedEvent(place, recorded.tag, *origin))
             self._append(recorded)
         fold.version += len(judged.written)
         fold.state = judged.state

@@ -15,8 +15,9 @@ from typing import Any
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.pure import PurePlace
 from perdure.clock import to_datetime
+from perdure.codec import JSON
 from perdure.core.guard import Guard
-from perdure.errors import NondeterminismError, UsageError
+from perdure.errors import NondeterminismError, PayloadError, UsageError
 from perdure.model.events import (
     ChildScheduled,
     EffectScheduled,
@@ -137,7 +138,7 @@ class DomainEvent:
     """Who gave the input: client, timer:KEY, effect:SEQ, dead:SEQ, ended:SEQ, decider:ID, ..."""
     input_tag: str
     input: Any
-    """The input that was accepted."""
+    """The input that was accepted; as JSON if the code no longer has such an input."""
     input_id: str
     correlation: str
     effects: tuple[str, ...]
@@ -161,7 +162,7 @@ def domain_history(
         effects = tuple(e.name for _, e in asked if isinstance(e, EffectScheduled))
         sent = tuple(e.instance_id for _, e in asked if isinstance(e, InputSent))
         started = tuple(e.instance_id for _, e in asked if isinstance(e, ChildScheduled))
-        given = definition.inputs.decode(taken.tag, bytes(taken.input))
+        given = _read_input(definition, taken) if asked else None
         for stored, event in asked:
             if isinstance(event, EventRecorded):
                 found.append(
@@ -182,6 +183,14 @@ def domain_history(
                     )
                 )
     return found
+
+
+def _read_input(definition: DeciderDefinition, taken: InputTaken) -> Any:
+    """Return an input as the code has it, or as JSON if the code no longer has such an input."""
+    try:
+        return definition.inputs.decode(taken.tag, bytes(taken.input))
+    except PayloadError:
+        return JSON.decode(bytes(taken.input))
 
 
 def _decisions(

@@ -21,6 +21,9 @@ class FeedEvent(NamedTuple):
     incarnation: int
     tag: str
     stored: StoredEvent
+    version: int = 0
+    cause: str = ""
+    correlation: str = ""
 
 
 class ReaderStatus(StrEnum):

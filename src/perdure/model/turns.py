@@ -80,10 +80,17 @@ class Snapshot(NamedTuple):
 
 
 class FedEvent(NamedTuple):
-    """An event of a turn that projections read: its place among the turn's events, and its tag."""
+    """An event of a turn that projections read, and what they are told about it."""
 
     index: int  # type: ignore[assignment]  # hides a method of tuple that nobody needs here
+    """Its place among the turn's events."""
     tag: str
+    version: int = 0
+    """Its number among the events of the instance that are fed, from 1."""
+    cause: str = ""
+    """Who gave the input that it follows from."""
+    correlation: str = ""
+    """What that input belongs to."""
 
 
 class NewObservation(NamedTuple):

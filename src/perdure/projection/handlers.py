@@ -112,8 +112,15 @@ class ProjectionConsumer(_OfProjection):
             raise readable.error
 
     async def _handle(self, event: Any, meta: EventMeta, place: int) -> None:
+        within_s = self._projection.timeout.total_seconds()
         try:
-            await self._projection.handle(event, meta)
+            async with asyncio.timeout(within_s) as limit:
+                await self._projection.handle(event, meta)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise EventFailedError(place, error) from error
+            late = TimeoutError(f"handle has taken more than {within_s:g} s")
+            raise EventFailedError(place, late) from error
         except Exception as error:
             raise EventFailedError(place, error) from error
 

@@ -54,14 +54,17 @@ class TestFeed:
     async def test_a_fed_event_is_read_as_it_was_recorded(self, store: Store) -> None:
         start = decider("order:1")
         odd = Body("event_recorded", bytes(range(256)))
-        turn = first_turn(start, events=(STARTED, PLACED, odd), feed=(FedEvent(2, "Odd"),))
+        fed = FedEvent(2, "Odd", 7, "timer:late", "cart-\N{SNOWMAN}")
+        turn = first_turn(start, events=(STARTED, PLACED, odd), feed=(fed,))
         await accepted(store, turn)
 
         [event], upto = await store.read_feed(after=0, limit=9)
 
         stored = StoredEvent(3, "event_recorded", 2, odd.body)
         pos = await store.feed_end()
-        assert event == FeedEvent(pos, "order", "order:1", start.incarnation, "Odd", stored)
+        assert event == FeedEvent(
+            pos, "order", "order:1", start.incarnation, "Odd", stored, *fed[2:]
+        )
         assert upto == pos > 0
 
     async def test_events_come_in_the_order_of_their_commits(self, store: Store) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.decision import AlreadyCompleted
 from perdure.core.answers import Answer
+from perdure.core.deciding import DeciderExecution
 from perdure.core.identity import ExecutionId
 from perdure.errors import InstanceHeldError
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status
@@ -74,7 +75,11 @@ class Arrivals:
         """Give an input to an instance as soon as that is in memory."""
         known = self._reading.get(instance_id) or self._wanted.get(instance_id)
         if known is not None:
-            known.inputs.append(asked)
+            if known.decider is decider:
+                known.inputs.append(asked)
+            else:
+                # Another class of that name waits for it: one after the other.
+                asked.tell(None)
             return
         if not self._wanted:
             asyncio.get_running_loop().call_soon(self._read_wanted)
@@ -85,13 +90,15 @@ class Arrivals:
         for first in range(0, len(wanted), MAX_BATCH):
             batch = wanted[first : first + MAX_BATCH]
             self._reading.update({one.instance_id: one for one in batch})
+            self._memory.arriving.update({one.instance_id: False for one in batch})
             self._background.spawn(self._read(batch))
 
     async def _read(self, batch: list[Awaited]) -> None:
         try:
             for one in await self._bring(batch):
                 for asked in self._inputs_of(one):
-                    self.want(one.decider, one.instance_id, asked)
+                    if not asked.is_over:
+                        self.want(one.decider, one.instance_id, asked)
         except Exception as error:
             for one in batch:
                 self._fail(one, error)
@@ -100,6 +107,7 @@ class Arrivals:
         """Take the inputs that waited for an instance. What comes from here on waits anew."""
         if self._reading.get(one.instance_id) is one:
             del self._reading[one.instance_id]
+            del self._memory.arriving[one.instance_id]
         inputs, one.inputs[:] = list(one.inputs), []
         return inputs
 
@@ -108,12 +116,22 @@ class Arrivals:
             asked.fail(error)
 
     def _give(self, hot: HotInstance, one: Awaited) -> None:
+        execution = hot.execution
+        is_ours = isinstance(execution, DeciderExecution) and execution.definition is one.decider
         for asked in self._inputs_of(one):
-            self._ask(hot, asked)
+            if asked.is_over:
+                continue
+            if is_ours:
+                self._ask(hot, asked)
+            else:
+                # Something else of that id came into memory meanwhile.
+                asked.tell(None)
 
     async def _bring(self, batch: list[Awaited]) -> list[Awaited]:
         """Bring instances into memory; return those that moved on while they were read."""
-        lives = await self._store.read_lives([one.instance_id for one in batch])
+        ids = [one.instance_id for one in batch]
+        await self._executions.taken.check(self._store, ids)
+        lives = await self._store.read_lives(ids)
         found = zip(batch, lives, strict=True)
         again: list[Awaited] = []
         absent: list[Awaited] = []
@@ -174,15 +192,16 @@ class Arrivals:
         return again
 
     def _replayed(self, decider: DeciderDefinition, live: LiveRow, past: Past) -> HotInstance:
-        execution = self._executions.new_decider(
+        execution = self._executions.new_for_turn(
             decider, ExecutionId(live.instance_id, *live.stamp[:2])
         )
         self._executions.replay(execution, past)
         hot = HotInstance(execution, live.stamp, live.last_no)
         hot.tally.read(past.history)
-        # Ready or claimed means that messages may wait.
+        # Ready or claimed means that messages may wait; so does what was sent while it was read.
         due_ms = live.wake_at_ms
-        hot.was_sent = bool(live.lease) or (due_ms is not None and due_ms <= self._store.clock())
+        is_due = due_ms is not None and due_ms <= self._store.clock()
+        hot.was_sent = is_due or bool(live.lease) or self._memory.arriving[live.instance_id]
         self._memory.hot.put(hot)
         return hot
 
@@ -194,7 +213,9 @@ class Arrivals:
         again: list[Awaited] = []
         for one, row in zip(batch, rows, strict=True):
             hot = self._memory.hot.get(one.instance_id)
-            if row is None or hot is not None:
+            if all(asked.is_over for asked in one.inputs):
+                self._inputs_of(one)
+            elif row is None or hot is not None:
                 self._give(hot or self._new(one.decider, one.instance_id), one)
             elif not row.status.is_terminal:
                 again.append(one)
@@ -205,7 +226,7 @@ class Arrivals:
     def _new(self, decider: DeciderDefinition, instance_id: str) -> HotInstance:
         """Put an instance into memory that its first turn will start."""
         new = new_decider_instance(decider.name, instance_id, now_ms=self._store.clock())
-        execution = self._executions.new_decider(
+        execution = self._executions.new_for_turn(
             decider, ExecutionId(instance_id, new.incarnation, 1)
         )
         hot = HotInstance(execution, Stamp(new.incarnation, 1, 1), seen_no=0)

@@ -19,7 +19,7 @@ from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.core.answers import Answer, DirectInput
 from perdure.core.deciding import DeciderExecution
 from perdure.core.identity import ExecutionId
-from perdure.errors import InstanceHeldError, StoreError, StoreUnavailableError
+from perdure.errors import InstanceHeldError, StoreUnavailableError
 from perdure.model.messages import Message
 from perdure.model.turns import ClaimedTurn, Turn
 from perdure.store.base import ExecutionKey, Store
@@ -144,7 +144,10 @@ class Deciding:
 
     def go(self, hot: HotInstance) -> None:
         """Run the next turn over the inputs that wait, and the messages before them."""
-        if hot.start is not None:
+        if hot.start is not None and not hot.has_inputs():
+            # Nobody waits any more for what would have begun it.
+            self._drop(hot)
+        elif hot.start is not None:
             start = hot.start
             self._run(hot, [Message(0, start.created_ms, start.start_kind, start.start_body)])
         elif hot.was_sent or hot.has_mail:
@@ -175,7 +178,7 @@ class Deciding:
         try:
             live = await self._store.read_live(instance_id)
             inbox = await self._store.read_inbox(instance_id)
-        except StoreError as error:
+        except Exception as error:
             hot.is_committing = False
             self._give_up(hot, error)
             return
@@ -233,7 +236,8 @@ class Deciding:
             is_newest = hot.start is not None or await self._is_newest(hot)
             if is_newest and (turn.receipts or turn.observations):
                 await self._settle(hot, turn)
-        except StoreError as error:
+        except Exception as error:
+            # Whatever it is, the instance must not wait for an answer that will not come.
             hot.is_committing = False
             self._give_up(hot, error)
             return
@@ -242,6 +246,7 @@ class Deciding:
             self._answer(hot)
         if is_newest and hot.start is None:
             self._go_on(hot)
+            self._memory.evict()
         else:
             # It has moved on, or it was never there.
             self._drop(hot)

@@ -7,7 +7,7 @@ promises of room for the jobs that come out of a turn.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from perdure.authoring.decider_definition import DeciderDefinition
@@ -26,6 +26,7 @@ from perdure.worker.coverage import Coverage
 from perdure.worker.hot import HotInstance
 from perdure.worker.kinds import AnyExecution
 from perdure.worker.loading import Past
+from perdure.worker.taken import TakenKeys
 from perdure.worker.watchdog import Watchdog
 
 
@@ -63,9 +64,7 @@ class Executions:
         self._lease_ms = to_ms(options.lease_for)
         self._guards = {watch: Guard(watch_calls=watch) for watch in (False, True)}
         self._turns_of: dict[object, int] = {}
-        self.taken_keys: dict[str, Mapping[str, str]] = {}
-        """By instance, business keys that its last turn wanted and others have, with who has them:
-        for whoever decides the same again."""
+        self.taken = TakenKeys()
 
     def new(
         self, orchestration: Orchestration[..., Any], execution_id: ExecutionId, *, version: str
@@ -92,14 +91,19 @@ class Executions:
         """Return an execution of a decider that has decided nothing."""
         registry = self._coverage.registry
         is_here = registry.deciders.get(decider.name) is decider
-        execution = DeciderExecution(
+        return DeciderExecution(
             decider,
             execution_id,
             registry.code_of_decider(decider.name) if is_here else "",
             self._guard_for(decider),
         )
-        if self.taken_keys:
-            execution.taken_keys = self.taken_keys.pop(execution_id.instance_id, {})
+
+    def new_for_turn(
+        self, decider: DeciderDefinition, execution_id: ExecutionId
+    ) -> DeciderExecution:
+        """Return one that is to decide, knowing the business keys that it wanted in vain before."""
+        execution = self.new_decider(decider, execution_id)
+        execution.taken_keys = self.taken.take(execution_id.instance_id)
         return execution
 
     def again(self, execution: AnyExecution) -> AnyExecution:

@@ -68,6 +68,10 @@ class HotInstance:
         """Whether this process has sent it something that an `execute` must not overtake."""
         self.tally = Tally()
 
+    def has_inputs(self) -> bool:
+        """Tell whether somebody still waits for an input of the next turn to be decided."""
+        return any(one.input is not None and not one.is_over for one in self.inputs or ())
+
     def take_inputs(self) -> list[Asked]:
         """Take the inputs for a turn that is about to run; none as long as a message that their
         callers have sent before may still be missing."""

@@ -41,6 +41,8 @@ class Memory:
         self._look = look
         self._metrics = metrics
         self._leases: dict[str, TurnLease] = {}
+        self.arriving: dict[str, bool] = {}
+        """Instances that are being read for inputs, and whether something was sent meanwhile."""
 
     # -------------------------------------------------------------------- leases
 
@@ -68,11 +70,14 @@ class Memory:
         hot = self.hot.get(instance_id)
         if hot is not None:
             hot.was_sent = True
+        elif instance_id in self.arriving:
+            self.arriving[instance_id] = True
 
     def keep_keys(self, hot: HotInstance, key: str, holder: str) -> None:
         """A turn wanted a business key that another instance has: keep that for the next try."""
         known = {**hot.taken_keys, key: holder}
-        self._executions.taken_keys[hot.execution.instance_id] = known
+        execution = hot.execution
+        self._executions.taken.keep(execution.instance_id, execution.name, known)
 
     # ----------------------------------------------------------------- coroutines
 

@@ -87,6 +87,7 @@ class Settlement:
             logger.error("the answer to a turn was lost", extra={**facts, **error_facts(error)})
             for one in hot.take_asked():
                 one.fail(error)
+            self._memory.unlease(turn.instance_id)
             self._memory.drop(hot)
         if turn.start is not None:
             outcome = answer if isinstance(answer, RowError) else answer.status

@@ -46,6 +46,9 @@ class ShadowReplays:
 
     async def _run(self, execution: AnyExecution) -> None:
         [history] = await self._store.read_histories([ExecutionKey(*execution.id)])
+        if len(history) < execution.last_seq:
+            # It was deleted meanwhile, or pruned: what is left tells nothing.
+            return
         facts = {
             "instance_id": execution.instance_id,
             "execution": execution.execution,

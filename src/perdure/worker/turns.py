@@ -250,6 +250,7 @@ class TurnRunner:
             self._wanted(claim.instance_id, claim.stamp, claim.definition_no) for claim in claims
         ]
         try:
+            await self._executions.taken.check(self._store, [one.instance_id for one in claims])
             pasts = await read_pasts(self._store, wanted)
         except Exception:
             # No longer renewed, so that somebody claims them again.
@@ -318,7 +319,7 @@ class TurnRunner:
         execution_id = ExecutionId(instance_id, stamp.incarnation, stamp.execution)
         decider = self._coverage.deciders.get(key)
         if decider is not None:
-            return self._executions.new_decider(decider, execution_id)
+            return self._executions.new_for_turn(decider, execution_id)
         orchestration = self._coverage.code_for(key)
         assert orchestration is not None, "what is claimed is covered"
         return self._executions.new(

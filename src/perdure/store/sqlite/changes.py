@@ -127,7 +127,9 @@ class DecisionChanges:
     keys_taken: dict[UniqueKey, tuple[str, int]] = field(default_factory=dict)
     """Business keys and who has them from now on, with its incarnation."""
     snapshots: dict[str, SnapshotRow] = field(default_factory=dict)
-    feed: list[tuple[int, str, int, int, int, int, str]] = field(default_factory=list)
+    feed: list[tuple[int, str, int, int, int, int, str, int, str, str]] = field(
+        default_factory=list
+    )
     """Part, instance, incarnation, execution, number, definition and tag of each event."""
     observations: list[ObservationRow] = field(default_factory=list)
 

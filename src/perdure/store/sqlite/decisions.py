@@ -58,11 +58,12 @@ class Decisions:
                 turn.snapshot,
             )
         assert row.definition_no is not None
-        for index, tag in turn.feed:
+        for index, tag, version, cause, correlation in turn.feed:
             if not 0 <= index < len(turn.events):
                 raise RowError(f"{row.instance_id!r} feeds event {index} of {len(turn.events)}")
             place = (row.part, row.instance_id, row.incarnation, row.execution, first_seq + index)
-            changes.feed.append((*place, row.definition_no, tag))
+            origin = (version, cause, correlation)
+            changes.feed.append((*place, row.definition_no, tag, *origin))
 
     def _keep_outcomes(self, turn: Turn, part: int, row: LiveState | None) -> None:
         """Keep what inputs came to and what was observed of them."""

@@ -56,9 +56,9 @@ def read_feed(
 
 
 def _feed_event(row: Sequence[Any], body: bytes) -> FeedEvent:
-    pos, decider, instance_id, incarnation, tag, seq, kind, at_ms, _ = row
+    pos, decider, instance_id, incarnation, tag, seq, kind, at_ms, _, *origin = row
     stored = StoredEvent(seq, kind or "", at_ms or 0, body)
-    return FeedEvent(pos, decider, instance_id, incarnation, tag, stored)
+    return FeedEvent(pos, decider, instance_id, incarnation, tag, stored, *origin)
 
 
 def feed_end(connection: Connection) -> int:

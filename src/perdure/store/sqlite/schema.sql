@@ -237,7 +237,10 @@ CREATE TABLE feed (
     execution     INTEGER NOT NULL,
     seq           INTEGER NOT NULL,
     definition_no INTEGER NOT NULL,
-    tag           TEXT NOT NULL
+    tag           TEXT NOT NULL,
+    version       INTEGER NOT NULL DEFAULT 0,
+    cause         TEXT NOT NULL DEFAULT '',
+    correlation   TEXT NOT NULL DEFAULT ''
 ) STRICT;
 -- delete_feed, delete_feed_of_executions.
 CREATE INDEX feed_by_instance ON feed (instance_id);

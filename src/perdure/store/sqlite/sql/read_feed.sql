@@ -2,12 +2,14 @@
 -- Params: after; upto (looks at what is between these positions); max_events; max_bytes (the event
 -- that passes it is still returned); deciders, tags (JSON lists, or NULL for all). Returns: one
 -- row of a JSON text [[pos, decider, instance_id, incarnation, tag, seq, kind, at_ms, length of the
--- body], ...], a blob of the bodies in the same order, and the newest position of the feed or NULL.
+-- body, version, cause, correlation], ...], a blob of the bodies in the same order, and the newest
+-- position of the feed or NULL.
 -- An aggregate may see rows in any order, but both see the same. An event that a damaged history
 -- has no more has no kind: it is still counted, so that none behind it is skipped.
 SELECT
     json_group_array(json_array(
-        pos, name, instance_id, incarnation, tag, seq, kind, at_ms, length(body)
+        pos, name, instance_id, incarnation, tag, seq, kind, at_ms, length(body),
+        version, cause, correlation
     )),
     CAST(group_concat(body, '') AS BLOB),
     (SELECT max(pos) FROM feed)
