@@ -26,10 +26,12 @@ from perdure import (
     orchestration,
 )
 from perdure.authoring.orchestration import Orchestration
+from perdure.client.info import InstanceTree
 from perdure.core.answers import DirectInput
 from perdure.errors import (
     ActivityError,
     InstanceEndedError,
+    LimitExceededError,
     StoreUnavailableError,
     UniqueKeyError,
     UsageError,
@@ -558,6 +560,98 @@ async def test_a_decider_and_what_it_started_are_one_tree(stage: Stage) -> None:
     history = kinds(await engine.handle("t", Ticket).history())
     assert history[-3:] == ["input_taken", "event_recorded", "child_scheduled"]
     await engine.handle("t-handed").terminate()
+
+
+def shape(tree: InstanceTree) -> dict[str, Any]:
+    """What is below each node: a child by its id, a called decider with an arrow."""
+    children = {child.info.instance_id: shape(child) for child in tree.children}
+    return children | {f"-> {each.info.instance_id}": shape(each) for each in tree.calls}
+
+
+@orchestration
+async def handing_over(ctx: Context) -> str:
+    await ctx.execute(Ticket, Add("t", "hand over"))
+    await ctx.send(Ticket, Open("sent"))
+    return await go.receive()
+
+
+@orchestration
+async def opening(ctx: Context) -> None:
+    for ticket in ("b", "a", "t", "b"):
+        await ctx.execute(Ticket, Open(ticket))
+    await handing_over.with_options(instance_id="child")()
+
+
+async def test_an_orchestration_and_the_deciders_it_called_are_one_tree(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that others below it called, each once, with what they started."""
+    engine = await stage.engine([opening, handing_over, hand_over, Ticket])
+    handle = await engine.start("caller", opening)
+    await waits_for(handle, "child")
+    await waits_for(engine.handle("child"), "signal")
+
+    async def is_decided() -> bool:
+        return len(await handle.tree()) == 7
+
+    await until(is_decided)  # What was sent comes into being with its first turn.
+    whole: dict[str, Any] = {
+        "child": {"-> ticket:sent": {}},
+        "-> ticket:b": {},
+        "-> ticket:a": {},
+        "-> ticket:t": {"t-handed": {}},
+    }
+    tree = await handle.tree()
+    assert shape(tree) == whole
+    assert list(shape(tree)) == list(whole)
+    assert {each.info.kind for each in tree.calls} == {"decider"}
+    assert shape(await handle.tree(calls=False)) == {"child": {}}
+
+    # Nothing is missed where histories are read in parts.
+    monkeypatch.setattr("perdure.client.trees.EVENTS_PER_READ", 3)
+    monkeypatch.setattr("perdure.client.trees.HISTORIES_PER_READ", 2)
+    assert shape(await handle.tree()) == whole
+
+    monkeypatch.setattr("perdure.client.handle.MAX_TREE_SHOWN", 4)
+    with pytest.raises(LimitExceededError, match=r"limited to 4.*calls=False"):
+        await handle.tree()
+    assert len(await handle.tree(calls=False)) == 2
+
+
+async def test_a_tree_of_calls_in_a_circle_has_each_instance_once(stage: Stage) -> None:
+    """A decider starts an orchestration that calls it and another, which sends to the first."""
+
+    class Echo(Ticket):
+        name = "echo"
+
+        def decide(
+            self, state: State, input: Input, now: datetime, /
+        ) -> Decision[Input, Event, NotOpen]:
+            return Decision.accept(Opened()).send(Circle, Add("c", "echo"))
+
+    @orchestration
+    async def back(ctx: Context) -> str:
+        await ctx.execute(Circle, Add("c", "back"))
+        await ctx.execute(Echo, Open("e"))
+        return await go.receive()
+
+    class Circle(Ticket):
+        name = "circle"
+
+        def decide(
+            self, state: State, input: Input, now: datetime, /
+        ) -> Decision[Input, Event, NotOpen]:
+            if isinstance(input, Open):
+                return Decision.accept(Opened()).start("back", back)
+            return super().decide(state, input, now)
+
+    engine = await stage.engine([back, Circle, Echo])
+    await engine.execute(Circle, Open("c"))
+    await waits_for(engine.handle("back"), "signal")
+
+    assert shape(await engine.handle("c", Circle).tree()) == {"back": {"-> echo:e": {}}}
+    assert shape(await engine.handle("back").tree()) == {"-> circle:c": {}, "-> echo:e": {}}
+    assert shape(await engine.handle("e", Echo).tree()) == {"-> circle:c": {"back": {}}}
 
 
 async def test_an_effect_of_a_decider_may_be_what_an_orchestration_waits_for(

@@ -269,13 +269,20 @@ class BlockingHandle(Generic[R_co]):
         """
         return self._thread.run(self._handle.history(execution, after=after, limit=limit))
 
-    def tree(self) -> InstanceTree:
-        """Return the instance with all that it started and waits for, to any depth.
+    def tree(self, *, calls: bool = True) -> InstanceTree:
+        """Return the instance with all that it started and called, to any depth.
+
+        What it started and waits for are `children`. Deciders that were given inputs, by
+        `ctx.execute` and `ctx.send` or by the decision of another decider, are `calls` of the one
+        that did so, as the history of its current execution tells.
+
+        Args:
+            calls: Whether to look for calls. Without them only rows are read, no histories.
 
         Raises:
             LimitExceededError: They are too many to be shown as a whole.
         """
-        return self._thread.run(self._handle.tree())
+        return self._thread.run(self._handle.tree(calls=calls))
 
     def stats(self) -> InstanceStats:
         """Return how much is stored for the instance."""

@@ -33,7 +33,7 @@ from perdure.client.removal import Removal
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import successor
 from perdure.client.stopping import stop
-from perdure.client.trees import nested, read_tree
+from perdure.client.trees import nested, read_shown
 from perdure.codec import ValueCodec, check_id, value_codec
 from perdure.errors import (
     InstanceEndedError,
@@ -257,15 +257,26 @@ class Handle(Generic[R_co]):
         [events] = await self._client.store.read_histories([key], after_seq=after, limit=limit)
         return [event_of(stored) for stored in events]
 
-    async def tree(self) -> InstanceTree:
-        """Return the instance with all that it started and waits for, to any depth.
+    async def tree(self, *, calls: bool = True) -> InstanceTree:
+        """Return the instance with all that it started and called, to any depth.
+
+        What it started and waits for are `children`. Deciders that were given inputs, by
+        `ctx.execute` and `ctx.send` or by the decision of another decider, are `calls` of the one
+        that did so, as the history of its current execution tells.
+
+        Args:
+            calls: Whether to look for calls. Without them only rows are read, no histories.
 
         Raises:
             LimitExceededError: They are too many to be shown as a whole.
         """
-        rows = await read_tree(self._client.store, [await self._row()], limit=MAX_TREE_SHOWN)
+        root = await self._row()
+        rows, callers = await read_shown(
+            self._client.store, root, calls=calls, limit=MAX_TREE_SHOWN
+        )
         workers = await self._client.live_workers()
-        return nested(rows, {row.instance_id: unclaimed_row(row, workers) for row in rows})
+        unclaimed = {row.instance_id: unclaimed_row(row, workers) for row in rows}
+        return nested(rows, callers, unclaimed)
 
     async def stats(self) -> InstanceStats:
         """Return how much is stored for the instance."""

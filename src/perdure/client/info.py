@@ -79,15 +79,21 @@ class ExecutionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceTree:
-    """An instance and the ones it started and waits for, to any depth."""
+    """An instance, the ones it started and waits for, and the deciders it called, to any depth.
+
+    No instance is in it twice.
+    """
 
     info: InstanceInfo
     children: tuple[InstanceTree, ...]
-    """Oldest first."""
+    """What it started, oldest first."""
+    calls: tuple[InstanceTree, ...]
+    """The deciders its current execution gave inputs to, in the order of the calls. One that
+    several called is below one of them only."""
 
     def __len__(self) -> int:
         """How many instances are in it."""
-        return 1 + sum(len(child) for child in self.children)
+        return 1 + sum(len(node) for node in (*self.children, *self.calls))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,26 +1,115 @@
-"""Instances and the ones they started and wait for."""
+"""Instances, the ones they started and wait for, and the deciders they called."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from perdure.client.info import InstanceTree, info_of
 from perdure.errors import LimitExceededError
+from perdure.model.builtins import EXECUTE, SEND_INPUT, GiveInput
+from perdure.model.events import (
+    ActivityScheduled,
+    InputSent,
+    StoredEvent,
+    UnreadableEventError,
+    read_event,
+)
 from perdure.model.instances import InstanceRow
-from perdure.store.base import Store
+from perdure.store.base import ExecutionKey, Store
+
+HISTORIES_PER_READ = 100
+"""How many histories are searched for calls at once."""
+EVENTS_PER_READ = 1_000
+"""How much of each is in memory at once; those of deciders may be long."""
 
 
-async def read_tree(
-    store: Store, roots: Sequence[InstanceRow], *, limit: int | None = None
-) -> list[InstanceRow]:
+async def read_tree(store: Store, roots: Sequence[InstanceRow]) -> list[InstanceRow]:
     """Return instances and everything below them, parents before their children.
 
     One question per level, not per instance.
-
-    Raises:
-        LimitExceededError: There are more than `limit`.
     """
     found = {row.instance_id: row for row in roots}
+    await _add_below(store, found, roots, limit=None)
+    return list(found.values())
+
+
+async def read_shown(
+    store: Store, root: InstanceRow, *, calls: bool, limit: int
+) -> tuple[list[InstanceRow], dict[str, str]]:
+    """Return an instance and everything below it, and who called what of that.
+
+    Args:
+        store: Where they are.
+        root: Comes first; every other one comes behind the one that started or called it.
+        calls: Whether deciders that were given inputs, and what is below them, belong to it.
+        limit: How many they may be.
+
+    Raises:
+        LimitExceededError: They are more.
+    """
+    found = {root.instance_id: root}
+    callers: dict[str, str] = {}
+    level = [root]
+    while level:
+        below = await _add_below(store, found, level, limit=limit)
+        level = []
+        for first in range(0, len(below) if calls else 0, HISTORIES_PER_READ):
+            called = await _find_calls(store, below[first : first + HISTORIES_PER_READ])
+            unknown = [instance_id for instance_id in called if instance_id not in found]
+            for row in await store.read_instances(unknown):
+                # A call that nobody has taken yet may be for one that is not there yet.
+                if row is not None and row.kind == "decider":
+                    found[row.instance_id] = row
+                    callers[row.instance_id] = called[row.instance_id]
+                    level.append(row)
+            _check_size(found, limit)
+    return list(found.values()), callers
+
+
+def nested(
+    rows: Sequence[InstanceRow], callers: Mapping[str, str], unclaimed: Mapping[str, str | None]
+) -> InstanceTree:
+    """Return rows as one tree.
+
+    Args:
+        rows: Each behind the one that started or called it, the root first.
+        callers: Who called it, by instance; the others were started by their parents.
+        unclaimed: What nobody serves, by instance.
+    """
+    children: dict[str, list[InstanceTree]] = {row.instance_id: [] for row in rows}
+    calls: dict[str, list[InstanceTree]] = {row.instance_id: [] for row in rows}
+    # From the last to the first, so that what is below a node is complete when it is made.
+    for row in reversed(rows):
+        below = sorted(
+            children[row.instance_id],
+            key=lambda node: (node.info.created_at, node.info.instance_id),
+        )
+        node = InstanceTree(
+            info=info_of(row, unclaimed=unclaimed.get(row.instance_id)),
+            children=tuple(below),
+            calls=tuple(reversed(calls[row.instance_id])),
+        )
+        if row is rows[0]:
+            return node
+        caller = callers.get(row.instance_id)
+        if caller is None:
+            children[row.parent_id or ""].append(node)
+        else:
+            calls[caller].append(node)
+    raise AssertionError("a tree has a root")
+
+
+async def _add_below(
+    store: Store,
+    found: dict[str, InstanceRow],
+    roots: Sequence[InstanceRow],
+    *,
+    limit: int | None,
+) -> list[InstanceRow]:
+    """Add everything below some instances to what is found; return them and what is new."""
+    added = list(roots)
     level = list(roots)
     while level:
         incarnations = {row.instance_id: row.incarnation for row in level}
@@ -30,34 +119,55 @@ async def read_tree(
             if is_child and row.instance_id not in found:
                 found[row.instance_id] = row
                 level.append(row)
-        if limit is not None and len(found) > limit:
-            raise LimitExceededError(
-                "a tree that is shown as a whole",
-                allowed=limit,
-                found=len(found),
-                advice="list the children page by page with client.instances(parent=...)",
-            )
-    return list(found.values())
+        added += level
+        if limit is not None:
+            _check_size(found, limit)
+    return added
 
 
-def nested(rows: Sequence[InstanceRow], unclaimed: Mapping[str, str | None]) -> InstanceTree:
-    """Return rows as one tree.
-
-    Args:
-        rows: Parents before their children, the root first.
-        unclaimed: What nobody serves, by instance.
-    """
-    children: dict[str, list[InstanceTree]] = {row.instance_id: [] for row in rows}
-    # From the last to the first, so that a node's children are complete when it is made.
-    for row in reversed(rows):
-        below = sorted(
-            children[row.instance_id],
-            key=lambda node: (node.info.created_at, node.info.instance_id),
+def _check_size(found: Mapping[str, InstanceRow], limit: int) -> None:
+    if len(found) > limit:
+        raise LimitExceededError(
+            "a tree that is shown as a whole",
+            allowed=limit,
+            found=len(found),
+            advice="leave out the deciders it called with tree(calls=False), or list the "
+            "children page by page with client.instances(parent=...)",
         )
-        node = InstanceTree(
-            info=info_of(row, unclaimed=unclaimed.get(row.instance_id)), children=tuple(below)
-        )
-        if row is rows[0]:
-            return node
-        children[row.parent_id or ""].append(node)
-    raise AssertionError("a tree has a root")
+
+
+async def _find_calls(store: Store, rows: Sequence[InstanceRow]) -> dict[str, str]:
+    """Return which deciders the current executions gave inputs to, and the first row of those."""
+    targets: dict[str, list[str]] = {row.instance_id: [] for row in rows}
+    keys = [ExecutionKey(row.instance_id, row.incarnation, row.execution) for row in rows]
+    after = 0
+    while keys:
+        histories = await store.read_histories(keys, after_seq=after, limit=EVENTS_PER_READ)
+        for key, history in zip(keys, histories, strict=True):
+            found = (_target_of(stored) for stored in history)
+            targets[key.instance_id] += dict.fromkeys(each for each in found if each is not None)
+        keys = [
+            key
+            for key, history in zip(keys, histories, strict=True)
+            if len(history) == EVENTS_PER_READ
+        ]
+        after += EVENTS_PER_READ
+    called: dict[str, str] = {}
+    for caller, its_targets in targets.items():
+        for target in its_targets:
+            called.setdefault(target, caller)
+    return called
+
+
+def _target_of(stored: StoredEvent) -> str | None:
+    """Return which decider instance an event gave an input to; None if it did not."""
+    if stored.kind not in (ActivityScheduled.kind, InputSent.kind):
+        return None
+    try:
+        event = read_event(stored.kind, stored.body)
+        if isinstance(event, ActivityScheduled) and event.name in (EXECUTE, SEND_INPUT):
+            return msgspec.json.decode(event.input, type=GiveInput).instance_id
+    except (UnreadableEventError, msgspec.MsgspecError):
+        # A damaged row does not hide the rest of the tree.
+        return None
+    return event.instance_id if isinstance(event, InputSent) else None
