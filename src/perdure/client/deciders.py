@@ -175,20 +175,26 @@ class Deciders(InputDoor):
                 f"expected_version needs the decider's code, and this client does not have "
                 f"{decider!r}: use an Engine that has it"
             )
+        return await self._have_decided_elsewhere(decider, stored_id, given, timeout)
+
+    async def _have_decided_elsewhere(
+        self, decider: str, stored_id: str, given: DirectInput, patience: timedelta | None
+    ) -> dict[str, Json]:
+        """Queue an input, and wait until a worker has decided it."""
         given = given._replace(input_id=given.input_id or uuid4().hex)
         try:
             await self.send_input(decider, stored_id, given)
         except InstanceEndedError:
             return {"outcome": "completed"}
-        seconds = None if timeout is None else timeout.total_seconds()
+        seconds = None if patience is None else patience.total_seconds()
         try:
             kept = await asyncio.wait_for(
                 wait_receipt(self.store, stored_id, given.input_id), seconds
             )
         except TimeoutError:
-            assert timeout is not None
-            why = f"input {tag} is queued, and no worker has decided it"
-            raise ResultTimeoutError(stored_id, timeout, why, what="outcome") from None
+            assert patience is not None
+            why = f"input {given.tag} is queued, and no worker has decided it"
+            raise ResultTimeoutError(stored_id, patience, why, what="outcome") from None
         return await receipt_json(self.store, decider, stored_id, kept)
 
     async def send_json(
