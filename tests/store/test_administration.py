@@ -14,7 +14,7 @@ from perdure.model.instances import DefinitionKey, NewInstance, Status
 from perdure.model.turns import KvChange, Snapshot, UniqueKey
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.store.sqlite import lists
+from perdure.store.sql import lists
 from perdure.store.sqlite.connection import StdlibConnection, connect
 from perdure.store.sqlite.store import SqliteStore
 from perdure.testing.contract_admin import claim_session, continued, dead

@@ -162,7 +162,7 @@ async def test_the_result_for_another_execution_is_dropped_with_its_job(
     stamp = await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2),))
     [claimed] = await claim_jobs(store)
     await store._work(
-        lambda t: t.connection.run_text("UPDATE live SET execution = 2 WHERE instance_id = 'i'")
+        lambda t: t.connection.run_own("UPDATE live SET execution = 2 WHERE instance_id = 'i'", ())
     )
 
     refused, is_taken = await _together(

@@ -13,8 +13,8 @@ from perdure.errors import RowError, StoreUnavailableError
 from perdure.model.instances import Status
 from perdure.model.turns import FedEvent, Snapshot, TurnReceipt, TurnStatus, UniqueKey
 from perdure.store.opening import open_store
-from perdure.store.sqlite import feed
-from perdure.store.sqlite.connection import Connection
+from perdure.store.sql import feed
+from perdure.store.sql.connection import Connection
 from perdure.store.sqlite.store import SqliteStore
 from perdure.testing.contract_feed import fed
 from perdure.testing.invariants import check
@@ -206,7 +206,7 @@ async def test_an_event_that_is_lost_does_not_hide_those_behind_it(store: Sqlite
     await fed(store, ID, "a", "b", "c", "d")
 
     def lose(connection: Connection) -> None:
-        connection.run_text("DELETE FROM history WHERE seq = 2")
+        connection.run_own("DELETE FROM history WHERE seq = 2", ())
 
     await store._work(lambda t: lose(t.connection))
 

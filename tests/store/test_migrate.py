@@ -15,7 +15,7 @@ from perdure.model.instances import DefinitionKey
 from perdure.store.migrate import Applied, Migration, missing, read_migrations
 from perdure.store.opening import open_store
 from perdure.store.sqlite import database
-from perdure.store.sqlite.connection import MEMORY, Connection, connect, split_script
+from perdure.store.sqlite.connection import MEMORY, SqliteConnection, connect, split_script
 from perdure.store.sqlite.database import PACKAGE, apply
 
 OPEN = """
@@ -35,7 +35,7 @@ def _run(script: str, url: str, *, times: int = 1) -> list[int]:
     return [process.wait(30) for process in processes]
 
 
-def _schema(connection: Connection) -> list[tuple[str, ...]]:
+def _schema(connection: SqliteConnection) -> list[tuple[str, ...]]:
     rows = connection.run_text("SELECT type, name, tbl_name, sql FROM sqlite_schema")
     return sorted((*row[:3], " ".join(_bare(row[3] or ""))) for row in rows)
 

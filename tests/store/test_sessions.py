@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from perdure.model.turns import SessionClaim
-from perdure.store.sqlite import sessions
+from perdure.store.sql import sessions
+from perdure.store.sql.packing import pack
 from perdure.store.sqlite.connection import statement
-from perdure.store.sqlite.packing import pack
 from perdure.store.sqlite.store import SqliteStore
 from perdure.testing.store_values import LEASE_MS, QUEUE, begun, claim_jobs, job
 

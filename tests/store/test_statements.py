@@ -35,7 +35,8 @@ WHOLE = {
 """Statements that read everything: for the checker, for people, and to find what is too old."""
 CODE = "\n".join(
     file.read_text(encoding="utf-8")
-    for file in resources.files(PACKAGE).iterdir()
+    for package in (PACKAGE, "perdure.store.sql")
+    for file in resources.files(package).iterdir()
     if file.name.endswith(".py")
 )
 

@@ -1,9 +1,7 @@
-"""The store in one SQLite file.
+"""The store in one SQLite file. What it shares with PostgreSQL is in `perdure.store.sql`.
 
-store       the contract's methods          writer      one transaction for a batch
-rows        load what a batch touches       commit      decide, in memory
-flush       write what was decided          claims      leases
-reading     read-only questions             readers     the threads that ask them
-connection  the two drivers, and errors     packing     many rows in one statement
+store       opens, and hands operations on  writer      one transaction for a batch
+connection  the two drivers, and errors     readers     the threads that read
 database    open, settings, migrations      lock        one writer among processes
+tables      what projections may run        sql/        the statements
 """

@@ -22,6 +22,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.model.tables import Parameters
+from perdure.store.sql.connection import Connection, Value
 
 MEMORY = ":memory:"
 OLDEST_SQLITE = (3, 38, 0)
@@ -29,7 +30,6 @@ OLDEST_SQLITE = (3, 38, 0)
 SAFE_SQLITE = (3, 51, 3)
 """From here on several writing processes cannot run into the WAL-reset bug."""
 
-Value = int | str | bytes | None
 Authorizer: TypeAlias = Callable[[int, str | None, str | None, str | None, str | None], int]
 """Hears what a statement would do, when it is prepared: a code, two names, the database, the
 trigger. Returns SQLite's 0 for yes and 1 for no."""
@@ -60,34 +60,15 @@ class LockedError(StoreUnavailableError):
     """Somebody else writes. Nothing is wrong with our connection."""
 
 
-class Connection(Protocol):
-    """A connection that runs statements by name."""
-
-    statements: int
-    """How many statements it ran."""
-
-    def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
-        """Run the statement in `sql/<name>.sql` and return its rows."""
-        ...
+class SqliteConnection(Connection, Protocol):
+    """A connection to SQLite, whichever driver is behind it."""
 
     def run_text(self, text: str) -> list[tuple[Any, ...]]:
         """Run one statement that is not in a file: a step of a migration, a pragma."""
         ...
 
-    def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
-        """Run one statement of the user's own."""
-        ...
-
-    def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
-        """Run one statement of the user's own, once per row."""
-        ...
-
     def authorize_by(self, authorizer: Authorizer | None) -> None:
         """Have a function asked about every statement that is prepared from now on."""
-        ...
-
-    def in_transaction(self) -> bool:
-        """Tell whether a transaction is open."""
         ...
 
     def total_changes(self) -> int:
@@ -99,10 +80,10 @@ class Connection(Protocol):
         ...
 
 
-def connect(driver: str, path: str, *, busy_ms: int, read_only: bool = False) -> Connection:
+def connect(driver: str, path: str, *, busy_ms: int, read_only: bool = False) -> SqliteConnection:
     """Open a connection. `driver` is "sqlite3" or "apsw"."""
     kind = ApswConnection if driver == "apsw" else StdlibConnection
-    connection: Connection = kind(path, busy_ms=busy_ms)
+    connection: SqliteConnection = kind(path, busy_ms=busy_ms)
     if read_only:
         connection.run("set_query_only")
     return connection
@@ -165,6 +146,12 @@ class StdlibConnection:
             raise_ours(self._path, error, _stdlib_code(error))
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
+
+    def change(self, name: str, /, **params: Value) -> int:
+        """See `Connection`."""
+        before = self.total_changes()
+        self.run(name, **params)
+        return self.total_changes() - before
 
     def run_text(self, text: str) -> list[tuple[Any, ...]]:
         """See `Connection`."""
@@ -232,6 +219,12 @@ class ApswConnection:
             raise_ours(self._path, error, _apsw_code(error))
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
+
+    def change(self, name: str, /, **params: Value) -> int:
+        """See `Connection`."""
+        before = self.total_changes()
+        self.run(name, **params)
+        return self.total_changes() - before
 
     def run_text(self, text: str) -> list[tuple[Any, ...]]:
         """See `Connection`."""

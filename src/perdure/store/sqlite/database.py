@@ -9,7 +9,7 @@ from perdure.store.migrate import Applied, Migration, missing, read_migrations
 from perdure.store.sqlite.connection import (
     MEMORY,
     OLDEST_SQLITE,
-    Connection,
+    SqliteConnection,
     connect,
     split_script,
     sqlite_version,
@@ -35,7 +35,7 @@ def check_version(driver: str) -> None:
         )
 
 
-def connect_writer(driver: str, path: str) -> Connection:
+def connect_writer(driver: str, path: str) -> SqliteConnection:
     """Open a connection that writes, and make sure that its commits last."""
     connection = connect(driver, path, busy_ms=WRITER_BUSY_MS)
     try:
@@ -50,7 +50,7 @@ def connect_writer(driver: str, path: str) -> Connection:
     return connection
 
 
-def _check_durability(connection: Connection, path: str) -> None:
+def _check_durability(connection: SqliteConnection, path: str) -> None:
     [(mode,)] = connection.run("read_journal_mode")
     [(synchronous,)] = connection.run("read_synchronous")
     if mode != "wal" or synchronous != 2:
@@ -60,14 +60,14 @@ def _check_durability(connection: Connection, path: str) -> None:
         )
 
 
-def migrate(connection: Connection, *, where: str, now_ms: int) -> None:
+def migrate(connection: SqliteConnection, *, where: str, now_ms: int) -> None:
     """Bring the tables up to date. The caller keeps other processes out."""
     applied = read_applied(connection, where=where)
     for migration in missing(read_migrations(PACKAGE), applied, where=where):
         apply(connection, migration, now_ms=now_ms)
 
 
-def read_applied(connection: Connection, *, where: str) -> list[Applied]:
+def read_applied(connection: SqliteConnection, *, where: str) -> list[Applied]:
     """Return the migrations a database has seen.
 
     Raises:
@@ -84,7 +84,7 @@ def read_applied(connection: Connection, *, where: str) -> list[Applied]:
     return [Applied(*row) for row in connection.run("read_migrations")]
 
 
-def apply(connection: Connection, migration: Migration, *, now_ms: int) -> None:
+def apply(connection: SqliteConnection, migration: Migration, *, now_ms: int) -> None:
     """Apply one migration and record it, in one transaction."""
     connection.run("begin")
     try:

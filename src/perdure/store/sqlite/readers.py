@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from perdure.errors import RowError, StoreError, StoreUnavailableError
-from perdure.store.sqlite.connection import Connection, connect
+from perdure.store.sqlite.connection import SqliteConnection, connect
 from perdure.store.sqlite.database import READER_BUSY_MS
 
 READERS = 2
@@ -24,12 +24,12 @@ class Readers:
 
     def __init__(self, driver: str, path: str) -> None:
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="perdure-read")
-        self._idle: SimpleQueue[Connection] = SimpleQueue()
+        self._idle: SimpleQueue[SqliteConnection] = SimpleQueue()
         self._is_closed = False
         for _ in range(READERS):
             self._idle.put(connect(driver, path, busy_ms=READER_BUSY_MS, read_only=True))
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[[SqliteConnection], T]) -> T:
         """Run a function with a connection on one of the threads."""
         if self._is_closed:
             raise StoreError("the store is closed")
@@ -42,7 +42,7 @@ class Readers:
         while not self._idle.empty():
             self._idle.get().close()
 
-    def _run(self, work: Callable[[Connection], T]) -> T:
+    def _run(self, work: Callable[[SqliteConnection], T]) -> T:
         connection = self._idle.get()
         try:
             for tries_left in reversed(range(_TRIES)):

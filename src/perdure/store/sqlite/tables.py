@@ -1,38 +1,23 @@
-"""Running a projection's statements inside a transaction of the store.
+"""Which statements a projection may run on SQLite.
 
-They run on the one connection that writes, so they are looked at before: the database itself says
-what a statement would do when it is prepared, and only reading and changing the user's own tables
-is let through; making them as well while the projection sets itself up. A text that was found good
-is not asked about again.
-
-A failing handler must not disturb whoever shares the transaction: what it wrote is rolled back to
-where it began. Trouble that has ended the transaction itself cannot be kept from the others,
-however the handler takes it: it is raised once more when the handler has returned.
+The database itself says what a statement would do when it is prepared, and only reading and
+changing the user's own tables is let through; making them as well while the projection sets itself
+up. A text that was found good is not asked about again.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import cast
 
-from perdure.errors import (
-    RowError,
-    StoreCorruptError,
-    StoreError,
-    StoreUnavailableError,
-    UsageError,
-)
-from perdure.model.tables import FeedWork, Parameters
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.feed import advance_feed
-from perdure.store.sqlite.writer import Transaction
-
-RESERVED_TABLES = "perdure_"
-"""What tables that later versions of perdure add are named with, so that no user has them."""
+from perdure.errors import StoreError, UsageError
+from perdure.model.tables import Parameters
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.tables import RESERVED_TABLES
+from perdure.store.sqlite.connection import SqliteConnection
 
 MAX_TEXTS = 1_000
 """How many statements are remembered as good; then they are asked about once more."""
@@ -61,15 +46,8 @@ _DEFINES_SECOND = {
 """The table is the second name."""
 
 
-class WorkDone(NamedTuple):
-    """What came of a function that was run on the user's tables."""
-
-    pos: int = 0
-    error: Exception | None = None
-
-
 class Approved:
-    """Statements that were found good, kept between transactions."""
+    """Statements that were found good, kept between transactions. See `Approval`."""
 
     def __init__(self) -> None:
         self._texts: set[tuple[str, bool]] = set()
@@ -86,7 +64,8 @@ class Approved:
             return
         _refuse_many(text)
         guard = _Guard(defining=defining)
-        connection.authorize_by(guard)
+        database = cast(SqliteConnection, connection)
+        database.authorize_by(guard)
         try:
             # Prepared, not run. Everything it would touch is told while it is prepared.
             connection.run_own(f"EXPLAIN {text}", parameters)
@@ -97,124 +76,10 @@ class Approved:
                 ) from error
             raise
         finally:
-            connection.authorize_by(None)
+            database.authorize_by(None)
         if len(self._texts) >= MAX_TEXTS:
             self._texts.clear()
         self._texts.add((text, defining))
-
-
-class OwnTables:
-    """See `perdure.model.tables.Tables`."""
-
-    def __init__(self, connection: Connection, approved: Approved, *, defining: bool) -> None:
-        self._connection: Connection | None = connection
-        self._approved = approved
-        self._defining = defining
-        self.trouble: StoreError | None = None
-        """What ended the transaction, or may end with it."""
-
-    def execute(self, sql: str, parameters: Parameters = (), /) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows."""
-        connection = self._open()
-        try:
-            self._approved.check(connection, sql, parameters, defining=self._defining)
-            return connection.run_own(sql, parameters)
-        except StoreError as error:
-            self._note(connection, error)
-            raise
-
-    def execute_many(self, sql: str, rows: Iterable[Parameters], /) -> None:
-        """Run one statement once per row of parameters."""
-        connection = self._open()
-        ready = list(rows)
-        if not ready:
-            return
-        try:
-            self._approved.check(connection, sql, ready[0], defining=self._defining)
-            connection.run_own_many(sql, ready)
-        except StoreError as error:
-            self._note(connection, error)
-            raise
-
-    def close(self) -> None:
-        """Let nobody write from here on."""
-        self._connection = None
-
-    def _open(self) -> Connection:
-        if self._connection is None:
-            raise UsageError(
-                "the tables of a projection can be used only while its handler runs: do not keep "
-                "them for later"
-            )
-        if self.trouble is not None:
-            raise self.trouble
-        return self._connection
-
-    def _note(self, connection: Connection, error: StoreError) -> None:
-        if isinstance(error, StoreUnavailableError | StoreCorruptError):
-            self.trouble = error
-        elif not connection.in_transaction():
-            self.trouble = RowError(
-                f"a statement of a projection rolled back the transaction it shares with others "
-                f"({error}); use ON CONFLICT ABORT, the default, in place of ON CONFLICT ROLLBACK"
-            )
-
-
-def work_feed(
-    transaction: Transaction,
-    approved: Approved,
-    name: str,
-    *,
-    lease: int,
-    from_pos: int,
-    work: FeedWork,
-    defining: bool,
-) -> WorkDone | None:
-    """Run a function on the user's tables and move a checkpoint to the position it returns.
-
-    None: the lease is lost or the checkpoint stands elsewhere; the function was not called. If the
-    function raises, nothing of it stays.
-
-    Raises:
-        StoreError: The whole transaction is in trouble.
-    """
-    connection, now_ms = transaction.connection, transaction.now_ms
-
-    def moved(to_pos: int) -> bool:
-        return advance_feed(
-            connection, name, lease=lease, from_pos=from_pos, to_pos=to_pos, now_ms=now_ms
-        )
-
-    connection.run("begin_part")
-    done = None
-    if moved(from_pos):
-        done = _run_on_tables(connection, approved, work, defining=defining)
-        if done.error is not None:
-            connection.run("undo_part")
-        elif done.pos != from_pos and not moved(done.pos):
-            raise RowError(f"projection {name!r} would move from {from_pos} back to {done.pos}")
-    connection.run("end_part")
-    return done
-
-
-def _run_on_tables(
-    connection: Connection, approved: Approved, work: FeedWork, *, defining: bool
-) -> WorkDone:
-    tables = OwnTables(connection, approved, defining=defining)
-    try:
-        done = WorkDone(work(tables))
-    except Exception as error:
-        done = WorkDone(error=error)
-    except BaseException as error:
-        # Not even `sys.exit` in a handler may end the thread that writes for everybody.
-        done = WorkDone(error=UsageError(f"a projection raised {type(error).__name__}"))
-    finally:
-        tables.close()
-        if defining:
-            approved.forget()
-    if tables.trouble is not None:
-        raise tables.trouble
-    return done
 
 
 class _Guard:

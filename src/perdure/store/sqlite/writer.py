@@ -1,40 +1,31 @@
 """Run a batch of operations as one transaction on the one connection that writes.
 
-Changes of instances come first: load the rows they touch, decide in memory, flush. Then whatever is
-a statement of its own. The time is taken after the transaction has begun, so that no lease is born
-old because its transaction had to wait.
+What happens inside it is told in `perdure.store.sql.batch`. The time is taken after the transaction
+has begun, so that no lease is born old because its transaction had to wait.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError
-from perdure.model.instances import NewInstance
-from perdure.model.jobs import JobEnd
-from perdure.model.messages import Delivery
-from perdure.model.turns import Hold, Turn
 from perdure.store.counters import StoreCounters
-from perdure.store.sqlite import reading
-from perdure.store.sqlite.commit import Commit
+from perdure.store.sql.batch import Transaction, run_batch
+from perdure.store.sql.definitions import Definitions
 from perdure.store.sqlite.connection import (
     MEMORY,
     SAFE_SQLITE,
-    Connection,
     LockedError,
+    SqliteConnection,
     sqlite_version,
 )
 from perdure.store.sqlite.database import LOCK_WITHIN_S, connect_writer, migrate
-from perdure.store.sqlite.definitions import Definitions
-from perdure.store.sqlite.flush import flush
 from perdure.store.sqlite.lock import NoLock, WriteLock
-from perdure.store.sqlite.rows import load
 
 CLOSE_WITHIN_S = 2.0
 MAX_WAL_BYTES = 64 * 1024 * 1024
@@ -42,24 +33,6 @@ MAX_WAL_BYTES = 64 * 1024 * 1024
 _LOOK_AT_WAL_EVERY = 1_000
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, frozen=True)
-class Transaction:
-    """What a statement-shaped operation works with."""
-
-    connection: Connection
-    definitions: Definitions
-    now_ms: int
-    number: int
-    """Counts transactions; claims begin with another definition each time."""
-
-
-@dataclass(slots=True, frozen=True)
-class Work:
-    """An operation that runs its own statements, after the batch's changes were flushed."""
-
-    run: Callable[[Transaction], Any]
 
 
 class Writer:
@@ -73,14 +46,15 @@ class Writer:
         lock: WriteLock | NoLock,
         clock: Clock,
         counters: StoreCounters,
+        definitions: Definitions,
     ) -> None:
-        self.definitions = Definitions()
+        self._definitions = definitions
         self._counters = counters
         self._path = path
         self._driver = driver
         self._lock = lock
         self._clock = clock
-        self._connection: Connection | None = None
+        self._connection: SqliteConnection | None = None
         self._warned_of_old_sqlite = sqlite_version(driver) >= SAFE_SQLITE
         self._warned_of_wal = False
 
@@ -123,7 +97,7 @@ class Writer:
             raise
         if connection.total_changes() != changes_before:
             self._lock.note_change()
-        self.definitions.keep_fresh()
+        self._definitions.keep_fresh()
         self._counters.transactions += 1
         self._counters.operations += len(operations)
         self._counters.statements += connection.statements - before
@@ -131,71 +105,23 @@ class Writer:
         self._look_around()
         return results
 
-    def _run(self, connection: Connection, operations: Sequence[Any]) -> tuple[list[Any], int]:
-        now_ms = self._clock()
-        results: list[Any] = [None] * len(operations)
-        changes = [
-            (index, operation)
-            for index, operation in enumerate(operations)
-            if type(operation) is not Work
-        ]
-        rows = 0
-        if changes:
-            rows = self._change(connection, changes, results, now_ms)
-        if len(changes) < len(operations):
-            transaction = Transaction(
-                connection, self.definitions, now_ms, self._counters.transactions
-            )
-            for index, operation in enumerate(operations):
-                if type(operation) is Work:
-                    results[index] = operation.run(transaction)
-        return results, rows
-
-    def _change(
-        self,
-        connection: Connection,
-        changes: Sequence[tuple[int, Any]],
-        results: list[Any],
-        now_ms: int,
-    ) -> int:
-        """Load, decide, flush. Returns how many rows were written."""
-        rows = load(connection, [change for _, change in changes])
-        commit = Commit(
-            rows,
-            lambda key: self.definitions.number(connection, key),
-            lambda number: self.definitions.kind(connection, number),
-            now_ms=now_ms,
+    def _run(
+        self, connection: SqliteConnection, operations: Sequence[Any]
+    ) -> tuple[list[Any], int]:
+        transaction = Transaction(
+            connection, self._definitions, self._clock(), self._counters.transactions
         )
-        decide: dict[type, Callable[[Any], Any]] = {
-            Turn: commit.commit_turn,
-            NewInstance: commit.start,
-            Delivery: commit.inboxes.deliver,
-            JobEnd: commit.end_job,
-            Hold: commit.hold,
-        }
-        taken: list[int] = []
-        for index, change in changes:
-            result = decide[type(change)](change)
-            if type(change) is not NewInstance:
-                results[index] = result
-            elif not result:
-                taken.append(index)
-        written = flush(connection, commit, now_ms=now_ms, alone=len(changes) == 1)
-        if taken:
-            ids = [change.instance_id for index, change in changes if index in set(taken)]
-            for index, row in zip(taken, reading.read_instances(connection, ids), strict=True):
-                results[index] = row
-        return written
+        return run_batch(transaction, operations)
 
     # ---------------------------------------------------------------- trouble
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> SqliteConnection:
         if self._connection is None:
             self._connection = connect_writer(self._driver, self._path)
         return self._connection
 
-    def _undo(self, connection: Connection, error: BaseException) -> None:
-        self.definitions.forget_fresh()
+    def _undo(self, connection: SqliteConnection, error: BaseException) -> None:
+        self._definitions.forget_fresh()
         if isinstance(error, LockedError):
             self._warn_of_old_sqlite()
         try:

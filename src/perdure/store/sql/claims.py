@@ -18,10 +18,10 @@ from perdure.model.jobs import ClaimedJob, JobBeat, JobFailures, JobKey
 from perdure.model.messages import Message
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import JobLease, TurnLease
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.definitions import Definitions
-from perdure.store.sqlite.packing import Rows, cut, pack, unpack
-from perdure.store.sqlite.sessions import (
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.packing import Rows, cut, pack, unpack
+from perdure.store.sql.sessions import (
     SessionMarks,
     find_session_jobs,
     take_sessions,

@@ -1,4 +1,4 @@
-"""The part of the SQLite store that deciders and projections use; the rest of it is in `store`.
+"""The part of a store that deciders and projections use; the rest of it is in `store`.
 
 What is said in `perdure.store.deciders` is not repeated here. What a turn brings is decided in
 `decisions` and written by `decision_rows`; the feed is in `feed`.
@@ -15,21 +15,21 @@ from perdure.model.instances import LiveRow, part_of
 from perdure.model.tables import FeedWork
 from perdure.model.turns import InputReceipt, NewObservation, UniqueKey
 from perdure.store.base import ExecutionKey
-from perdure.store.sqlite import feed, reading, tables
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.packing import pack
-from perdure.store.sqlite.rows import load_holders
-from perdure.store.sqlite.settled import SettledInputs
-from perdure.store.sqlite.writer import Transaction
+from perdure.store.sql import feed, reading, tables
+from perdure.store.sql.batch import Transaction
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.packing import pack
+from perdure.store.sql.rows import load_holders
+from perdure.store.sql.settled import SettledInputs
 
 T = TypeVar("T")
 
 
-class SqliteDeciders(ABC):
+class SqlDeciders(ABC):
     """See `perdure.store.deciders.DeciderStore`."""
 
-    def __init__(self) -> None:
-        self._approved = tables.Approved()
+    def __init__(self, approval: tables.Approval) -> None:
+        self._approval = approval
         self._heard: list[Callable[[], None]] = []
 
     @abstractmethod
@@ -145,7 +145,7 @@ class SqliteDeciders(ABC):
         done = await self._work(
             lambda t: tables.work_feed(
                 t,
-                self._approved,
+                self._approval,
                 name,
                 lease=lease,
                 from_pos=from_pos,

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from perdure.model.admin import DeletedCounts, Expiry
 from perdure.model.instances import part_of
-from perdure.store.sqlite import overview
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.decision_rows import DECIDER_ROWS
-from perdure.store.sqlite.packing import pack, unpack
-from perdure.store.sqlite.reading import read_instances
+from perdure.store.sql import overview
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.decision_rows import DECIDER_ROWS
+from perdure.store.sql.packing import pack, unpack
+from perdure.store.sql.reading import read_instances
 
 _OTHER_ROWS = (
     "delete_live",
@@ -46,11 +46,11 @@ def delete(
         return None
     [(executions,)] = connection.run("count_executions", keys=keys)
     counts = DeletedCounts(
-        instances=_changed_by(connection, "delete_instances", keys),
+        instances=connection.change("delete_instances", keys=keys),
         executions=executions,
-        events=_changed_by(connection, "delete_history", keys),
-        messages=_changed_by(connection, "delete_inbox", keys),
-        jobs=_changed_by(connection, "delete_jobs_of", keys),
+        events=connection.change("delete_history", keys=keys),
+        messages=connection.change("delete_inbox", keys=keys),
+        jobs=connection.change("delete_jobs_of", keys=keys),
     )
     for name in _OTHER_ROWS:
         connection.run(name, keys=keys)
@@ -72,7 +72,7 @@ def prune(
     ]
     if not keys:
         return DeletedCounts()
-    events = _changed_by(connection, "delete_executions", pack(keys))
+    events = connection.change("delete_executions", keys=pack(keys))
     connection.run("delete_feed_of_executions", keys=pack(keys))
     return DeletedCounts(executions=len(keys), events=events)
 
@@ -112,7 +112,7 @@ def remove_expired(connection: Connection, expired: Expired, expiry: Expiry, *, 
     def remove(name: str, keys: list[Any], before_ms: int | None) -> int:
         if not keys or before_ms is None:
             return 0
-        return _changed_by(connection, name, pack(keys), before_ms=before_ms)
+        return connection.change(name, keys=pack(keys), before_ms=before_ms)
 
     return (
         remove("delete_old_receipts", expired.receipts, expiry.receipts_before_ms)
@@ -131,10 +131,3 @@ def _remove_unborn(connection: Connection, keys: list[Any], before_ms: int | Non
     connection.run("delete_receipts", keys=packed)
     connection.run("delete_observations", keys=packed)
     return len(gone)
-
-
-def _changed_by(connection: Connection, name: str, keys: str, **params: int) -> int:
-    """Run a statement and return how many rows it removed."""
-    before = connection.total_changes()
-    connection.run(name, keys=keys, **params)
-    return connection.total_changes() - before

@@ -24,9 +24,9 @@ from perdure.model.admin import (
 )
 from perdure.model.instances import DefinitionKey, InstanceRow, Status, part_of
 from perdure.model.jobs import JobFailures, JobKey
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.packing import pack, unpack
-from perdure.store.sqlite.reading import read_instances
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.packing import pack, unpack
+from perdure.store.sql.reading import read_instances
 
 _BEFORE_ALL = (-1, "", 0, 0, 0)
 """A place before every job."""

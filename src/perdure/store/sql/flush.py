@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from perdure.model.instances import part_of
-from perdure.store.sqlite.bulk import Bulk
-from perdure.store.sqlite.changes import Changes, StartedInstance
-from perdure.store.sqlite.commit import Commit
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.decision_rows import delete_decider_rows, write_decisions
-from perdure.store.sqlite.packing import Rows, pack
-from perdure.store.sqlite.rows import LiveState
-from perdure.store.sqlite.sessions import touch_sessions
+from perdure.store.sql.bulk import Bulk
+from perdure.store.sql.changes import Changes, StartedInstance
+from perdure.store.sql.commit import Commit
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.decision_rows import delete_decider_rows, write_decisions
+from perdure.store.sql.packing import Rows, pack
+from perdure.store.sql.rows import LiveState
+from perdure.store.sql.sessions import touch_sessions
 
 
 def flush(connection: Connection, commit: Commit, *, now_ms: int, alone: bool) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.packing import MAX_BATCH_BYTES, BatchTooLargeError, Rows, pack
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.packing import MAX_BATCH_BYTES, BatchTooLargeError, Rows, pack
 
 
 class Bulk:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from perdure.errors import RowError
 from perdure.model.instances import part_of
 from perdure.model.turns import Turn, TurnReceipt, TurnStatus, UniqueKey
-from perdure.store.sqlite.changes import Changes, ObservationRow, SnapshotRow
-from perdure.store.sqlite.rows import RANK_START, LiveState, LoadedRows, ReceiptState, mark_of
+from perdure.store.sql.changes import Changes, ObservationRow, SnapshotRow
+from perdure.store.sql.rows import RANK_START, LiveState, LoadedRows, ReceiptState, mark_of
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
 

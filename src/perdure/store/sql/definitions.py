@@ -7,7 +7,7 @@ given inside a transaction are remembered only after it was committed.
 from __future__ import annotations
 
 from perdure.model.instances import DefinitionKey
-from perdure.store.sqlite.connection import Connection
+from perdure.store.sql.connection import Connection
 
 
 class Definitions:

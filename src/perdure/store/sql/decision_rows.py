@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.model.instances import part_of
-from perdure.store.sqlite.bulk import Bulk
-from perdure.store.sqlite.changes import DecisionChanges, ObservationRow, SnapshotRow
-from perdure.store.sqlite.packing import Rows
+from perdure.store.sql.bulk import Bulk
+from perdure.store.sql.changes import DecisionChanges, ObservationRow, SnapshotRow
+from perdure.store.sql.packing import Rows
 
 DECIDER_ROWS = ("delete_unique_keys", "delete_snapshots", "delete_feed", "delete_observations")
 """Statements that remove what only deciders leave behind."""

@@ -27,7 +27,7 @@ from perdure.model.turns import (
     TurnReceipt,
     TurnStatus,
 )
-from perdure.store.sqlite.changes import (
+from perdure.store.sql.changes import (
     AppendedEvents,
     Changes,
     DeadJobRow,
@@ -39,9 +39,9 @@ from perdure.store.sqlite.changes import (
     StartedInstance,
     StatusChange,
 )
-from perdure.store.sqlite.decisions import Decisions, has_decisions
-from perdure.store.sqlite.inboxes import Inboxes
-from perdure.store.sqlite.rows import (
+from perdure.store.sql.decisions import Decisions, has_decisions
+from perdure.store.sql.inboxes import Inboxes
+from perdure.store.sql.rows import (
     RANK_START,
     RANK_TIMER,
     JobState,

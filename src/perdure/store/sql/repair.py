@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from perdure.model.instances import part_of
 from perdure.model.jobs import JobEnd, JobKey
-from perdure.store.sqlite.commit import Commit
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.flush import flush
-from perdure.store.sqlite.packing import pack
-from perdure.store.sqlite.rows import load
-from perdure.store.sqlite.writer import Transaction
+from perdure.store.sql.batch import Transaction
+from perdure.store.sql.commit import Commit
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.flush import flush
+from perdure.store.sql.packing import pack
+from perdure.store.sql.rows import load
 
 _BY_HAND = 1
 """Stands for the token of a job that nobody runs; never stored."""

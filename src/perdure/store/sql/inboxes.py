@@ -10,8 +10,8 @@ from __future__ import annotations
 from perdure.model.instances import part_of
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import CarriedMessage
-from perdure.store.sqlite.changes import Changes
-from perdure.store.sqlite.rows import (
+from perdure.store.sql.changes import Changes
+from perdure.store.sql.rows import (
     RANK_MESSAGE,
     LiveState,
     LoadedRows,

@@ -11,8 +11,8 @@ from typing import Any
 
 from perdure.model.events import StoredEvent
 from perdure.model.feeds import Checkpoint, FeedEvent, ReaderStatus
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.packing import cut, pack, unpack
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.packing import cut, pack, unpack
 
 MAX_LOOK = 10_000
 """Positions that one call looks at: what a filter leaves out costs time too."""

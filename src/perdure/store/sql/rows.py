@@ -14,8 +14,8 @@ from perdure.model.instances import NewInstance, Stamp, part_of
 from perdure.model.jobs import JobEnd, JobKey, NewJob
 from perdure.model.messages import Delivery
 from perdure.model.turns import Hold, Turn, UniqueKey
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.packing import pack, unpack
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.packing import pack, unpack
 
 RANK_START, RANK_MESSAGE, RANK_TIMER = 0, 1, 2
 """Of messages that are effective at the same time, the order in which they are applied."""

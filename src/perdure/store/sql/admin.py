@@ -1,4 +1,4 @@
-"""The part of the SQLite store that people use; the rest of it is in `store`.
+"""The part of a store that people use; the rest of it is in `store`.
 
 What is said in `perdure.store.admin` is not repeated here. Lists and counts are in `lists` and
 `overview`, removal in `removal`, what an operator does by hand in `repair`.
@@ -28,20 +28,20 @@ from perdure.model.admin import (
 )
 from perdure.model.instances import DefinitionKey, InstanceRow
 from perdure.model.jobs import JobKey
-from perdure.store.sqlite import lists, overview, removal, repair
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.writer import Transaction
+from perdure.store.sql import lists, overview, removal, repair
+from perdure.store.sql.batch import Transaction
+from perdure.store.sql.connection import Connection
 
 T = TypeVar("T")
 
 
-class SqliteAdmin(ABC):
+class SqlAdmin(ABC):
     """See `perdure.store.admin.AdminStore`."""
 
     clock: Clock
 
     @abstractmethod
-    async def _work(self, run: Callable[[Transaction], T]) -> T:
+    async def _work(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
         """Run a function in the next transaction that writes."""
 
     @abstractmethod

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from perdure.model.admin import PAGE_MAX, InstanceFilter, PageMark
 from perdure.model.instances import InstanceRow, Status, part_of
-from perdure.store.sqlite.connection import Connection, Value
-from perdure.store.sqlite.overview import read_definitions
-from perdure.store.sqlite.packing import pack, unpack
-from perdure.store.sqlite.reading import read_instances
+from perdure.store.sql.connection import Connection, Value
+from perdure.store.sql.overview import read_definitions
+from perdure.store.sql.packing import pack, unpack
+from perdure.store.sql.reading import read_instances
 
 MAX_SKEW_MS = 3_600_000
 """By how much an instance may seem to end before it was created: two clocks wrote the times."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from perdure.model.instances import NewInstance, Status
 from perdure.model.jobs import JobKey
 from perdure.model.turns import NewObservation, Outcome, Snapshot, Turn, UniqueKey
-from perdure.store.sqlite.rows import LiveState
+from perdure.store.sql.rows import LiveState
 
 
 class AppendedEvents(NamedTuple):

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from perdure.model.feeds import Observation
 from perdure.model.instances import part_of
 from perdure.model.turns import InputReceipt, NewObservation
-from perdure.store.sqlite.bulk import Bulk
-from perdure.store.sqlite.changes import ObservationRow
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.decision_rows import insert_observations, put_outcomes
-from perdure.store.sqlite.packing import pack
-from perdure.store.sqlite.repair import drop_message
-from perdure.store.sqlite.rows import load_observed
-from perdure.store.sqlite.writer import Transaction
+from perdure.store.sql.batch import Transaction
+from perdure.store.sql.bulk import Bulk
+from perdure.store.sql.changes import ObservationRow
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.decision_rows import insert_observations, put_outcomes
+from perdure.store.sql.packing import pack
+from perdure.store.sql.repair import drop_message
+from perdure.store.sql.rows import load_observed
 
 
 class SettledInputs:

@@ -16,8 +16,8 @@ from perdure.model.messages import Message
 from perdure.model.turns import UniqueKey, WorkerRow
 from perdure.store.base import ExecutionKey, WaitingJob
 from perdure.store.contents import Contents, FedRow
-from perdure.store.sqlite.connection import Connection
-from perdure.store.sqlite.packing import cut, pack, unpack
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.packing import cut, pack, unpack
 
 MAX_EVENTS_PER_READ = 10_000
 MAX_BYTES_PER_READ = 64 * 1024 * 1024

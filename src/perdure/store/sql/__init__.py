@@ -1,0 +1,8 @@
+"""What the two databases share: a batch is decided in memory, statements are run by name.
+
+store       the contract's methods          batch       one transaction for a batch
+rows        load what a batch touches       commit      decide, in memory
+flush       write what was decided          claims      leases
+reading     read-only questions             packing     many rows in one statement
+connection  what is asked of a database     tables      a projection's own statements
+"""

@@ -1,0 +1,90 @@
+"""Run a batch of operations inside one transaction.
+
+Changes of instances come first: load the rows they touch, decide in memory, flush. Then whatever is
+a statement of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.model.instances import NewInstance
+from perdure.model.jobs import JobEnd
+from perdure.model.messages import Delivery
+from perdure.model.turns import Hold, Turn
+from perdure.store.sql import reading
+from perdure.store.sql.commit import Commit
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.flush import flush
+from perdure.store.sql.rows import load
+
+
+@dataclass(slots=True, frozen=True)
+class Transaction:
+    """What a statement-shaped operation works with."""
+
+    connection: Connection
+    definitions: Definitions
+    now_ms: int
+    number: int
+    """Counts transactions; claims begin with another definition each time."""
+
+
+@dataclass(slots=True, frozen=True)
+class Work:
+    """An operation that runs its own statements, after the batch's changes were flushed."""
+
+    run: Callable[[Transaction], Any]
+
+
+def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list[Any], int]:
+    """Run operations; return their results and how many rows of instances were written."""
+    results: list[Any] = [None] * len(operations)
+    changes = [
+        (index, operation)
+        for index, operation in enumerate(operations)
+        if type(operation) is not Work
+    ]
+    rows = _change(transaction, changes, results) if changes else 0
+    if len(changes) < len(operations):
+        for index, operation in enumerate(operations):
+            if type(operation) is Work:
+                results[index] = operation.run(transaction)
+    return results, rows
+
+
+def _change(
+    transaction: Transaction, changes: Sequence[tuple[int, Any]], results: list[Any]
+) -> int:
+    """Load, decide, flush. Returns how many rows were written."""
+    connection, definitions = transaction.connection, transaction.definitions
+    rows = load(connection, [change for _, change in changes])
+    commit = Commit(
+        rows,
+        lambda key: definitions.number(connection, key),
+        lambda number: definitions.kind(connection, number),
+        now_ms=transaction.now_ms,
+    )
+    decide: dict[type, Callable[[Any], Any]] = {
+        Turn: commit.commit_turn,
+        NewInstance: commit.start,
+        Delivery: commit.inboxes.deliver,
+        JobEnd: commit.end_job,
+        Hold: commit.hold,
+    }
+    taken: list[int] = []
+    for index, change in changes:
+        result = decide[type(change)](change)
+        if type(change) is not NewInstance:
+            results[index] = result
+        elif not result:
+            taken.append(index)
+    written = flush(connection, commit, now_ms=transaction.now_ms, alone=len(changes) == 1)
+    if taken:
+        ids = [change.instance_id for index, change in changes if index in set(taken)]
+        for index, row in zip(taken, reading.read_instances(connection, ids), strict=True):
+            results[index] = row
+    return written

@@ -1,0 +1,47 @@
+"""What the code that both databases share asks of a connection.
+
+Every statement comes from a file, `sql/<name>.sql` in the folder of its database, and is run by its
+name with named parameters. The files of one name take the same parameters and return the same rows,
+so that whoever runs them need not know which database it is. An error of a driver leaves the
+connection as one of ours: what may work later is `StoreUnavailableError`, what a value caused is
+`RowError`, what says that the database is broken is `StoreCorruptError`.
+
+Rows travel in bulk: a statement takes all its rows as one JSON text (and their bodies as one blob)
+and returns at most a few rows, or many as one JSON text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from perdure.model.tables import Parameters
+
+Value = int | str | bytes | None
+
+
+class Connection(Protocol):
+    """A connection that runs statements by name."""
+
+    statements: int
+    """How many statements it ran."""
+
+    def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        ...
+
+    def change(self, name: str, /, **params: Value) -> int:
+        """Run a statement and return how many rows it changed."""
+        ...
+
+    def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        """Run one statement of the user's own."""
+        ...
+
+    def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
+        """Run one statement of the user's own, once per row."""
+        ...
+
+    def in_transaction(self) -> bool:
+        """Tell whether a transaction is open."""
+        ...

@@ -1,0 +1,264 @@
+"""The store's methods, for any database that runs the statements by name.
+
+What is said in `perdure.store.base` is not repeated here. A database adds how it connects, how a
+batch becomes a transaction (`_hand_in`, `_submit`), and how it reads (`_read`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from perdure.clock import Clock
+from perdure.errors import StoreError
+from perdure.model.events import StoredEvent
+from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
+from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd
+from perdure.model.messages import Delivery, DeliveryStatus, Message
+from perdure.model.turns import (
+    ClaimedTurn,
+    Hold,
+    JobClaim,
+    Turn,
+    TurnClaim,
+    TurnReceipt,
+    WorkerRow,
+)
+from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
+from perdure.store.contents import Contents
+from perdure.store.counters import StoreCounters
+from perdure.store.sql import claims, reading, sessions
+from perdure.store.sql.admin import SqlAdmin
+from perdure.store.sql.batch import Transaction, Work
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.deciders import SqlDeciders
+from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.tables import Approval
+
+T = TypeVar("T")
+_encode = msgspec.json.encode
+
+
+FORGET_WORKERS_AFTER_MS = 3_600_000
+"""How long a worker that gives no sign of life is kept for people to see: it was killed."""
+
+
+class SqlStore(SqlAdmin, SqlDeciders):
+    """See `perdure.store.base.Store`.
+
+    Args:
+        clock: Rules leases and visibility.
+        approval: Which statements projections may run.
+    """
+
+    def __init__(self, *, clock: Clock, approval: Approval) -> None:
+        super().__init__(approval)
+        self.clock = clock
+        self.counters = StoreCounters()
+        self._definitions = Definitions()
+        self._session_marks = sessions.SessionMarks()
+
+    # ------------------------------------------------- what a database brings
+
+    @abstractmethod
+    def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
+        """Have operations written by the next transaction, however long it takes."""
+
+    @abstractmethod
+    async def _submit(self, operations: Sequence[Any], patience_s: float | None) -> list[Any]:
+        """Have operations written by the next transaction, within a time."""
+
+    @abstractmethod
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        """Run a function with a connection that reads one state of the database."""
+
+    async def _work(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+        [result] = await self._submit([Work(run)], patience_s)
+        value: T = result
+        return value
+
+    # ------------------------------------------------------------ definitions
+
+    async def intern(self, definitions: Sequence[DefinitionKey]) -> list[int]:
+        """Return a small lasting number for each definition, making those that are new."""
+
+        def number_all(transaction: Transaction) -> list[int]:
+            return [
+                transaction.definitions.number(transaction.connection, key) for key in definitions
+            ]
+
+        return await self._work(number_all)
+
+    async def definition(self, definition_no: int) -> DefinitionKey:
+        """Return the definition behind a number."""
+        key = self._definitions.known(definition_no)
+        if key is None:
+            key = await self._read(lambda c: reading.read_definition(c, definition_no))
+            if key is None:
+                raise StoreError(f"there is no definition number {definition_no}")
+            self._definitions.learn(definition_no, key)
+        return key
+
+    # -------------------------------------------------------------- the commit
+
+    def commit(self, turns: Sequence[Turn]) -> Awaitable[list[TurnReceipt]]:
+        """Write everything these turns changed, as one transaction, possibly with others."""
+        answer = self._hand_in(turns)
+        if self._heard and any(turn.feed for turn in turns):
+            answer.add_done_callback(lambda _: self._tell_feed())
+        return answer
+
+    async def start(
+        self, instances: Sequence[NewInstance], *, patience_s: float | None = None
+    ) -> list[InstanceRow | None]:
+        """Start instances whose first turn is somebody's claim; None means started."""
+        return await self._submit(instances, patience_s)
+
+    async def deliver(
+        self, deliveries: Sequence[Delivery], *, patience_s: float | None = None
+    ) -> list[DeliveryStatus]:
+        """Put messages into inboxes, numbered under the instance's lock, and wake the instances."""
+        return await self._submit(deliveries, patience_s)
+
+    async def end_jobs(self, ends: Sequence[JobEnd]) -> list[bool]:
+        """End attempts: remove the job and put its result into the owner's inbox, or requeue it."""
+        return await self._submit(ends, None)
+
+    async def hold(self, holds: Sequence[Hold]) -> list[bool]:
+        """Block or park instances under our lease or stamp."""
+        return await self._submit(holds, None)
+
+    # ----------------------------------------------------------------- claims
+
+    async def claim_turns(self, claim: TurnClaim) -> list[ClaimedTurn]:
+        """Lease instances with something to do, and count the attempt."""
+        return await self._work(
+            lambda t: claims.claim_turns(t.connection, claim, now_ms=t.now_ms, offset=t.number)
+        )
+
+    async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
+        """Lease jobs of these queues, and count the attempt."""
+        return await self._work(
+            lambda t: claims.claim_jobs(
+                t.connection,
+                claim,
+                now_ms=t.now_ms,
+                offset=t.number,
+                marks=self._session_marks,
+                definitions=t.definitions,
+            )
+        )
+
+    async def renew(
+        self, turns: Sequence[TurnLease], jobs: Sequence[JobLease], *, lease_ms: int
+    ) -> tuple[list[TurnLease], list[JobLease]]:
+        """Extend leases; return those that are lost."""
+
+        def renew_all(transaction: Transaction) -> tuple[list[TurnLease], list[JobLease]]:
+            connection, now_ms = transaction.connection, transaction.now_ms
+            until_ms = now_ms + lease_ms
+            return (
+                claims.renew_turns(connection, turns, now_ms=now_ms, until_ms=until_ms),
+                claims.renew_jobs(connection, jobs, now_ms=now_ms, until_ms=until_ms),
+            )
+
+        return await self._work(renew_all)
+
+    async def beat_jobs(self, beats: Sequence[JobBeat]) -> None:
+        """Keep what running jobs say of their progress; a job whose lease is lost says nothing."""
+        if beats:
+            await self._work(lambda t: claims.beat_jobs(t.connection, beats, now_ms=t.now_ms))
+
+    async def lost_jobs(self, jobs: Sequence[JobLease]) -> list[JobLease]:
+        """Return which of these leases are gone: the job was cancelled, ended or taken over."""
+        return await self._read(lambda c: claims.lost_jobs(c, jobs)) if jobs else []
+
+    async def renew_sessions(
+        self, owner: str, busy: Sequence[str], *, lease_ms: int, idle_ms: int
+    ) -> list[str]:
+        """Extend the owner's sessions; return those of the busy ones that it no longer has."""
+        return await self._work(
+            lambda t: sessions.renew_sessions(
+                t.connection, owner, busy, now_ms=t.now_ms, lease_ms=lease_ms, idle_ms=idle_ms
+            )
+        )
+
+    async def release_sessions(self, owner: str) -> None:
+        """Give up all sessions of an owner that will not come back."""
+        await self._work(lambda t: t.connection.run("release_sessions", owner=owner))
+
+    async def release_turns(self, leases: Sequence[TurnLease]) -> None:
+        """Give back turns that were claimed and not worked on; the attempt does not count."""
+        await self._work(lambda t: claims.release_turns(t.connection, leases, now_ms=t.now_ms))
+
+    async def unblock(self, definition_no: int, code: str) -> int:
+        """Offer blocked instances of a definition to code that differs; return how many."""
+        return await self._work(
+            lambda t: len(
+                t.connection.run("unblock", definition_no=definition_no, code=code, now_ms=t.now_ms)
+            )
+        )
+
+    async def unpark(self, instance_id: str) -> bool:
+        """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""
+        return await self._work(lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms))
+
+    async def beat(self, worker: WorkerRow) -> None:
+        """Record a worker's sign of life, and forget workers that have given none for long."""
+        params = {**worker._asdict(), "definitions": _encode(worker.definitions)}
+        before_ms = worker.seen_ms - FORGET_WORKERS_AFTER_MS
+
+        def work(transaction: Transaction) -> None:
+            transaction.connection.run("beat", **params)
+            transaction.connection.run("bury_workers", before_ms=before_ms)
+
+        await self._work(work)
+
+    async def retire(self, worker_id: str) -> None:
+        """Remove a worker that stops, and its claim to be anybody's home."""
+        await self._work(lambda t: t.connection.run("retire", worker_id=worker_id))
+
+    # ---------------------------------------------------------------- reading
+
+    async def read_histories(
+        self, executions: Sequence[ExecutionKey], *, after_seq: int = 0, limit: int | None = None
+    ) -> list[list[StoredEvent]]:
+        """Return the events of each execution in order."""
+        return await self._read(
+            lambda c: reading.read_histories(c, executions, after_seq=after_seq, limit=limit)
+        )
+
+    async def read_instances(self, instance_ids: Sequence[str]) -> list[InstanceRow | None]:
+        """Return the wide rows."""
+        return await self._read(lambda c: reading.read_instances(c, instance_ids))
+
+    async def read_live(self, instance_id: str) -> LiveRow | None:
+        """Return the narrow row of an unfinished or unborn instance."""
+        [found] = await self._read(lambda c: reading.read_lives(c, [instance_id]))
+        return found
+
+    async def read_inbox(self, instance_id: str) -> list[Message]:
+        """Return all messages of an instance in the order they are applied."""
+        return await self._read(lambda c: reading.read_inbox(c, instance_id))
+
+    async def read_jobs(self, instance_id: str) -> list[WaitingJob]:
+        """Return the open jobs of an instance."""
+        return await self._read(lambda c: reading.read_jobs(c, instance_id))
+
+    async def read_workers(self, *, seen_since_ms: int) -> list[WorkerRow]:
+        """Return the workers that gave a sign of life since then."""
+        return await self._read(lambda c: reading.read_workers(c, seen_since_ms))
+
+    async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
+        """Return when the next turn or job of these becomes claimable; None for never."""
+        return await self._read(
+            lambda c: reading.next_wake_ms(c, definitions, queues, now_ms=self.clock())
+        )
+
+    async def read_contents(self) -> Contents:
+        """Return everything, as of one moment, for the checker."""
+        return await self._read(reading.read_contents)

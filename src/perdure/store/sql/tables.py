@@ -1,0 +1,169 @@
+"""Running a projection's statements inside a transaction of the store.
+
+They share a connection and a transaction with the store's own statements, so they are looked at
+before: see `Approval`.
+
+A failing handler must not disturb whoever shares the transaction: what it wrote is rolled back to
+where it began. Trouble that has ended the transaction itself cannot be kept from the others,
+however the handler takes it: it is raised once more when the handler has returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+from perdure.errors import (
+    RowError,
+    StoreCorruptError,
+    StoreError,
+    StoreUnavailableError,
+    UsageError,
+)
+from perdure.model.tables import FeedWork, Parameters
+from perdure.store.sql.batch import Transaction
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.feed import advance_feed
+
+RESERVED_TABLES = "perdure_"
+"""What tables that later versions of perdure add are named with, so that no user has them."""
+
+
+class WorkDone(NamedTuple):
+    """What came of a function that was run on the user's tables."""
+
+    pos: int = 0
+    error: Exception | None = None
+
+
+class Approval(Protocol):
+    """Says which statements a projection may run."""
+
+    def check(
+        self, connection: Connection, text: str, parameters: Parameters, *, defining: bool
+    ) -> None:
+        """Refuse a statement that a projection may not run.
+
+        Raises:
+            UsageError: It would do more than read and change the user's own tables, or, when
+                `defining`, make them.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Ask again: tables or triggers have changed."""
+        ...
+
+
+class OwnTables:
+    """See `perdure.model.tables.Tables`."""
+
+    def __init__(self, connection: Connection, approval: Approval, *, defining: bool) -> None:
+        self._connection: Connection | None = connection
+        self._approval = approval
+        self._defining = defining
+        self.trouble: StoreError | None = None
+        """What ended the transaction, or may end with it."""
+
+    def execute(self, sql: str, parameters: Parameters = (), /) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows."""
+        connection = self._open()
+        try:
+            self._approval.check(connection, sql, parameters, defining=self._defining)
+            return connection.run_own(sql, parameters)
+        except StoreError as error:
+            self._note(connection, error)
+            raise
+
+    def execute_many(self, sql: str, rows: Iterable[Parameters], /) -> None:
+        """Run one statement once per row of parameters."""
+        connection = self._open()
+        ready = list(rows)
+        if not ready:
+            return
+        try:
+            self._approval.check(connection, sql, ready[0], defining=self._defining)
+            connection.run_own_many(sql, ready)
+        except StoreError as error:
+            self._note(connection, error)
+            raise
+
+    def close(self) -> None:
+        """Let nobody write from here on."""
+        self._connection = None
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            raise UsageError(
+                "the tables of a projection can be used only while its handler runs: do not keep "
+                "them for later"
+            )
+        if self.trouble is not None:
+            raise self.trouble
+        return self._connection
+
+    def _note(self, connection: Connection, error: StoreError) -> None:
+        if isinstance(error, StoreUnavailableError | StoreCorruptError):
+            self.trouble = error
+        elif not connection.in_transaction():
+            self.trouble = RowError(
+                f"a statement of a projection rolled back the transaction it shares with others "
+                f"({error}); use ON CONFLICT ABORT, the default, in place of ON CONFLICT ROLLBACK"
+            )
+
+
+def work_feed(
+    transaction: Transaction,
+    approval: Approval,
+    name: str,
+    *,
+    lease: int,
+    from_pos: int,
+    work: FeedWork,
+    defining: bool,
+) -> WorkDone | None:
+    """Run a function on the user's tables and move a checkpoint to the position it returns.
+
+    None: the lease is lost or the checkpoint stands elsewhere; the function was not called. If the
+    function raises, nothing of it stays.
+
+    Raises:
+        StoreError: The whole transaction is in trouble.
+    """
+    connection, now_ms = transaction.connection, transaction.now_ms
+
+    def moved(to_pos: int) -> bool:
+        return advance_feed(
+            connection, name, lease=lease, from_pos=from_pos, to_pos=to_pos, now_ms=now_ms
+        )
+
+    connection.run("begin_part")
+    done = None
+    if moved(from_pos):
+        done = _run_on_tables(connection, approval, work, defining=defining)
+        if done.error is not None:
+            connection.run("undo_part")
+        elif done.pos != from_pos and not moved(done.pos):
+            raise RowError(f"projection {name!r} would move from {from_pos} back to {done.pos}")
+    connection.run("end_part")
+    return done
+
+
+def _run_on_tables(
+    connection: Connection, approval: Approval, work: FeedWork, *, defining: bool
+) -> WorkDone:
+    tables = OwnTables(connection, approval, defining=defining)
+    try:
+        done = WorkDone(work(tables))
+    except Exception as error:
+        done = WorkDone(error=error)
+    except BaseException as error:
+        # Not even `sys.exit` in a handler may end the thread that writes for everybody.
+        done = WorkDone(error=UsageError(f"a projection raised {type(error).__name__}"))
+    finally:
+        tables.close()
+        if defining:
+            approval.forget()
+    if tables.trouble is not None:
+        raise tables.trouble
+    return done
