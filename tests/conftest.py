@@ -1,11 +1,16 @@
 """For all tests. What they share is imported as `tests.…`: see `pythonpath` in pyproject.toml."""
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from perdure.store.opening import open_store
+from tests.postgres import Server
 
 # Before anything imports it: its assertions are those of the contract suite.
 pytest.register_assert_rewrite("perdure.testing")
@@ -23,3 +28,34 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("mounting is not allowed here")
     yield disk
     subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL that all tests of this process share. It does not wait for the disk."""
+    with Server(durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: Server) -> str:
+    """A database of that server that has all tables and no rows."""
+    url = postgres.create_database()
+
+    async def migrate() -> None:
+        store = open_store(url)
+        await store.open()
+        await store.close()
+
+    # In a thread, because the loop of a test may be running in this one.
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(asyncio.run, migrate()).result()
+    return url
+
+
+@pytest.fixture
+def postgres_url(postgres: Server, postgres_template: str) -> Iterator[str]:
+    """A database of the test's own: with all tables, without rows."""
+    url = postgres.create_database(template=postgres_template)
+    yield url
+    postgres.drop_database(url)

@@ -55,6 +55,7 @@ class Call:
         "_claims",
         "_error",
         "_future",
+        "_is_kept",
         "_open",
         "loop",
         "operations",
@@ -69,6 +70,7 @@ class Call:
         self.patience_s: float | None = None
         """Set when its caller's patience ran out while it was being tried."""
         self._open = len(operations)
+        self._is_kept = False
         self._error: Exception | None = None
         self._future = future
         # Whoever pops it decides the call's fate: the writer by beginning, the loop by giving up.
@@ -88,6 +90,10 @@ class Call:
         if not self.is_begun:
             self._claims.append(True)
 
+    def keep(self) -> None:
+        """Let nobody give it up: it may have been written, and is tried until that is known."""
+        self._is_kept = True
+
     def succeed(self, index: int, result: Any) -> None:
         """Keep the result of one operation."""
         self.results[index] = result
@@ -101,8 +107,8 @@ class Call:
 
     @property
     def is_begun(self) -> bool:
-        """Tell whether some of its operations have an answer."""
-        return self._open < len(self.operations)
+        """Tell whether some of its operations have an answer, or may have one."""
+        return self._is_kept or self._open < len(self.operations)
 
     @property
     def is_through(self) -> bool:
@@ -269,9 +275,12 @@ class Batcher:
                 self._backlog = [call for call in self._backlog if call.is_begun or call.take()]
                 try:
                     self._execute_all(self._backlog)
-                except StoreUnavailableError:
+                except StoreUnavailableError as error:
                     for call in self._backlog:
-                        call.give_back()
+                        if error.is_ambiguous:
+                            call.keep()
+                        else:
+                            call.give_back()
                     raise
         except StoreUnavailableError as error:
             trouble = error

@@ -21,3 +21,8 @@ class StoreCounters:
     """Batches that were halved to find a value that the database refused."""
     retries: int = 0
     """Batches that were tried again because the database was locked, full or read-only."""
+
+    def add(self, other: StoreCounters) -> None:
+        """Count what another has counted too."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))

@@ -16,7 +16,10 @@ from perdure.errors import UsageError
 from perdure.store.base import Store
 
 DRIVERS = ("sqlite3", "apsw")
-_FORMS = "sqlite:///relative.db, sqlite:////absolute.db or sqlite://:memory:"
+_FORMS = (
+    "sqlite:///relative.db, sqlite:////absolute.db, sqlite://:memory: or "
+    "postgresql://user@host/database"
+)
 
 
 def open_store(url: str, *, clock: Clock = system_clock) -> Store:
@@ -24,7 +27,9 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
 
     Args:
         url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`; with
-            `?driver=sqlite3` or `?driver=apsw` to choose the driver.
+            `?driver=sqlite3` or `?driver=apsw` to choose the driver. Or
+            `postgresql://user@host:port/database`, with `?schema=NAME` and, behind a pooler in
+            transaction mode, `?pooler=transaction`; the rest, such as `sslmode`, is the driver's.
         clock: Rules leases and visibility.
 
     Raises:
@@ -32,7 +37,7 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
     """
     scheme, separator, rest = url.partition("://")
     if scheme in ("postgresql", "postgres"):
-        raise UsageError(f"PostgreSQL is not in this version of perdure yet; use {_FORMS}")
+        return _open_postgres(url, clock)
     if scheme != "sqlite" or not separator:
         raise UsageError(f"a store URL looks like {_FORMS}; got {url!r}")
     location, _, query = rest.partition("?")
@@ -41,6 +46,15 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
     from perdure.store.sqlite.store import SqliteStore
 
     return SqliteStore(_path(location, url), driver=driver, clock=clock)
+
+
+def _open_postgres(url: str, clock: Clock) -> Store:
+    if not find_spec("asyncpg"):
+        raise UsageError("a PostgreSQL store needs asyncpg; run: pip install perdure[postgres]")
+    from perdure.store.postgres.address import Address
+    from perdure.store.postgres.store import PostgresStore
+
+    return PostgresStore(Address.parse(url), clock=clock)
 
 
 def _path(location: str, url: str) -> str:

@@ -41,7 +41,13 @@ class SqlAdmin(ABC):
     clock: Clock
 
     @abstractmethod
-    async def _work(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+    async def _work(
+        self,
+        run: Callable[[Transaction], T],
+        *,
+        patience_s: float | None = None,
+        is_quiet: bool = False,
+    ) -> T:
         """Run a function in the next transaction that writes."""
 
     @abstractmethod

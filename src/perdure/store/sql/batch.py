@@ -38,6 +38,8 @@ class Work:
     """An operation that runs its own statements, after the batch's changes were flushed."""
 
     run: Callable[[Transaction], Any]
+    is_quiet: bool = False
+    """Whether no other process wants to know of it: leases, signs of life."""
 
 
 def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list[Any], int]:

@@ -25,13 +25,13 @@ class Bulk:
     def delete(self, name: str, keys: Sequence[tuple[Any, ...]]) -> None:
         """Run a statement that removes rows by key."""
         if keys:
-            self.connection.run(name, keys=pack(keys))
+            self.connection.write(name, keys=pack(keys))
             self.written += len(keys)
 
     def write(self, name: str, rows: Sequence[tuple[Any, ...]], **params: int) -> None:
         """Run a statement that writes rows without bodies."""
         if rows:
-            self.connection.run(name, rows=pack(rows), **params)
+            self.connection.write(name, rows=pack(rows), **params)
             self.written += len(rows)
 
     def write_rows(self, name: str, rows: Rows, **params: int) -> None:
@@ -44,5 +44,5 @@ class Bulk:
             return
         if rows.size > MAX_BATCH_BYTES and not self._alone:
             raise BatchTooLargeError(f"{name} has {rows.size:,} bytes of bodies")
-        self.connection.run(name, rows=rows.text, bodies=rows.bodies, **params)
+        self.connection.write(name, rows=rows.text, bodies=rows.bodies, **params)
         self.written += len(rows.rows)

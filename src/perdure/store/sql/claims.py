@@ -20,6 +20,7 @@ from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import JobLease, TurnLease
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.locking import lock_instances
 from perdure.store.sql.packing import Rows, cut, pack, unpack
 from perdure.store.sql.sessions import (
     SessionMarks,
@@ -149,6 +150,8 @@ def release_turns(connection: Connection, leases: Sequence[TurnLease], *, now_ms
 def unpark(connection: Connection, instance_id: str, *, now_ms: int) -> bool:
     """Let a parked or blocked instance be tried again; tell whether it was one."""
     part = part_of(instance_id)
+    # Both rows, before either is changed: a commit that ends it changes both too.
+    lock_instances(connection, [instance_id])
     rows = connection.run("unpark_live", part=part, instance_id=instance_id, now_ms=now_ms)
     for (incarnation,) in rows:
         connection.run(
@@ -197,7 +200,7 @@ def claim_jobs(
     if not chosen:
         return []
     if claim.sessions is not None:
-        sessions = [job[_SESSION] for job in chosen if len(job) > _SESSION]
+        sessions = [job[_SESSION:] for job in chosen if len(job) > _SESSION]
         if sessions:
             take_sessions(connection, sessions, claim.sessions, now_ms=now_ms)
     connection.run(

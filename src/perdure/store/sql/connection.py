@@ -25,9 +25,19 @@ class Connection(Protocol):
 
     statements: int
     """How many statements it ran."""
+    locks: bool
+    """Whether rows have to be locked, because others may write at the same time."""
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
+        ...
+
+    def write(self, name: str, /, **params: Value) -> None:
+        """Run a statement that returns nothing, now or together with those that follow.
+
+        It is run before anything else that this connection is asked for, and before the end of the
+        transaction. Only statements of commits, which take `rows` or `keys`, `bodies` and `now_ms`.
+        """
         ...
 
     def change(self, name: str, /, **params: Value) -> int:

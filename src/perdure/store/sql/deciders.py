@@ -33,7 +33,13 @@ class SqlDeciders(ABC):
         self._heard: list[Callable[[], None]] = []
 
     @abstractmethod
-    async def _work(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+    async def _work(
+        self,
+        run: Callable[[Transaction], T],
+        *,
+        patience_s: float | None = None,
+        is_quiet: bool = False,
+    ) -> T:
         """Run a function in the next transaction that writes."""
 
     @abstractmethod
@@ -122,7 +128,8 @@ class SqlDeciders(ABC):
         return await self._work(
             lambda t: feed.claim_feed(
                 t.connection, name, lease=lease, lease_ms=lease_ms, now_ms=t.now_ms
-            )
+            ),
+            is_quiet=True,
         )
 
     async def advance_feed(self, name: str, *, lease: int, from_pos: int, to_pos: int) -> bool:
@@ -135,7 +142,8 @@ class SqlDeciders(ABC):
                 from_pos=from_pos,
                 to_pos=to_pos,
                 now_ms=t.now_ms,
-            )
+            ),
+            is_quiet=True,
         )
 
     async def work_feed(

@@ -8,6 +8,7 @@ from typing import Any
 from perdure.model.instances import part_of
 from perdure.store.sql.bulk import Bulk
 from perdure.store.sql.changes import DecisionChanges, ObservationRow, SnapshotRow
+from perdure.store.sql.locking import lock_feed
 from perdure.store.sql.packing import Rows
 
 DECIDER_ROWS = ("delete_unique_keys", "delete_snapshots", "delete_feed", "delete_observations")
@@ -31,6 +32,8 @@ def write_decisions(bulk: Bulk, decisions: DecisionChanges, *, now_ms: int) -> N
 
 def delete_decider_rows(bulk: Bulk, keys: Sequence[tuple[Any, ...]]) -> None:
     """Remove what only deciders leave behind."""
+    if keys:
+        lock_feed(bulk.connection)
     for name in DECIDER_ROWS:
         bulk.delete(name, keys)
 

@@ -1,7 +1,8 @@
 """Read the feed of deciders' events, and keep how far its readers have come.
 
-Positions are given by the one connection that writes, inside its transaction, so what a reader sees
-is never followed by something with a lower position.
+What a reader sees is never followed by something with a lower position. On SQLite the one
+connection that writes gives the positions inside its transaction; on PostgreSQL they are given one
+after another to what was committed: see `number_feed`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from perdure.model.events import StoredEvent
 from perdure.model.feeds import Checkpoint, FeedEvent, ReaderStatus
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.packing import cut, pack, unpack
+from perdure.store.sql.packing import cut, pack, text_of, unpack
 
 MAX_LOOK = 10_000
 """Positions that one call looks at: what a filter leaves out costs time too."""
@@ -106,7 +107,8 @@ def set_reader(
         "set_reader",
         name=name,
         status=None if status is None else status.value,
-        reason=reason,
+        # As bytes: it may hold NUL, which not every database has in a text.
+        reason=None if reason is None else reason.encode(),
         pos=pos,
         lease=lease,
         now_ms=now_ms,
@@ -120,5 +122,5 @@ def read_checkpoints(connection: Connection) -> list[Checkpoint]:
 
 
 def _checkpoint(row: Sequence[Any]) -> Checkpoint:
-    name, pos, status, *rest = row
-    return Checkpoint(name, pos, ReaderStatus(status), *rest)
+    name, pos, status, reason, *rest = row
+    return Checkpoint(name, pos, ReaderStatus(status), text_of(reason), *rest)

@@ -212,7 +212,7 @@ class _Flush:
     def _correct_wakes(self) -> None:
         unsure = [(row.part, row.instance_id) for row in self._dirty if row.is_due_unsure]
         if unsure:
-            self._bulk.connection.run("correct_wakes", keys=pack(unsure))
+            self._bulk.connection.write("correct_wakes", keys=pack(unsure))
 
     def _append_events(self) -> None:
         rows = Rows()
@@ -327,6 +327,7 @@ def _live_values(row: LiveState) -> tuple[Any, ...]:
         row.last_commit,
         row.attempts,
         row.blocked_by,
+        1 if row.stored else 0,
     )
 
 

@@ -46,7 +46,7 @@ def list_instances(
 ) -> list[InstanceRow]:
     """Return instances, newest first, from behind a mark on."""
     limit = min(limit, PAGE_MAX)
-    if limit < 1:
+    if limit < 1 or _is_nobody(filter):
         return []
     found = _find(connection, filter, limit, after)
     found.sort(reverse=True)
@@ -56,8 +56,16 @@ def list_instances(
 
 def count_instances(connection: Connection, filter: InstanceFilter) -> int:
     """Return how many instances there are of a sort."""
+    if _is_nobody(filter):
+        return 0
     counted = _run(connection, _searches(filter), _conditions(connection, filter, None), _ALL)
     return sum(count for count, _ in counted)
+
+
+def _is_nobody(filter: InstanceFilter) -> bool:
+    """Tell whether nothing can be found: no id and no tag holds a NUL, and PostgreSQL has none."""
+    texts = (filter.id_prefix, filter.parent_id, filter.tag)
+    return any(text is not None and "\0" in text for text in texts)
 
 
 def _find(

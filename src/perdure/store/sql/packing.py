@@ -85,6 +85,11 @@ def unpack(text: str) -> list[Any]:
     return rows
 
 
+def text_of(value: str | bytes | None) -> str | None:
+    """Return free text, which is stored as UTF-8 where a text cannot hold NUL."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
 def cut(blob: bytes | None, lengths: Iterable[int]) -> list[bytes]:
     """Cut a blob into the bodies it was made of."""
     blob = blob or b""

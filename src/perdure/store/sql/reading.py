@@ -17,7 +17,7 @@ from perdure.model.turns import UniqueKey, WorkerRow
 from perdure.store.base import ExecutionKey, WaitingJob
 from perdure.store.contents import Contents, FedRow
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.packing import cut, pack, unpack
+from perdure.store.sql.packing import cut, pack, text_of, unpack
 
 MAX_EVENTS_PER_READ = 10_000
 MAX_BYTES_PER_READ = 64 * 1024 * 1024
@@ -82,7 +82,7 @@ def _instance_row(instance_id: str, values: Sequence[Any]) -> InstanceRow:
         status=Status(values[5]),
         input=values[6],
         output=values[7],
-        reason=values[8],
+        reason=text_of(values[8]),
         parent_id=values[9],
         parent_incarnation=values[10],
         created_ms=values[11],

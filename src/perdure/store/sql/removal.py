@@ -1,7 +1,8 @@
 """Remove what nobody needs any more.
 
-A deletion checks and removes inside one transaction, so nothing can be born under it. A commit that
-was under way for a deleted instance finds no live row and is refused: see `commit`.
+A deletion checks and removes inside one transaction, under the locks of its instances, so nothing
+can be born under it. A commit that was under way for a deleted instance finds no live row and is
+refused: see `commit`.
 
 Finding what is too old takes a look at whole tables, and so it is done by a reader; the transaction
 that removes it looks again at every row it was told of, and at no other.
@@ -17,6 +18,7 @@ from perdure.model.instances import part_of
 from perdure.store.sql import overview
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.decision_rows import DECIDER_ROWS
+from perdure.store.sql.locking import lock_feed, lock_instances
 from perdure.store.sql.packing import pack, unpack
 from perdure.store.sql.reading import read_instances
 
@@ -40,6 +42,9 @@ def delete(
     chosen = dict.fromkeys(instances)
     if not chosen:
         return DeletedCounts()
+    # A child is started by a turn of its parent, so under the parents' locks none can appear. An id
+    # that is started anew meanwhile is another incarnation, and the deletion is refused.
+    lock_instances(connection, [instance_id for instance_id, _ in chosen])
     keys = pack([(part_of(instance_id), instance_id, no) for instance_id, no in chosen])
     [(deletable,)] = connection.run("count_deletable", keys=keys, force=force)
     if deletable < len(chosen) or connection.run("find_stray_children", keys=keys):
@@ -52,6 +57,7 @@ def delete(
         messages=connection.change("delete_inbox", keys=keys),
         jobs=connection.change("delete_jobs_of", keys=keys),
     )
+    lock_feed(connection)
     for name in _OTHER_ROWS:
         connection.run(name, keys=keys)
     return counts
@@ -61,6 +67,7 @@ def prune(
     connection: Connection, instance_id: str, *, keep_last: int, ended_before_ms: int | None
 ) -> DeletedCounts:
     """Remove the histories of earlier executions."""
+    lock_instances(connection, [instance_id])
     [row] = read_instances(connection, [instance_id])
     if row is None:
         return DeletedCounts()
@@ -72,6 +79,7 @@ def prune(
     ]
     if not keys:
         return DeletedCounts()
+    lock_feed(connection)
     events = connection.change("delete_executions", keys=pack(keys))
     connection.run("delete_feed_of_executions", keys=pack(keys))
     return DeletedCounts(executions=len(keys), events=events)
@@ -107,7 +115,13 @@ def find_expired(connection: Connection, expiry: Expiry, *, limit: int, now_ms: 
 
 
 def remove_expired(connection: Connection, expired: Expired, expiry: Expiry, *, now_ms: int) -> int:
-    """Remove what was found, as far as it is too old still; return how many."""
+    """Remove what was found, as far as it is too old still; return how many.
+
+    Receipts and ids are under the locks of their instances: else a start could come between the
+    look at what is live and the removal. A dead job or a session is one row, which is looked at
+    again after whoever has it locked is done.
+    """
+    lock_instances(connection, [key[1] for key in (*expired.receipts, *expired.unborn)])
 
     def remove(name: str, keys: list[Any], before_ms: int | None) -> int:
         if not keys or before_ms is None:

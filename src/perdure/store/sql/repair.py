@@ -10,6 +10,7 @@ from perdure.store.sql.batch import Transaction
 from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.flush import flush
+from perdure.store.sql.locking import lock_instances
 from perdure.store.sql.packing import pack
 from perdure.store.sql.rows import load
 
@@ -19,6 +20,8 @@ _BY_HAND = 1
 
 def retry_dead_jobs(connection: Connection, keys: Sequence[JobKey], *, now_ms: int) -> list[bool]:
     """Put dead jobs back into their queues; tell of each whether it was one."""
+    # Who deletes or replaces the instance meanwhile would not find the job that comes back.
+    lock_instances(connection, [key.instance_id for key in keys])
     back = [JobKey(*row) for row in connection.run("revive_jobs", keys=_pack(keys), now_ms=now_ms)]
     connection.run("delete_dead_jobs", keys=_pack(back))
     return _each_once(keys, back)
@@ -26,6 +29,8 @@ def retry_dead_jobs(connection: Connection, keys: Sequence[JobKey], *, now_ms: i
 
 def forget_dead_jobs(connection: Connection, keys: Sequence[JobKey]) -> list[bool]:
     """Remove dead jobs; tell of each whether it was one."""
+    # One that is being put back is no longer dead when its lock is free.
+    lock_instances(connection, [key.instance_id for key in keys])
     rows = connection.run("delete_dead_jobs", keys=_pack(keys))
     return _each_once(keys, [JobKey(*row) for row in rows])
 
@@ -34,7 +39,7 @@ def end_job(transaction: Transaction, key: JobKey, kind: str, body: bytes) -> bo
     """End a job whoever runs it, and tell its owner.
 
     It is ended as its holder would end it, so that the message gets its number and wakes the owner
-    in the same way.
+    in the same way; loading the rows locks them.
     """
     connection, now_ms = transaction.connection, transaction.now_ms
     end = JobEnd(key=key, token=_BY_HAND, kind=kind, body=body)
@@ -57,6 +62,9 @@ def end_job(transaction: Transaction, key: JobKey, kind: str, body: bytes) -> bo
 def drop_message(connection: Connection, instance_id: str, no: int, *, now_ms: int) -> bool:
     """Remove a message or timer, and end the lease under which a turn may have taken it."""
     part = part_of(instance_id)
+    # A commit that took the message is through, and the message gone, or it waits and is refused
+    # because its lease has ended.
+    lock_instances(connection, [instance_id])
     if not connection.run("drop_message", part=part, instance_id=instance_id, no=no):
         return False
     connection.run("end_lease", part=part, instance_id=instance_id, now_ms=now_ms)

@@ -256,7 +256,8 @@ class _Wanted:
 
 
 def _load_live(connection: Connection, keys: Sequence[tuple[int, str]], rows: LoadedRows) -> None:
-    [(text,)] = connection.run("load_live", keys=pack(keys))
+    name = "lock_live" if connection.locks else "load_live"
+    [(text,)] = connection.run(name, keys=pack(keys))
     for values in unpack(text):
         row = LiveState(*keys[values[0]])
         row.stored = True

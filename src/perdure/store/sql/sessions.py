@@ -27,7 +27,7 @@ _SPARE = 2
 """How many times as many jobs as wanted are looked at, so that the oldest come first."""
 
 Candidate = list[Any]
-"""A row of `find_session_jobs`."""
+"""A row of `find_session_jobs`, and then owner and end of the session as they were seen."""
 
 
 class _Waiting(NamedTuple):
@@ -99,7 +99,8 @@ def find_session_jobs(
     )
     found: dict[int, list[Candidate]] = {}
     for one, jobs in zip(admitted, unpack(text), strict=True):
-        found.setdefault(one.queue_no, []).extend(jobs)
+        seen = holders.get(one.session, (None, None))
+        found.setdefault(one.queue_no, []).extend([*job, *seen] for job in jobs)
     return found
 
 
@@ -185,12 +186,16 @@ def _admit(may_have: Sequence[_Waiting], terms: SessionClaim, limit: int) -> lis
 
 
 def take_sessions(
-    connection: Connection, sessions: Sequence[str], terms: SessionClaim, *, now_ms: int
+    connection: Connection, sessions: Sequence[Sequence[Any]], terms: SessionClaim, *, now_ms: int
 ) -> None:
-    """Make these sessions the claimer's."""
+    """Make these sessions the claimer's, if they are still as they were seen.
+
+    Args:
+        sessions: Each with the owner and the end that it had, or None.
+    """
     connection.run(
         "take_sessions",
-        keys=_keys(list(dict.fromkeys(sessions))),
+        keys=pack([(part_of(seen[0]), *seen) for seen in dict.fromkeys(map(tuple, sessions))]),
         owner=terms.owner,
         until_ms=now_ms + terms.lease_ms,
         now_ms=now_ms,
@@ -199,7 +204,7 @@ def take_sessions(
 
 def touch_sessions(connection: Connection, sessions: Sequence[str], *, now_ms: int) -> None:
     """Note that sessions are in use, unless their lease has run out."""
-    connection.run("touch_sessions", keys=_keys(list(dict.fromkeys(sessions))), now_ms=now_ms)
+    connection.write("touch_sessions", keys=_keys(list(dict.fromkeys(sessions))), now_ms=now_ms)
 
 
 def renew_sessions(

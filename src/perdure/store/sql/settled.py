@@ -16,6 +16,7 @@ from perdure.store.sql.bulk import Bulk
 from perdure.store.sql.changes import ObservationRow
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.decision_rows import insert_observations, put_outcomes
+from perdure.store.sql.locking import lock_instances
 from perdure.store.sql.packing import pack
 from perdure.store.sql.repair import drop_message
 from perdure.store.sql.rows import load_observed
@@ -40,6 +41,8 @@ class SettledInputs:
     def write(self, transaction: Transaction) -> list[bytes]:
         """Keep everything and return the outcome that counts for each receipt."""
         connection, now_ms = transaction.connection, transaction.now_ms
+        # A turn that decides one of them at the same time is through, or will find the outcome.
+        lock_instances(connection, [self._instance_id])
         bulk = Bulk(connection, alone=True)
         stored = self._stored(connection)
         outcomes: dict[str, bytes] = {}

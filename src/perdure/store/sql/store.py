@@ -58,11 +58,15 @@ class SqlStore(SqlAdmin, SqlDeciders):
     def __init__(self, *, clock: Clock, approval: Approval) -> None:
         super().__init__(approval)
         self.clock = clock
-        self.counters = StoreCounters()
         self._definitions = Definitions()
         self._session_marks = sessions.SessionMarks()
 
     # ------------------------------------------------- what a database brings
+
+    @property
+    @abstractmethod
+    def counters(self) -> StoreCounters:
+        """Return what it has done."""
 
     @abstractmethod
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
@@ -76,8 +80,14 @@ class SqlStore(SqlAdmin, SqlDeciders):
     async def _read(self, work: Callable[[Connection], T]) -> T:
         """Run a function with a connection that reads one state of the database."""
 
-    async def _work(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
-        [result] = await self._submit([Work(run)], patience_s)
+    async def _work(
+        self,
+        run: Callable[[Transaction], T],
+        *,
+        patience_s: float | None = None,
+        is_quiet: bool = False,
+    ) -> T:
+        [result] = await self._submit([Work(run, is_quiet)], patience_s)
         value: T = result
         return value
 
@@ -91,7 +101,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
                 transaction.definitions.number(transaction.connection, key) for key in definitions
             ]
 
-        return await self._work(number_all)
+        return await self._work(number_all, is_quiet=True)
 
     async def definition(self, definition_no: int) -> DefinitionKey:
         """Return the definition behind a number."""
@@ -137,7 +147,8 @@ class SqlStore(SqlAdmin, SqlDeciders):
     async def claim_turns(self, claim: TurnClaim) -> list[ClaimedTurn]:
         """Lease instances with something to do, and count the attempt."""
         return await self._work(
-            lambda t: claims.claim_turns(t.connection, claim, now_ms=t.now_ms, offset=t.number)
+            lambda t: claims.claim_turns(t.connection, claim, now_ms=t.now_ms, offset=t.number),
+            is_quiet=True,
         )
 
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
@@ -150,7 +161,8 @@ class SqlStore(SqlAdmin, SqlDeciders):
                 offset=t.number,
                 marks=self._session_marks,
                 definitions=t.definitions,
-            )
+            ),
+            is_quiet=True,
         )
 
     async def renew(
@@ -166,12 +178,14 @@ class SqlStore(SqlAdmin, SqlDeciders):
                 claims.renew_jobs(connection, jobs, now_ms=now_ms, until_ms=until_ms),
             )
 
-        return await self._work(renew_all)
+        return await self._work(renew_all, is_quiet=True)
 
     async def beat_jobs(self, beats: Sequence[JobBeat]) -> None:
         """Keep what running jobs say of their progress; a job whose lease is lost says nothing."""
         if beats:
-            await self._work(lambda t: claims.beat_jobs(t.connection, beats, now_ms=t.now_ms))
+            await self._work(
+                lambda t: claims.beat_jobs(t.connection, beats, now_ms=t.now_ms), is_quiet=True
+            )
 
     async def lost_jobs(self, jobs: Sequence[JobLease]) -> list[JobLease]:
         """Return which of these leases are gone: the job was cancelled, ended or taken over."""
@@ -184,12 +198,13 @@ class SqlStore(SqlAdmin, SqlDeciders):
         return await self._work(
             lambda t: sessions.renew_sessions(
                 t.connection, owner, busy, now_ms=t.now_ms, lease_ms=lease_ms, idle_ms=idle_ms
-            )
+            ),
+            is_quiet=True,
         )
 
     async def release_sessions(self, owner: str) -> None:
         """Give up all sessions of an owner that will not come back."""
-        await self._work(lambda t: t.connection.run("release_sessions", owner=owner))
+        await self._work(lambda t: t.connection.run("release_sessions", owner=owner), is_quiet=True)
 
     async def release_turns(self, leases: Sequence[TurnLease]) -> None:
         """Give back turns that were claimed and not worked on; the attempt does not count."""
@@ -216,11 +231,11 @@ class SqlStore(SqlAdmin, SqlDeciders):
             transaction.connection.run("beat", **params)
             transaction.connection.run("bury_workers", before_ms=before_ms)
 
-        await self._work(work)
+        await self._work(work, is_quiet=True)
 
     async def retire(self, worker_id: str) -> None:
         """Remove a worker that stops, and its claim to be anybody's home."""
-        await self._work(lambda t: t.connection.run("retire", worker_id=worker_id))
+        await self._work(lambda t: t.connection.run("retire", worker_id=worker_id), is_quiet=True)
 
     # ---------------------------------------------------------------- reading
 

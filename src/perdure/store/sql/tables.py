@@ -4,8 +4,9 @@ They share a connection and a transaction with the store's own statements, so th
 before: see `Approval`.
 
 A failing handler must not disturb whoever shares the transaction: what it wrote is rolled back to
-where it began. Trouble that has ended the transaction itself cannot be kept from the others,
-however the handler takes it: it is raised once more when the handler has returned.
+where it began. On PostgreSQL a handler has failed as soon as one of its statements has, however it
+takes it. Trouble that has ended the transaction itself cannot be kept from the others: it is raised
+once more when the handler has returned.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ class WorkDone(NamedTuple):
 class Approval(Protocol):
     """Says which statements a projection may run."""
 
+    goes_on_after_errors: bool
+    """Whether a handler may catch the error of a statement and go on. If not, PostgreSQL runs none
+    of its statements any more until all it wrote is undone."""
+
     def check(
         self, connection: Connection, text: str, parameters: Parameters, *, defining: bool
     ) -> None:
@@ -64,6 +69,8 @@ class OwnTables:
         self._defining = defining
         self.trouble: StoreError | None = None
         """What ended the transaction, or may end with it."""
+        self.failed: StoreError | None = None
+        """The error of a statement after which the handler cannot go on."""
 
     def execute(self, sql: str, parameters: Parameters = (), /) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows."""
@@ -98,8 +105,9 @@ class OwnTables:
                 "the tables of a projection can be used only while its handler runs: do not keep "
                 "them for later"
             )
-        if self.trouble is not None:
-            raise self.trouble
+        for error in (self.trouble, self.failed):
+            if error is not None:
+                raise error
         return self._connection
 
     def _note(self, connection: Connection, error: StoreError) -> None:
@@ -110,6 +118,8 @@ class OwnTables:
                 f"a statement of a projection rolled back the transaction it shares with others "
                 f"({error}); use ON CONFLICT ABORT, the default, in place of ON CONFLICT ROLLBACK"
             )
+        elif not self._approval.goes_on_after_errors:
+            self.failed = error
 
 
 def work_feed(
@@ -166,4 +176,6 @@ def _run_on_tables(
             approval.forget()
     if tables.trouble is not None:
         raise tables.trouble
+    if tables.failed is not None and done.error is None:
+        return WorkDone(error=tables.failed)
     return done

@@ -123,6 +123,8 @@ def split_script(script: str) -> Iterable[str]:
 class StdlibConnection:
     """A connection through the standard library's `sqlite3`."""
 
+    locks = False
+
     def __init__(self, path: str, *, busy_ms: int) -> None:
         self._path = path
         self.statements = 0
@@ -146,6 +148,10 @@ class StdlibConnection:
             raise_ours(self._path, error, _stdlib_code(error))
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
+
+    def write(self, name: str, /, **params: Value) -> None:
+        """See `Connection`."""
+        self.run(name, **params)
 
     def change(self, name: str, /, **params: Value) -> int:
         """See `Connection`."""
@@ -198,6 +204,8 @@ class StdlibConnection:
 class ApswConnection:
     """A connection through apsw, which brings its own, newer SQLite."""
 
+    locks = False
+
     def __init__(self, path: str, *, busy_ms: int) -> None:
         import apsw  # optional dependency
 
@@ -219,6 +227,10 @@ class ApswConnection:
             raise_ours(self._path, error, _apsw_code(error))
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
+
+    def write(self, name: str, /, **params: Value) -> None:
+        """See `Connection`."""
+        self.run(name, **params)
 
     def change(self, name: str, /, **params: Value) -> int:
         """See `Connection`."""

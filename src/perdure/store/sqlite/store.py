@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from perdure.clock import Clock
 from perdure.errors import StoreError
 from perdure.store.batching import Batcher
+from perdure.store.counters import StoreCounters
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.store import SqlStore
 from perdure.store.sqlite.connection import MEMORY
@@ -41,6 +42,7 @@ class SqliteStore(SqlStore):
 
     def __init__(self, path: str, *, driver: str, clock: Clock) -> None:
         super().__init__(clock=clock, approval=Approved())
+        self._counters = StoreCounters()
         self.driver = driver
         self.path = path if path == MEMORY else os.path.abspath(path)
         self._writer: Writer | None = None
@@ -94,6 +96,11 @@ class SqliteStore(SqlStore):
         if self._readers is not None:
             await asyncio.to_thread(self._readers.close)
         await self._batcher.close()
+
+    @property
+    def counters(self) -> StoreCounters:
+        """Return what it has done."""
+        return self._counters
 
     def change_count(self) -> int:
         """Return a number that differs after another store, in any process, has committed."""

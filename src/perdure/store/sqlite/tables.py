@@ -51,6 +51,7 @@ class Approved:
 
     def __init__(self) -> None:
         self._texts: set[tuple[str, bool]] = set()
+        self.goes_on_after_errors = True
 
     def forget(self) -> None:
         """Ask again: tables or triggers have changed."""

@@ -1,9 +1,9 @@
 -- Change how a reader of the feed stands, and end its lease.
--- Params: name; lease, or NULL for whoever has it; reason; status and pos, or NULL for no change;
--- now_ms. Returns: a row if there is such a reader.
+-- Params: name; lease, or NULL for whoever has it; reason, UTF-8; status and pos, or NULL for no
+-- change; now_ms. Returns: a row if there is such a reader.
 UPDATE checkpoints
 SET status = coalesce(:status, status),
-    reason = :reason,
+    reason = CAST(:reason AS TEXT),
     pos = coalesce(:pos, pos),
     losses = 0,
     lease = 0,

@@ -1,5 +1,5 @@
 -- Make sessions the claimer's, and use them.
--- Params: keys, JSON [[part, session], ...]; owner; until_ms; now_ms. Returns: nothing.
+-- Params: keys, JSON [[part, session, ...], ...]; owner; until_ms; now_ms. Returns: nothing.
 -- The lease of a session that was the claimer's already is never shortened.
 INSERT INTO sessions (part, session, owner, until_ms, used_ms)
 SELECT value ->> 0, value ->> 1, :owner, :until_ms, :now_ms

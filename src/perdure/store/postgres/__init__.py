@@ -1,0 +1,9 @@
+"""The store in PostgreSQL. What it shares with SQLite is in `perdure.store.sql`.
+
+store       opens, and hands operations on  lane        one transaction for a batch
+connection  one connection, on its thread   readers     the threads that read
+address     what a URL says                 faults      what the server's errors mean
+database    connect, migrations             hints       who tells other processes of a commit
+clock       the database's time             tables      what projections may run
+sql/        the statements                  roles.sql   who may do what
+"""

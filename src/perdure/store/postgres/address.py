@@ -1,0 +1,58 @@
+"""What the URL of a PostgreSQL store says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from perdure.errors import UsageError
+
+DEFAULT_SCHEMA = "perdure"
+MAX_SCHEMA_BYTES = 63
+"""Longer names are cut by PostgreSQL, without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a store is, and how to talk to it."""
+
+    dsn: str
+    """For the driver: the URL without what is ours."""
+    schema: str = DEFAULT_SCHEMA
+    is_pooled: bool = False
+    """Whether a pooler in transaction mode is in between: no prepared statements, no LISTEN."""
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """Read a URL `postgresql://user@host:port/database?schema=perdure&pooler=transaction`.
+
+        Everything else behind the question mark is the driver's, such as `sslmode`.
+
+        Raises:
+            UsageError: One of our options has a value that means nothing.
+        """
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        schema = options.pop("schema", DEFAULT_SCHEMA)
+        pooler = options.pop("pooler", "none")
+        if not schema or len(schema.encode()) > MAX_SCHEMA_BYTES or "\0" in schema:
+            raise UsageError(f"schema={schema!r} in the store URL must have 1 to 63 bytes")
+        if schema.startswith("pg_"):
+            raise UsageError(f"schema={schema!r}: names that begin with pg_ are PostgreSQL's own")
+        if pooler not in ("none", "transaction"):
+            raise UsageError(f"pooler={pooler!r} is not known; known: none, transaction")
+        dsn = urlunsplit(("postgresql", *parts[1:3], urlencode(options), ""))
+        return cls(dsn, schema, pooler == "transaction")
+
+    @property
+    def shown(self) -> str:
+        """Return the URL for messages and logs: without password and options."""
+        parts = urlsplit(self.dsn)
+        place = re.sub(r"^([^:@]*):.*@", r"\1@", parts.netloc)
+        return urlunsplit(("postgresql", place, parts.path, "", ""))
+
+    @property
+    def quoted_schema(self) -> str:
+        """Return the schema as it stands in a statement."""
+        return '"' + self.schema.replace('"', '""') + '"'

@@ -1,0 +1,93 @@
+"""Make sure that the server will do, and bring the tables up to date."""
+
+from __future__ import annotations
+
+import zlib
+
+from perdure.errors import SchemaError, StoreError, StoreUnavailableError
+from perdure.store.migrate import Applied, Migration, missing, read_migrations
+from perdure.store.postgres.address import Address
+from perdure.store.postgres.connection import PACKAGE, PostgresConnection, in_schema
+
+OLDEST_SERVER = 13
+
+
+def prepare(connection: PostgresConnection, address: Address, *, now_ms: int | None) -> None:
+    """Check the server, and apply the migrations that it has not seen.
+
+    Args:
+        connection: Where.
+        address: Of the store; names the schema.
+        now_ms: What time to record; None: the database's.
+
+    Raises:
+        StoreError: The server is too old, or the schema is missing and may not be made.
+        StoreUnavailableError: It is a standby.
+        SchemaError: The schema was written by a newer perdure.
+    """
+    version = connection.server_version()
+    if version < OLDEST_SERVER:
+        raise StoreError(
+            f"{address.shown} is PostgreSQL {version}; perdure needs {OLDEST_SERVER} or newer"
+        )
+    if pending(connection, address):
+        _apply_pending(connection, address, now_ms=now_ms)
+
+
+def pending(connection: PostgresConnection, address: Address) -> list[Migration]:
+    """Return the migrations that the schema has not seen, in order."""
+    known = read_migrations(PACKAGE)
+    return missing(known, read_applied(connection, address), where=address.shown)
+
+
+def read_applied(connection: PostgresConnection, address: Address) -> list[Applied]:
+    """Return the migrations that the schema has seen.
+
+    Raises:
+        SchemaError: The schema is somebody else's.
+    """
+    [(is_ours, tables)] = connection.run("count_tables", schema=address.schema)
+    if is_ours:
+        return [Applied(*row) for row in connection.run("read_migrations")]
+    if tables:
+        raise SchemaError(
+            f"the schema {address.schema} of {address.shown} has tables, but not perdure's; give "
+            "another one with ?schema=NAME"
+        )
+    return []
+
+
+def _apply_pending(connection: PostgresConnection, address: Address, *, now_ms: int | None) -> None:
+    """Apply what is missing, in one transaction, alone among all processes."""
+    [(is_standby,)] = connection.run("read_standby")
+    if is_standby:
+        raise StoreUnavailableError(
+            f"{address.shown} only reads: it is a standby; give the address of the primary"
+        )
+    connection.run_script("BEGIN")
+    try:
+        # Until the transaction ends. Whoever comes second finds nothing left to do.
+        connection.run("lock_migrations", key=zlib.crc32(address.schema.encode()))
+        for migration in pending(connection, address):
+            connection.run_script(script(migration, address))
+            [(database_ms,)] = connection.run("read_now")
+            connection.run(
+                "insert_migration",
+                migration_no=migration.number,
+                name=migration.name,
+                checksum=migration.checksum,
+                now_ms=database_ms if now_ms is None else now_ms,
+            )
+        connection.run_script("COMMIT")
+    except BaseException:
+        if connection.in_transaction():
+            connection.run_script("ROLLBACK")
+        raise
+
+
+def script(migration: Migration, address: Address) -> str:
+    """Return the statements of a migration for the chosen schema."""
+    text = in_schema(migration.script, address.quoted_schema)
+    if migration.number == 1:
+        return f"CREATE SCHEMA IF NOT EXISTS {address.quoted_schema};\n{text}"
+    return text

@@ -1,0 +1,124 @@
+"""What errors of the server and the driver mean for us.
+
+Most trouble passes: a server that restarts, a lock that somebody else has, a network that comes
+back. That is `StoreUnavailableError`, and the batch is run again. `ConflictError` is the part of it
+that two writers cause each other and that is over at once. A value that the database refuses is
+`RowError`. What nobody but a person can mend says what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+
+from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
+
+_LATER = {
+    "25006": "only reads: it is a standby; give the address of the primary",
+    "25P03": "ended a transaction of ours that had paused too long",
+    "28000": "refuses this user; check user, password and pg_hba.conf",
+    "28P01": "refuses the password",
+    "3D000": "has no such database; create it",
+    "53100": "has no disk space left; free some and it goes on by itself",
+    "53200": "has no memory left",
+    "53300": "has no connection left; raise max_connections or use a pooler",
+    "53400": "has reached a limit of its configuration",
+    "55006": "is busy with that object",
+    "55P03": "keeps a row locked for long; end the transaction that holds it",
+    "57014": "took too long for a statement",
+    "57P01": "is shutting down",
+    "57P02": "has crashed and recovers",
+    "57P03": "is starting up",
+    "57P04": "lost the database that we were connected to",
+    "58030": "could not read or write its disk",
+}
+_CONFLICTS = {
+    "23505": "another process wrote the same row at the same moment",
+    "40001": "the transaction did not fit with another one",
+    "40P01": "two transactions waited for each other",
+}
+_OURS = {
+    "3F000": "has no such schema; run: perdure migrate --store URL",
+    "42501": "does not let this user do that; see: perdure roles",
+    "42P01": "has no such table; run: perdure migrate --store URL",
+    "42883": "has no such function; run: perdure migrate --store URL",
+}
+_CORRUPT = {"XX001", "XX002"}
+_STATEMENT_LOST = {"26000", "42P05"}
+"""A prepared statement is missing, or is there twice: somebody shares the session with us."""
+
+
+class ConflictError(StoreUnavailableError):
+    """Two writers were in each other's way. Run again at once."""
+
+
+class PoolerError(StoreUnavailableError):
+    """A pooler in transaction mode is in between, and nobody told us."""
+
+
+class AmbiguousCommitError(StoreUnavailableError):
+    """The connection was lost while the transaction was being committed."""
+
+    is_ambiguous = True
+
+
+def ours(where: str, error: BaseException) -> StoreError:
+    """Return the error of ours that an error of the driver stands for."""
+    if isinstance(error, asyncpg.PostgresError) and not _is_connection(error):
+        return _from_server(where, error)
+    if isinstance(error, asyncio.TimeoutError | TimeoutError):
+        return StoreUnavailableError(f"{where} did not answer in time; is the network up?")
+    if isinstance(error, asyncpg.DataError | TypeError | ValueError | OverflowError):
+        return RowError(f"a value cannot be stored: {error}")
+    if isinstance(error, asyncpg.InterfaceError | OSError | asyncpg.PostgresError):
+        return StoreUnavailableError(f"{where} cannot be reached ({_text(error)})")
+    return StoreError(f"{where}: {_text(error)}")
+
+
+def of_user(where: str, error: BaseException) -> StoreError:
+    """Return the error of ours for one of a user's own statement, which is not about our tables."""
+    if isinstance(error, asyncpg.PostgresError):
+        if error.sqlstate in _CONFLICTS and error.sqlstate[:2] == "23":
+            # No other writer will make room: the handler itself has to do something else.
+            return RowError(f"the database refused a value: {_text(error)}")
+        if error.sqlstate in _OURS:
+            return StoreError(f"{where} refused a statement ({_text(error)})")
+    return ours(where, error)
+
+
+def _from_server(where: str, error: asyncpg.PostgresError) -> StoreError:
+    code = error.sqlstate or ""
+    if code in _CONFLICTS:
+        return ConflictError(f"{where}: {_CONFLICTS[code]} ({_text(error)})")
+    if code in _LATER or code[:2] in ("53", "57", "58"):
+        return StoreUnavailableError(
+            f"{where} {_LATER.get(code, 'is in trouble')} ({_text(error)})"
+        )
+    if code in _CORRUPT:
+        return StoreCorruptError(f"{where} is damaged; restore it from a backup ({_text(error)})")
+    if code in _STATEMENT_LOST:
+        return PoolerError(
+            f"{where} has lost a prepared statement: a pooler in transaction mode is in between; "
+            "add pooler=transaction to the store URL"
+        )
+    if code[:2] in ("22", "23", "54"):
+        return RowError(f"the database refused a value: {_text(error)}")
+    return StoreError(f"{where} {_OURS.get(code, 'refused a statement')} ({_text(error)})")
+
+
+def is_broken(error: BaseException) -> bool:
+    """Tell whether the connection is of no use after this error."""
+    if isinstance(error, asyncpg.PostgresError):
+        return _is_connection(error) or (error.sqlstate or "")[:2] in ("57", "58")
+    return isinstance(
+        error, asyncio.TimeoutError | TimeoutError | asyncpg.InterfaceError | OSError
+    ) and not isinstance(error, asyncpg.DataError)
+
+
+def _is_connection(error: asyncpg.PostgresError) -> bool:
+    return (error.sqlstate or "")[:2] == "08"
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__

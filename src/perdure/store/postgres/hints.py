@@ -1,0 +1,178 @@
+"""Tell other processes that something was committed, and hear it from them.
+
+Only a hint: what it misses is found by looking, now and then. So it stays out of the way of
+commits: a thread of its own sends one notification for all commits of the last moment, on a
+connection of its own. A notification inside the transaction would make all commits of the database
+queue behind one another.
+
+Through a pooler in transaction mode nobody can listen. There the thread looks now and then whether
+any transaction has begun since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import zlib
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+
+from perdure.store.postgres.address import Address
+from perdure.store.postgres.connection import close, connect, statement
+
+GAP_S = 0.01
+"""Between two notifications of one process, at least."""
+LOOK_MIN_S = 0.05
+LOOK_MAX_S = 1.0
+"""Through a pooler: pauses between two looks."""
+RECONNECT_S = (0.1, 0.5, 2.0, 5.0)
+CLOSE_WITHIN_S = 5.0
+
+logger = logging.getLogger(__name__)
+_TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+class Hints:
+    """Counts what others commit, and tells them what we do."""
+
+    def __init__(self, address: Address, *, own: str) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            address: Where.
+            own: What tells our notifications from those of others.
+        """
+        self.statements = 0
+        self._address = address
+        self._own = own
+        self._count = 0
+        self._loop = asyncio.new_event_loop()
+        self._stirred = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._run, name="perdure-hints", daemon=True)
+        self._is_stirred = False
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def count(self) -> int:
+        """Return a number that differs after another process has committed something."""
+        return self._count
+
+    def stir(self) -> None:
+        """Something was committed that others may want to know of. Called by any thread."""
+        if not self._is_stirred:
+            self._is_stirred = True
+            with suppress(RuntimeError):  # Closed meanwhile.
+                self._loop.call_soon_threadsafe(self._stirred.set)
+
+    def close(self) -> None:
+        """Send what is to be sent, then end the thread."""
+
+        def end() -> None:
+            if self._task is not None:
+                self._task.cancel()
+
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(end)
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_WITHIN_S)
+
+    # ------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._keep_on())
+        finally:
+            self._loop.close()
+
+    async def _keep_on(self) -> None:
+        """Serve connection after connection, until cancelled."""
+        self._task = asyncio.current_task()
+        serve = self._look if self._address.is_pooled else self._talk
+        failures = 0
+        while True:
+            connection = None
+            try:
+                connection = await connect(self._address)
+                failures = 0
+                # What was committed while nobody listened is found by looking.
+                self._count += 1
+                await serve(connection)
+            except asyncio.CancelledError:
+                if connection is not None and not self._address.is_pooled:
+                    with suppress(*_TROUBLE):
+                        await self._tell(connection)
+                return
+            except _TROUBLE as error:
+                if failures == 0:
+                    logger.info(
+                        "hints of other processes are missing; looking goes on",
+                        extra={"trouble": str(error)},
+                    )
+                pause_s = RECONNECT_S[min(failures, len(RECONNECT_S) - 1)]
+                failures += 1
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(pause_s)
+                    continue
+                return
+            finally:
+                if connection is not None:
+                    await close(connection)
+
+    async def _talk(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        """Listen, and tell of our own commits, one notification for many."""
+        lost = asyncio.Event()
+        connection.add_termination_listener(lambda _: lost.set())
+        await connection.add_listener(self._channel, self._hear)
+        self.statements += 1
+        while True:
+            await _first_of(self._stirred, lost)
+            if lost.is_set():
+                raise ConnectionResetError("the server has closed the connection")
+            await self._tell(connection)
+            await asyncio.sleep(GAP_S)
+
+    async def _tell(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        if self._is_stirred:
+            # In this order: a commit after this is told of by the next notification.
+            self._stirred.clear()
+            self._is_stirred = False
+            text, _ = statement("notify", self._address.quoted_schema)
+            await connection.execute(text, self._channel, self._own)
+            self.statements += 1
+
+    def _hear(self, *heard: Any) -> None:
+        if heard[-1] != self._own:
+            self._count += 1
+
+    async def _look(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        """Look whether transactions have begun since the last time."""
+        text, _ = statement("read_newest", self._address.quoted_schema)
+        seen, pause_s = None, LOOK_MIN_S
+        while True:
+            newest = await connection.fetchval(text)
+            self.statements += 1
+            if newest != seen:
+                self._count += 1
+            pause_s = LOOK_MIN_S if newest != seen else min(pause_s * 2, LOOK_MAX_S)
+            seen = newest
+            await asyncio.sleep(pause_s)
+
+    @property
+    def _channel(self) -> str:
+        return f"perdure_{zlib.crc32(self._address.schema.encode()):08x}"
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    """Wait until one of them is set."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waiting:
+            one.cancel()

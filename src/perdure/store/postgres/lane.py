@@ -1,0 +1,154 @@
+"""Run a batch of operations as one transaction on a connection that writes.
+
+What happens inside it is told in `perdure.store.sql.batch`. It begins with the locks of all rows
+that it will change, in one order, and takes the time from the database after that, so that no lease
+is born old because its transaction had to wait.
+
+Two writers may still be in each other's way: both insert the same row, or wait for each other. The
+database then undoes one of them, which runs again at once with what is there now. If that does not
+help, something is wrong with a value: the batch is halved to find it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from perdure.clock import Clock
+from perdure.errors import RowError, StoreError, StoreUnavailableError
+from perdure.store.counters import StoreCounters
+from perdure.store.postgres.address import Address
+from perdure.store.postgres.clock import DatabaseClock
+from perdure.store.postgres.connection import PostgresConnection
+from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError
+from perdure.store.sql.batch import Transaction, Work, run_batch
+from perdure.store.sql.definitions import Definitions
+
+TRIES = 8
+"""How often a batch is run that others are in the way of."""
+MAX_PAUSE_S = 0.05
+
+BEGIN = """
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+SET LOCAL plan_cache_mode = force_generic_plan;
+SET LOCAL enable_seqscan = off;
+SET LOCAL enable_hashjoin = off;
+SET LOCAL enable_mergejoin = off;
+SET LOCAL lock_timeout = '5s';
+SET LOCAL statement_timeout = '50s';
+SET LOCAL idle_in_transaction_session_timeout = '15s';
+"""
+"""Searches go by index, whatever the statistics say: they are old when a table grows quickly, and a
+plan that reads a whole table is only noticed when it hurts. Nobody who pauses keeps locks for long.
+"""
+
+
+class Lane:
+    """A connection that writes, and what has to be known between its transactions.
+
+    Args:
+        address: Where.
+        clock: Rules leases; a `DatabaseClock` learns the time from every transaction.
+        stirred: Called after a commit that other processes may want to know of.
+    """
+
+    def __init__(self, address: Address, *, clock: Clock, stirred: Callable[[], None]) -> None:
+        self.counters = StoreCounters()
+        self._address = address
+        self._clock = clock
+        self._stirred = stirred
+        self._definitions = Definitions()
+        self._connection: PostgresConnection | None = None
+
+    def use(self, connection: PostgresConnection) -> None:
+        """Take a connection that is open already."""
+        self._connection = connection
+
+    def execute(self, operations: Sequence[Any]) -> list[Any]:
+        """Run operations as one transaction and return their results.
+
+        Raises:
+            StoreUnavailableError: The server cannot be reached or refuses now. If the error says
+                that it is ambiguous, it may have been committed: run it again.
+            Exception: Some operation cannot be written, and so none was.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                results = self._try(operations)
+            except ConflictError as error:
+                self.counters.retries += 1
+                if left == 0:
+                    raise RowError(str(error)) from error
+                time.sleep(random.uniform(0, MAX_PAUSE_S / (left + 1)))
+            else:
+                if any(type(one) is not Work or not one.is_quiet for one in operations):
+                    self._stirred()
+                return results
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Let go of the database. Harmless if it never was opened."""
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.close()
+
+    def _try(self, operations: Sequence[Any]) -> list[Any]:
+        connection = self._connected()
+        before = connection.statements
+        try:
+            connection.run_script(BEGIN)
+            transaction = Transaction(
+                connection, self._definitions, self._now(connection), self.counters.transactions
+            )
+            results, rows = run_batch(transaction, operations)
+            connection.send_writes()
+        except BaseException as error:
+            self._undo(connection)
+            if isinstance(error, UnicodeError):
+                raise RowError(f"a text cannot be stored: {error}") from error
+            raise
+        self._commit(connection)
+        self._definitions.keep_fresh()
+        self.counters.transactions += 1
+        self.counters.operations += len(operations)
+        self.counters.statements += connection.statements - before
+        self.counters.rows += rows
+        return results
+
+    def _commit(self, connection: PostgresConnection) -> None:
+        try:
+            connection.run_script("COMMIT")
+        except StoreError as error:
+            is_lost = connection.is_broken
+            self._undo(connection)
+            if is_lost and isinstance(error, StoreUnavailableError):
+                raise AmbiguousCommitError(str(error)) from error
+            raise
+
+    def _now(self, connection: PostgresConnection) -> int:
+        if not isinstance(self._clock, DatabaseClock):
+            return self._clock()
+        [(now_ms,)] = connection.run("read_now")
+        self._clock.learn(now_ms)
+        database_ms: int = now_ms
+        return database_ms
+
+    def _connected(self) -> PostgresConnection:
+        if self._connection is not None and self._connection.is_broken:
+            self.close()
+        if self._connection is None:
+            self._connection = PostgresConnection(self._address)
+        return self._connection
+
+    def _undo(self, connection: PostgresConnection) -> None:
+        self._definitions.forget_fresh()
+        connection.forget_writes()
+        try:
+            if connection.in_transaction():
+                connection.run_script("ROLLBACK")
+        except StoreError:
+            self.close()
+        if connection.is_broken:
+            self.close()

@@ -1,0 +1,89 @@
+"""A few threads with connections that only read, beside those that write."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from perdure.errors import RowError, StoreError, StoreUnavailableError
+from perdure.store.postgres.address import Address
+from perdure.store.postgres.connection import PostgresConnection
+
+READERS = 2
+"""Threads that read. More would only wait for the interpreter."""
+_TRIES = 3
+
+BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+T = TypeVar("T")
+
+
+class Readers:
+    """Reading connections, made when they are needed, and the threads that use them."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="perdure-read")
+        self._idle: SimpleQueue[PostgresConnection] = SimpleQueue()
+        self._is_closed = threading.Event()
+        self.statements = 0
+
+    async def read(self, work: Callable[[PostgresConnection], T]) -> T:
+        """Run a function with a connection on one of the threads."""
+        if self._is_closed.is_set():
+            raise StoreError("the store is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, work)
+
+    def close(self) -> None:
+        """Wait for what is being read, then let go of the database."""
+        self._is_closed.set()
+        self._pool.shutdown(wait=True)
+        while not self._idle.empty():
+            self._idle.get().close()
+
+    def _run(self, work: Callable[[PostgresConnection], T]) -> T:
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                return self._read(work)
+            except StoreUnavailableError:
+                if tries_left == 0:
+                    raise
+            except UnicodeError as error:
+                raise RowError(f"a text cannot be stored: {error}") from error
+        raise AssertionError("unreachable")
+
+    def _read(self, work: Callable[[PostgresConnection], T]) -> T:
+        connection = self._take()
+        before = connection.statements
+        try:
+            connection.run_script(BEGIN)
+            return work(connection)
+        finally:
+            self._give_back(connection)
+            self.statements += connection.statements - before
+
+    def _take(self) -> PostgresConnection:
+        while True:
+            try:
+                connection = self._idle.get_nowait()
+            except Empty:
+                return PostgresConnection(self._address)
+            if not connection.is_broken:
+                return connection
+            connection.close()
+
+    def _give_back(self, connection: PostgresConnection) -> None:
+        try:
+            if connection.in_transaction():
+                connection.run_script("ROLLBACK")
+        except StoreError:
+            connection.close()
+            return
+        if connection.is_broken:
+            connection.close()
+        else:
+            self._idle.put(connection)

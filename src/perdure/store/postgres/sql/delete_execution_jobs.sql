@@ -1,0 +1,8 @@
+-- Remove the jobs of executions that were followed by the next one.
+-- Params: keys, JSON [[part, instance_id, incarnation, execution], ...]. Returns: nothing.
+DELETE FROM perdure.jobs
+USING jsonb_array_elements(:keys::jsonb) AS gone (value)
+WHERE jobs.part = (gone.value ->> 0)::smallint
+  AND jobs.instance_id = gone.value ->> 1
+  AND jobs.incarnation = (gone.value ->> 2)::bigint
+  AND jobs.execution = (gone.value ->> 3)::bigint;

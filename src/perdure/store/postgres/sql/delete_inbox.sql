@@ -1,0 +1,6 @@
+-- Remove all messages and timers of instances that ended.
+-- Params: keys, JSON [[part, instance_id], ...]. Returns: nothing.
+DELETE FROM perdure.inbox
+USING jsonb_array_elements(:keys::jsonb) AS gone (value)
+WHERE inbox.part = (gone.value ->> 0)::smallint
+  AND inbox.instance_id = gone.value ->> 1;

@@ -1,0 +1,6 @@
+-- Remove the live rows of instances that ended.
+-- Params: keys, JSON [[part, instance_id], ...]. Returns: nothing.
+DELETE FROM perdure.live
+USING jsonb_array_elements(:keys::jsonb) AS gone (value)
+WHERE live.part = (gone.value ->> 0)::smallint
+  AND live.instance_id = gone.value ->> 1;

@@ -1,0 +1,13 @@
+-- End the lease of an instance, whoever has it, and let it be claimed.
+-- Params: part; instance_id; now_ms. Returns: nothing.
+-- Who has no lease is woken, unless it is held, unborn, or waits for the time of its first turn.
+UPDATE perdure.live
+SET lease = 0,
+    lease_until_ms = 0,
+    wake_at_ms = CASE
+        WHEN lease <> 0 OR (blocked_by IS NULL AND next_seq > 1)
+        THEN least(:now_ms::bigint, wake_at_ms)
+        ELSE wake_at_ms
+    END
+WHERE part = :part::smallint
+  AND instance_id = :instance_id::text;

@@ -1,0 +1,32 @@
+-- Load the live rows a batch touches, and keep everybody else from changing these instances.
+-- Params: keys, JSON [[part, instance_id], ...]. Returns: one JSON text, [[index of the key,
+-- column, ...], ...].
+-- In order of the key, so that two batches never wait for each other. Who had to wait gets the row
+-- as the other batch left it. A row that was removed meanwhile is not returned, even if there is a
+-- new one of its key.
+WITH locked AS MATERIALIZED (
+    SELECT wanted.position - 1 AS key, live.*
+    FROM jsonb_array_elements(:keys::jsonb) WITH ORDINALITY AS wanted (value, position)
+    JOIN perdure.live
+        ON live.part = (wanted.value ->> 0)::smallint
+       AND live.instance_id = wanted.value ->> 1
+    ORDER BY live.part, live.instance_id
+    FOR UPDATE OF live
+)
+SELECT coalesce(json_agg(json_build_array(
+    key,
+    definition_no,
+    incarnation,
+    execution,
+    next_seq,
+    wake_at_ms,
+    lease,
+    lease_until_ms,
+    home,
+    last_no,
+    last_at_ms,
+    last_commit,
+    attempts,
+    blocked_by
+)), '[]'::json)
+FROM locked;

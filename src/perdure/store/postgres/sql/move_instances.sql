@@ -1,0 +1,16 @@
+-- Have wide rows follow instances that go on under another definition or in the next execution.
+-- Params: rows, JSON [[part, instance_id, incarnation, execution, definition_no, begin and length
+-- of the input, or NULL for the same], ...]; bodies; now_ms. Returns: nothing.
+UPDATE perdure.instances
+SET execution = (moved.value ->> 3)::bigint,
+    definition_no = (moved.value ->> 4)::bigint,
+    input = coalesce(
+        substr(:bodies::bytea, (moved.value ->> 5)::int, (moved.value ->> 6)::int),
+        instances.input
+    ),
+    updated_ms = :now_ms::bigint
+FROM jsonb_array_elements(:rows::jsonb) AS moved (value)
+WHERE instances.part = (moved.value ->> 0)::smallint
+  AND instances.instance_id = moved.value ->> 1
+  AND instances.incarnation = (moved.value ->> 2)::bigint
+  AND instances.ended_ms IS NULL;

@@ -1,0 +1,5 @@
+-- Read which migrations were applied.
+-- Params: none. Returns: migration_no, name, checksum.
+SELECT migration_no, name, checksum
+FROM perdure.migrations
+ORDER BY migration_no;

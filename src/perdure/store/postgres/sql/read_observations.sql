@@ -1,0 +1,10 @@
+-- Read inputs that a decider was given, in order.
+-- Params: part; instance_id; after, a number; limit. Returns: no, at_ms, tag, input, outcome,
+-- rejection, input_id.
+SELECT no, at_ms, tag, input, outcome, rejection, input_id
+FROM perdure.observations
+WHERE part = :part::smallint
+  AND instance_id = :instance_id::text
+  AND no > :after::bigint
+ORDER BY no
+LIMIT :limit::bigint;

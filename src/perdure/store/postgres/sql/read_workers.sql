@@ -1,0 +1,6 @@
+-- Read the workers that gave a sign of life since a time.
+-- Params: seen_since_ms. Returns: worker_id, host, pid, started_ms, seen_ms, definitions.
+SELECT worker_id, host, pid, started_ms, seen_ms, definitions
+FROM perdure.workers
+WHERE seen_ms >= :seen_since_ms::bigint
+ORDER BY worker_id;

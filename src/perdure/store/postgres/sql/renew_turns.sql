@@ -1,0 +1,12 @@
+-- Extend leases on turns that are still held. Never shortens one and never revives one.
+-- Params: leases, JSON [[part, instance_id, token], ...]; now_ms; until_ms. Returns: nothing.
+UPDATE perdure.live
+SET lease_until_ms = :until_ms::bigint,
+    wake_at_ms = :until_ms::bigint
+FROM jsonb_array_elements(:leases::jsonb) AS held (value)
+WHERE live.part = (held.value ->> 0)::smallint
+  AND live.instance_id = held.value ->> 1
+  AND live.lease = (held.value ->> 2)::bigint
+  AND live.lease <> 0
+  AND live.lease_until_ms > :now_ms::bigint
+  AND live.lease_until_ms < :until_ms::bigint;

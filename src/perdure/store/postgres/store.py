@@ -1,0 +1,220 @@
+"""A store in PostgreSQL, for many workers on many machines.
+
+Lanes write, each with a connection and a thread of its own; an instance always goes the same lane,
+so that two lanes of one process are rarely in each other's way. A few other connections read. Every
+operation that waits goes into the next transaction of its lane: see `lane`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, TypeVar
+
+from perdure.clock import Clock, system_clock
+from perdure.errors import StoreError
+from perdure.model.feeds import Checkpoint, FeedEvent
+from perdure.model.instances import NewInstance, part_of
+from perdure.model.jobs import JobEnd
+from perdure.model.messages import Delivery
+from perdure.model.turns import Hold, Turn
+from perdure.store.batching import Batcher
+from perdure.store.counters import StoreCounters
+from perdure.store.postgres.address import Address
+from perdure.store.postgres.clock import DatabaseClock
+from perdure.store.postgres.connection import PostgresConnection
+from perdure.store.postgres.database import prepare
+from perdure.store.postgres.hints import Hints
+from perdure.store.postgres.lane import Lane
+from perdure.store.postgres.readers import Readers
+from perdure.store.postgres.tables import Approved
+from perdure.store.sql.batch import Transaction
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.store import SqlStore
+
+LANES = 2
+"""Connections that write. While one waits for the disk, the other can prepare the next batch."""
+NUMBER_AT_ONCE = 10_000
+"""Events of the feed that get their positions in one transaction."""
+
+T = TypeVar("T")
+
+
+class PostgresStore(SqlStore):
+    """See `perdure.store.base.Store`; what is said there is not repeated here.
+
+    Args:
+        address: Where it is.
+        clock: Rules leases and visibility. The system's clock stands for the database's.
+    """
+
+    def __init__(self, address: Address, *, clock: Clock) -> None:
+        is_real = clock is system_clock
+        super().__init__(
+            clock=DatabaseClock() if is_real else clock, approval=Approved(address.schema)
+        )
+        self.address = address
+        self._lanes: list[Lane] = []
+        self._batchers: list[Batcher] = []
+        self._readers = Readers(address)
+        self._hints = Hints(address, own=f"{id(self):x}")
+        self._is_opened = False
+
+    # --------------------------------------------------------------- lifetime
+
+    async def open(self) -> None:
+        """Connect, and bring the schema up to date."""
+        if self._is_opened:
+            raise StoreError("the store was opened before; make a new one")
+        self._is_opened = True
+        await asyncio.to_thread(self._open)
+
+    def _open(self) -> None:
+        is_real = isinstance(self.clock, DatabaseClock)
+        connection = PostgresConnection(self.address)
+        try:
+            prepare(connection, self.address, now_ms=None if is_real else self.clock())
+            if isinstance(self.clock, DatabaseClock):
+                [(now_ms,)] = connection.run("read_now")
+                self.clock.learn(now_ms)
+        except BaseException:
+            connection.close()
+            raise
+        for number in range(LANES):
+            lane = Lane(self.address, clock=self.clock, stirred=self._hints.stir)
+            self._lanes.append(lane)
+            self._batchers.append(
+                Batcher(
+                    lane.execute,
+                    exclusive=nullcontext(),
+                    finish=lane.close,
+                    counters=lane.counters,
+                    name=f"perdure-write-{number}",
+                )
+            )
+        self._lanes[0].use(connection)
+        for batcher in self._batchers:
+            batcher.start()
+        self._hints.start()
+
+    async def close(self) -> None:
+        """Finish what was handed in, then let go of the database."""
+        if not self._batchers:
+            return
+        await asyncio.gather(*(batcher.close() for batcher in self._batchers))
+        await asyncio.to_thread(self._readers.close)
+        await asyncio.to_thread(self._hints.close)
+
+    def change_count(self) -> int:
+        """Return a number that differs after another store, in any process, has committed."""
+        return self._hints.count()
+
+    @property
+    def counters(self) -> StoreCounters:
+        """Return what the lanes have done together."""
+        total = StoreCounters()
+        for lane in self._lanes:
+            total.add(lane.counters)
+        return total
+
+    # ---------------------------------------------------------------- the feed
+
+    async def read_feed(
+        self,
+        *,
+        after: int,
+        limit: int,
+        deciders: Sequence[str] = (),
+        tags: Sequence[str] = (),
+    ) -> tuple[list[FeedEvent], int]:
+        """Return events in the order of their commits, and up to where was looked."""
+        await self._number_feed()
+        return await super().read_feed(after=after, limit=limit, deciders=deciders, tags=tags)
+
+    async def claim_feed(self, name: str, *, lease: int, lease_ms: int) -> Checkpoint | None:
+        """Take or keep the right to read under a name, made at position 0 if it is new."""
+        await self._number_feed()
+        return await super().claim_feed(name, lease=lease, lease_ms=lease_ms)
+
+    async def feed_end(self) -> int:
+        """Return the position of the newest event that can be read; 0 if there is none."""
+        await self._number_feed()
+        return await super().feed_end()
+
+    async def _number_feed(self) -> None:
+        """Give positions to what was committed since the last time."""
+        await self._work(_number_feed, is_quiet=True)
+
+    # ---------------------------------------------------------------- helpers
+
+    def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
+        lanes = self._by_lane(operations)
+        if len(lanes) == 1:
+            [lane] = lanes
+            return self._batchers[lane].hand_in(operations)
+        answers = {
+            lane: self._batchers[lane].hand_in([operations[place] for place in places])
+            for lane, places in lanes.items()
+        }
+        return asyncio.ensure_future(self._together(lanes, answers, len(operations)))
+
+    async def _submit(self, operations: Sequence[Any], patience_s: float | None) -> list[Any]:
+        lanes = self._by_lane(operations)
+        if len(lanes) == 1:
+            [lane] = lanes
+            return await self._batchers[lane].submit(operations, patience_s)
+        answers = {
+            lane: asyncio.ensure_future(
+                self._batchers[lane].submit([operations[place] for place in places], patience_s)
+            )
+            for lane, places in lanes.items()
+        }
+        return await self._together(lanes, answers, len(operations))
+
+    @staticmethod
+    async def _together(
+        lanes: dict[int, list[int]], answers: Mapping[int, asyncio.Future[list[Any]]], count: int
+    ) -> list[Any]:
+        """Return the results of several lanes in the order of the operations."""
+        await asyncio.wait(answers.values())
+        results: list[Any] = [None] * count
+        for lane, places in lanes.items():
+            for place, result in zip(places, await answers[lane], strict=True):
+                results[place] = result
+        return results
+
+    def _by_lane(self, operations: Sequence[Any]) -> dict[int, list[int]]:
+        """Return which operations go which lane. All but changes of instances go the first."""
+        if not self._batchers:
+            raise StoreError("the store is not open")
+        lanes: dict[int, list[int]] = {}
+        for place, operation in enumerate(operations):
+            lane = _lane_of(operation)
+            lanes.setdefault(lane, []).append(place)
+        return lanes or {0: []}
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        return await self._readers.read(work)
+
+
+def _lane_of(operation: Any) -> int:
+    """Return where an instance's changes go; everything else goes the first lane."""
+    match operation:
+        case Turn() | NewInstance() | Delivery() | Hold():
+            instance_id = operation.instance_id
+        case JobEnd():
+            instance_id = operation.key.instance_id
+        case _:
+            return 0
+    try:
+        return part_of(instance_id) % LANES
+    except UnicodeError:
+        return 0  # It cannot be stored, and is told so when that is tried.
+
+
+def _number_feed(transaction: Transaction) -> None:
+    while True:
+        [(moved,)] = transaction.connection.run("number_feed", limit=NUMBER_AT_ONCE)
+        if moved < NUMBER_AT_ONCE:
+            return

@@ -1,0 +1,202 @@
+"""Which statements a projection may run on PostgreSQL.
+
+This guards against mistakes: a projection that ends the transaction it shares with others, changes
+the session, or touches perdure's own tables, also through a view or a path that leads there. It
+does not guard against malice: a function or trigger of the user's may do what it likes. Who runs
+code that is not trusted gives it a role of its own, without rights to perdure's schema.
+
+PostgreSQL has nothing that says what any statement would do. So the first word of a statement says
+of which sort it is; its text must not name perdure's schema; and what reads or changes rows is
+explained, and every table in its plan looked at. A text that was found good is not asked about
+again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from perdure.errors import UsageError
+from perdure.model.tables import Parameters
+from perdure.store.sql.connection import Connection
+
+MAX_TEXTS = 1_000
+"""How many statements are remembered as good; then they are asked about once more."""
+
+_CHANGES = {"SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "MERGE"}
+_DEFINES = {"CREATE", "ALTER", "DROP", "TRUNCATE", "COMMENT"}
+_OBJECTS = {
+    "COLUMN",
+    "DOMAIN",
+    "FUNCTION",
+    "INDEX",
+    "SCHEMA",
+    "SEQUENCE",
+    "TABLE",
+    "TRIGGER",
+    "TYPE",
+    "VIEW",
+}
+"""What may be defined; not roles, databases, extensions, and not temporary tables, which would stay
+with the connection."""
+_AHEAD = {"OR", "REPLACE", "UNIQUE", "UNLOGGED", "MATERIALIZED", "RECURSIVE", "CONSTRAINT", "ON"}
+"""What may stand before the sort of an object."""
+
+_PIECE = re.compile(
+    r"""
+      (?P<space> \s+ | --[^\n]* )
+    | (?P<comment> /\* )
+    | (?P<string> [eE]'(?:[^'\\]|''|\\.)*' | '(?:[^']|'')*' )
+    | (?P<dollars> (?P<tag>\$(?:[^\W\d]\w*)?\$) .*? (?P=tag) )
+    | "(?:[^"]|"")*"
+    | [^\W\d][\w$]*
+    | \$?\d+
+    | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+class Approved:
+    """Statements that were found good, kept between transactions. See `Approval`.
+
+    Args:
+        schema: Of perdure's own tables.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+        self._texts: set[tuple[str, bool]] = set()
+        self.goes_on_after_errors = False
+
+    def forget(self) -> None:
+        """Ask again: tables or views have changed."""
+        self._texts.clear()
+
+    def check(
+        self, connection: Connection, text: str, parameters: Parameters, *, defining: bool
+    ) -> None:
+        """Refuse a statement that a projection may not run."""
+        if (text, defining) in self._texts:
+            return
+        pieces = _without_end(list(_pieces(text)))
+        if ";" in pieces:
+            raise UsageError(f"run one statement at a time, not several: {text.strip()}")
+        problem = _problem(pieces, defining=defining) or self._naming(pieces)
+        if not problem and _sort(pieces) in _CHANGES:
+            # Planned, not run. Views are gone from a plan: it has the tables behind them.
+            explained = connection.run_own(f"EXPLAIN (FORMAT JSON, VERBOSE) {text}", parameters)
+            problem = self._touching(explained)
+        elif not problem:
+            [(is_on_path,)] = connection.run("read_search_path", schema=self._schema)
+            if is_on_path:
+                problem = f"schema {self._schema} is perdure's own and in the search_path"
+        if problem:
+            raise UsageError(f"a projection may not run this statement ({problem}): {text.strip()}")
+        if len(self._texts) >= MAX_TEXTS:
+            self._texts.clear()
+        self._texts.add((text, defining))
+
+    def _naming(self, pieces: list[str]) -> str:
+        """Return what is wrong if a text names our schema.
+
+        A table of it would be found in the plan too, if the plan has it. A definition has none, and
+        may name a schema alone.
+        """
+        for index, piece in enumerate(pieces):
+            is_before_dot = pieces[index + 1 : index + 2] == ["."]
+            if _name(piece) == self._schema and (is_before_dot or _sort(pieces) in _DEFINES):
+                return f"schema {self._schema} is perdure's own"
+        return ""
+
+    def _touching(self, explained: list[tuple[Any, ...]]) -> str:
+        """Return what is wrong if a plan touches a table of ours."""
+        [(text,)] = explained
+        for node in _nodes(msgspec.json.decode(text)):
+            if node.get("Schema") == self._schema:
+                table = node.get("Relation Name") or node.get("Function Name")
+                return f"{self._schema}.{table} is perdure's own"
+        return ""
+
+
+def _problem(pieces: list[str], *, defining: bool) -> str:
+    """Return what is wrong with the sort of a statement."""
+    sort = _sort(pieces)
+    makes_table = any(
+        piece.upper() == "INTO" and before.upper() not in ("INSERT", "MERGE")
+        for before, piece in pairwise(pieces)
+    )
+    if sort in _CHANGES and (defining or not makes_table):
+        return ""
+    if not defining:
+        return "handle may only read and change tables"
+    if sort == "TRUNCATE" or (sort in _DEFINES and _object(pieces) in _OBJECTS):
+        return ""
+    return "setup and reset may only define, read and change tables"
+
+
+def _sort(pieces: list[str]) -> str:
+    """Return the first word."""
+    return next((piece.upper() for piece in pieces if piece != "("), "")
+
+
+def _object(pieces: list[str]) -> str:
+    """Return the sort of object that is defined."""
+    words = (piece.upper() for piece in pieces[1:])
+    return next((word for word in words if word not in _AHEAD), "")
+
+
+def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
+    """Return every step of a plan, whatever it is part of."""
+    if isinstance(plan, dict):
+        yield plan
+        plan = list(plan.values())
+    if isinstance(plan, list):
+        for part in plan:
+            yield from _nodes(part)
+
+
+# ----------------------------------------------------------------- reading a text
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Return words, quoted names and signs; a string as '', and no comments."""
+    at = 0
+    while at < len(text):
+        found = _PIECE.match(text, at)
+        assert found is not None, "the last alternative takes any character"
+        at = found.end()
+        if found["comment"]:
+            at = _end_of_comment(text, at)
+        elif found["string"] or found["dollars"]:
+            yield "''"
+        elif not found["space"]:
+            yield found[0]
+
+
+def _end_of_comment(text: str, at: int) -> int:
+    """Return where a comment ends, which may have others in it."""
+    depth = 1
+    for edge in _COMMENT_EDGE.finditer(text, at):
+        depth += 1 if edge[0] == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    return len(text)
+
+
+def _without_end(pieces: list[str]) -> list[str]:
+    while pieces and pieces[-1] == ";":
+        pieces.pop()
+    return pieces
+
+
+def _name(piece: str) -> str:
+    """Return the name that a word stands for: unless quoted, in lower case."""
+    if piece.startswith('"'):
+        return piece[1:-1].replace('""', '"')
+    return piece.lower()

@@ -1,0 +1,42 @@
+"""Lock what is changed outside a commit, where others may write at the same time.
+
+A commit locks the live rows of the instances it touches, and the wide rows of those that have none
+or that it starts: see `rows`. Whoever changes rows of instances in another way locks both first, in
+the same order, and looks at the rows after that. So a commit that was faster is seen, and one that
+comes later waits, and then finds what was left.
+
+What is not there cannot be locked. An id without any row may come to life meanwhile, and so may the
+successor of a row that was waited for; so whoever has locked still says which incarnation it means,
+or does only what is right for any.
+
+On SQLite there is nothing to do: one transaction writes at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from perdure.model.instances import part_of
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.packing import pack
+
+
+def lock_instances(connection: Connection, instance_ids: Iterable[str]) -> None:
+    """Keep all others from changing rows of these instances until the transaction ends."""
+    if not connection.locks:
+        return
+    ids = dict.fromkeys(instance_ids)
+    if ids:
+        keys = pack([(part_of(instance_id), instance_id) for instance_id in ids])
+        connection.run("lock_live", keys=keys)
+        connection.run("lock_instances", keys=keys)
+
+
+def lock_feed(connection: Connection) -> None:
+    """Keep events of the feed where they are until the transaction ends.
+
+    An event without a position is moved when it gets one. Whoever removes events would miss one
+    that is being moved.
+    """
+    if connection.locks:
+        connection.run("lock_feed")

@@ -1,0 +1,98 @@
+"""Write the PostgreSQL functions that run many statements in one call.
+
+A commit is a dozen small statements. Sent one by one, each costs a trip to the server and back. So
+they are also kept as one function, made of the very files in `store/postgres/sql`: one source, two
+ways to run it. The function is part of a migration; once that was released, a changed statement
+needs a new migration with a function of the next number, so that processes of the old version go on
+with theirs.
+
+    python tools/make_functions.py            # write the newest migration of functions
+    python tools/make_functions.py --check    # exit 1 if it is not up to date
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from perdure.store.postgres.writes import FUNCTION, WRITES
+
+FOLDER = Path(__file__).parent.parent / "src" / "perdure" / "store" / "postgres"
+MIGRATION = FOLDER / "migrations" / "0002_functions.sql"
+
+HEAD = f"""\
+-- Made by tools/make_functions.py from the files in sql/. Do not edit.
+--
+-- Runs the statements of a commit, in the order in which they are given: names[i] with the JSON
+-- rows[i] and bodies[i]. Plans are made once per session and go by index whatever the statistics
+-- say: they are old when a table grows quickly.
+
+CREATE FUNCTION perdure.{FUNCTION}(
+    names text[], packed jsonb[], blobs bytea[], at_ms bigint
+) RETURNS void
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+#variable_conflict use_column
+DECLARE
+    these_rows jsonb;
+    these_bodies bytea;
+BEGIN
+FOR place IN 1 .. cardinality(names) LOOP
+these_rows := packed[place];
+these_bodies := blobs[place];
+CASE names[place]
+"""
+TAIL = """\
+ELSE RAISE EXCEPTION 'perdure has no statement %', names[place];
+END CASE;
+END LOOP;
+END
+$function$;
+"""
+
+
+def text_of(name: str) -> str:
+    """Return a statement with the function's variables in place of its parameters."""
+    text = (FOLDER / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
+    text = "\n".join(lines).strip()
+    for parameter, variable in (
+        (r":(?:rows|keys)::jsonb", "these_rows"),
+        (r":bodies::bytea", "these_bodies"),
+        (r":now_ms::bigint", "at_ms"),
+    ):
+        text = re.sub(parameter, variable, text)
+    left = re.findall(r"(?<![:\w]):[a-z_]+", text)
+    if left:
+        raise SystemExit(f"{name}.sql has parameters that a function does not know: {left}")
+    return text
+
+
+def function() -> str:
+    """Return the migration."""
+    cases = "".join(f"WHEN '{name}' THEN\n{text_of(name)}\n" for name in WRITES)
+    return HEAD + cases + TAIL
+
+
+def main() -> int:
+    """Write the file, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    made = function()
+    if not parser.parse_args().check:
+        MIGRATION.write_text(made, encoding="utf-8")
+        return 0
+    if MIGRATION.read_text(encoding="utf-8") == made:
+        return 0
+    sys.stderr.write(f"{MIGRATION.name} is old; run: python tools/make_functions.py\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
