@@ -17,27 +17,52 @@ import re
 import sys
 from pathlib import Path
 
-from perdure.store.postgres.writes import FUNCTION, WRITES
+from perdure.store.postgres.functions import LOAD, LOADS, WRITE, WRITES
 
 FOLDER = Path(__file__).parent.parent / "src" / "perdure" / "store" / "postgres"
 MIGRATION = FOLDER / "migrations" / "0002_functions.sql"
 
-HEAD = f"""\
--- Made by tools/make_functions.py from the files in sql/. Do not edit.
---
--- Runs the statements of a commit, in the order in which they are given: names[i] with the JSON
--- rows[i] and bodies[i]. Plans are made once per session and go by index whatever the statistics
--- say: they are old when a table grows quickly.
-
-CREATE FUNCTION perdure.{FUNCTION}(
-    names text[], packed jsonb[], blobs bytea[], at_ms bigint
-) RETURNS void
+SETTINGS = """\
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
-AS $function$
+"""
+HEAD = f"""\
+-- Made by tools/make_functions.py from the files in sql/. Do not edit.
+--
+-- Plans are made once per session and go by index whatever the statistics say: they are old when a
+-- table grows quickly.
+
+-- Runs the statements that load what a batch touches, in the order in which they are given:
+-- names[i] with the JSON keys packed[i]. The first takes the locks; each sees what was committed
+-- before it began.
+CREATE FUNCTION perdure.{LOAD}(names text[], packed jsonb[]) RETURNS text[]
+{SETTINGS}AS $function$
+#variable_conflict use_column
+DECLARE
+    these_rows jsonb;
+    found_rows text[] := ARRAY[]::text[];
+BEGIN
+FOR place IN 1 .. cardinality(names) LOOP
+these_rows := packed[place];
+CASE names[place]
+"""
+MIDDLE = f"""\
+ELSE RAISE EXCEPTION 'perdure has no statement %', names[place];
+END CASE;
+END LOOP;
+RETURN found_rows;
+END
+$function$;
+
+-- Runs the statements of a commit, in the order in which they are given: names[i] with the JSON
+-- packed[i] and the bodies blobs[i].
+CREATE FUNCTION perdure.{WRITE}(
+    names text[], packed jsonb[], blobs bytea[], at_ms bigint
+) RETURNS void
+{SETTINGS}AS $function$
 #variable_conflict use_column
 DECLARE
     these_rows jsonb;
@@ -76,8 +101,13 @@ def text_of(name: str) -> str:
 
 def function() -> str:
     """Return the migration."""
-    cases = "".join(f"WHEN '{name}' THEN\n{text_of(name)}\n" for name in WRITES)
-    return HEAD + cases + TAIL
+    loads = "".join(
+        f"WHEN '{name}' THEN\nfound_rows := array_append(found_rows, (\n"
+        f"{text_of(name).removesuffix(';')}\n)::text);\n"
+        for name in LOADS
+    )
+    writes = "".join(f"WHEN '{name}' THEN\n{text_of(name)}\n" for name in WRITES)
+    return HEAD + loads + MIDDLE + writes + TAIL
 
 
 def main() -> int:

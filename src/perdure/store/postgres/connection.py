@@ -58,6 +58,17 @@ class PostgresConnection:
         records = self._wait(self._connection.fetch(text, *(params[one] for one in names)))
         return [tuple(record) for record in records]
 
+    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
+        """See `Connection`."""
+        if not asked:
+            return []
+        self.send_writes()
+        self.statements += 1
+        names, keys = zip(*asked, strict=True)
+        text, _ = statement("load", self._address.quoted_schema)
+        found: list[str] = self._wait(self._connection.fetchval(text, names, keys))
+        return found
+
     def write(self, name: str, /, **params: Value) -> None:
         """See `Connection`."""
         rows = params["keys"] if "keys" in params else params["rows"]

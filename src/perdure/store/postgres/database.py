@@ -11,6 +11,18 @@ from perdure.store.postgres.connection import PACKAGE, PostgresConnection, in_sc
 
 OLDEST_SERVER = 13
 
+MAKE_SCHEMA = """\
+DO $schema$
+BEGIN
+    IF to_regnamespace({text}) IS NULL THEN
+        CREATE SCHEMA {name};
+    END IF;
+END
+$schema$;
+"""
+"""CREATE SCHEMA IF NOT EXISTS needs the right to make schemas also where it has nothing to do, and
+the owner of tables need not have that."""
+
 
 def prepare(connection: PostgresConnection, address: Address, *, now_ms: int | None) -> None:
     """Check the server, and apply the migrations that it has not seen.
@@ -89,5 +101,6 @@ def script(migration: Migration, address: Address) -> str:
     """Return the statements of a migration for the chosen schema."""
     text = in_schema(migration.script, address.quoted_schema)
     if migration.number == 1:
-        return f"CREATE SCHEMA IF NOT EXISTS {address.quoted_schema};\n{text}"
+        literal = "'" + address.quoted_schema.replace("'", "''") + "'"
+        return MAKE_SCHEMA.format(name=address.quoted_schema, text=literal) + text
     return text

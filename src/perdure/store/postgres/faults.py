@@ -39,6 +39,7 @@ _CONFLICTS = {
     "40P01": "two transactions waited for each other",
 }
 _OURS = {
+    "25P02": "has given up this transaction after a statement that failed; roll it back",
     "3F000": "has no such schema; run: perdure migrate --store URL",
     "42501": "does not let this user do that; see: perdure roles",
     "42P01": "has no such table; run: perdure migrate --store URL",
@@ -66,7 +67,7 @@ class AmbiguousCommitError(StoreUnavailableError):
 def ours(where: str, error: BaseException) -> StoreError:
     """Return the error of ours that an error of the driver stands for."""
     if isinstance(error, asyncpg.PostgresError) and not _is_connection(error):
-        return _from_server(where, error)
+        return from_server(where, error.sqlstate or "", _text(error))
     if isinstance(error, asyncio.TimeoutError | TimeoutError):
         return StoreUnavailableError(f"{where} did not answer in time; is the network up?")
     if isinstance(error, asyncpg.DataError | TypeError | ValueError | OverflowError):
@@ -87,24 +88,28 @@ def of_user(where: str, error: BaseException) -> StoreError:
     return ours(where, error)
 
 
-def _from_server(where: str, error: asyncpg.PostgresError) -> StoreError:
-    code = error.sqlstate or ""
+def from_server(where: str, code: str, text: str) -> StoreError:
+    """Return the error of ours that one of the server stands for, whichever driver tells it.
+
+    Args:
+        where: The store.
+        code: What PostgreSQL calls SQLSTATE.
+        text: What it says.
+    """
     if code in _CONFLICTS:
-        return ConflictError(f"{where}: {_CONFLICTS[code]} ({_text(error)})")
+        return ConflictError(f"{where}: {_CONFLICTS[code]} ({text})")
     if code in _LATER or code[:2] in ("53", "57", "58"):
-        return StoreUnavailableError(
-            f"{where} {_LATER.get(code, 'is in trouble')} ({_text(error)})"
-        )
+        return StoreUnavailableError(f"{where} {_LATER.get(code, 'is in trouble')} ({text})")
     if code in _CORRUPT:
-        return StoreCorruptError(f"{where} is damaged; restore it from a backup ({_text(error)})")
+        return StoreCorruptError(f"{where} is damaged; restore it from a backup ({text})")
     if code in _STATEMENT_LOST:
         return PoolerError(
             f"{where} has lost a prepared statement: a pooler in transaction mode is in between; "
             "add pooler=transaction to the store URL"
         )
     if code[:2] in ("22", "23", "54"):
-        return RowError(f"the database refused a value: {_text(error)}")
-    return StoreError(f"{where} {_OURS.get(code, 'refused a statement')} ({_text(error)})")
+        return RowError(f"the database refused a value: {text}")
+    return StoreError(f"{where} {_OURS.get(code, 'refused a statement')} ({text})")
 
 
 def is_broken(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ and returns at most a few rows, or many as one JSON text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from perdure.model.tables import Parameters
@@ -32,12 +32,21 @@ class Connection(Protocol):
         """Run a statement and return its rows."""
         ...
 
+    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
+        """Run statements that take `keys` and return one JSON text, one after another."""
+        ...
+
     def write(self, name: str, /, **params: Value) -> None:
         """Run a statement that returns nothing, now or together with those that follow.
 
         It is run before anything else that this connection is asked for, and before the end of the
         transaction. Only statements of commits, which take `rows` or `keys`, `bodies` and `now_ms`.
         """
+        ...
+
+    def forget_writes(self) -> None:
+        """Run none of those that `write` was asked for and that were not run yet: what belongs to
+        them is undone."""
         ...
 
     def change(self, name: str, /, **params: Value) -> int:

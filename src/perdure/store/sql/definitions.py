@@ -44,6 +44,10 @@ class Definitions:
         """Return a definition that was seen before."""
         return self._keys.get(definition_no)
 
+    def known_number(self, key: DefinitionKey) -> int | None:
+        """Return the number of a definition that was seen before."""
+        return self._numbers.get(key)
+
     def learn(self, definition_no: int, key: DefinitionKey) -> None:
         """Remember a committed number."""
         self._numbers[key] = definition_no

@@ -6,9 +6,9 @@ end. So two operations on one instance in one batch see each other's effects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from perdure.model.instances import NewInstance, Stamp, part_of
 from perdure.model.jobs import JobEnd, JobKey, NewJob
@@ -158,29 +158,56 @@ class LoadedRows:
 
 
 def load(connection: Connection, changes: Sequence[Change]) -> LoadedRows:
-    """Load the rows that these changes touch, one statement per table that is needed."""
+    """Load the rows that these changes touch: all at once, and then what turned out to be missing.
+
+    The rows of live instances come first. Where others write at the same time, that locks them.
+    """
     wanted = _Wanted()
     for change in changes:
         wanted.add(change)
     rows = LoadedRows()
-    ids = list(wanted.ids)
-    if ids:
-        parts = [(part_of(instance_id), instance_id) for instance_id in ids]
-        _load_live(connection, parts, rows)
-        missing = [key for key in parts if key[1] in wanted.starts or key[1] not in rows.live]
-        if missing:
-            _load_wide(connection, missing, rows)
-    if wanted.jobs:
-        _load_jobs(connection, list(wanted.jobs), rows)
-    if wanted.receipts:
-        _load_receipts(connection, list(wanted.receipts), rows)
-    if wanted.unique_keys:
-        rows.holders = load_holders(connection, list(wanted.unique_keys))
-    if wanted.observed:
-        rows.observed = load_observed(connection, list(wanted.observed))
-    if wanted.vanishing:
-        _load_waiting(connection, list(wanted.vanishing), rows)
+    asked = list(_asked(wanted, locks=connection.locks))
+    texts = connection.load([(name, pack(keys)) for name, keys, _ in asked])
+    for (_, keys, keep), text in zip(asked, texts, strict=True):
+        keep(rows, keys, unpack(text))
+    missing = [
+        (part_of(instance_id), instance_id)
+        for instance_id in wanted.ids
+        if instance_id not in rows.live and instance_id not in wanted.starts
+    ]
+    if missing:
+        [text] = connection.load([("load_instances", pack(missing))])
+        _keep_wide(rows, missing, unpack(text))
     return rows
+
+
+_Keep = Callable[[LoadedRows, Sequence[Any], list[Any]], None]
+
+
+def _asked(wanted: _Wanted, *, locks: bool) -> Iterator[tuple[str, list[Any], _Keep]]:
+    """Yield the statements to run, with their keys and what to do with their rows."""
+    if wanted.ids:
+        ids = [(part_of(instance_id), instance_id) for instance_id in wanted.ids]
+        yield ("lock_live" if locks else "load_live"), ids, _keep_live
+    if wanted.starts:
+        starts = [(part_of(instance_id), instance_id) for instance_id in wanted.starts]
+        yield "load_instances", starts, _keep_wide
+    if wanted.jobs:
+        yield "load_jobs", [(part_of(key.instance_id), *key) for key in wanted.jobs], _keep_jobs
+    if wanted.receipts:
+        receipts = [
+            (part_of(instance_id), instance_id, one) for instance_id, one in wanted.receipts
+        ]
+        yield "load_receipts", receipts, _keep_receipts
+    if wanted.unique_keys:
+        unique = [(part_of(key.key or ""), *key) for key in wanted.unique_keys]
+        yield "load_unique_keys", unique, _keep_holders
+    if wanted.observed:
+        observed = [(part_of(instance_id), instance_id) for instance_id in wanted.observed]
+        yield "load_observed", observed, _keep_observed
+    if wanted.vanishing:
+        vanishing = [(part_of(instance_id), instance_id) for instance_id in wanted.vanishing]
+        yield "load_waiting", vanishing, _keep_waiting
 
 
 class _Wanted:
@@ -255,10 +282,8 @@ class _Wanted:
         self.ids[end.key.instance_id] = None
 
 
-def _load_live(connection: Connection, keys: Sequence[tuple[int, str]], rows: LoadedRows) -> None:
-    name = "lock_live" if connection.locks else "load_live"
-    [(text,)] = connection.run(name, keys=pack(keys))
-    for values in unpack(text):
+def _keep_live(rows: LoadedRows, keys: Sequence[Any], found: list[Any]) -> None:
+    for values in found:
         row = LiveState(*keys[values[0]])
         row.stored = True
         (
@@ -280,27 +305,34 @@ def _load_live(connection: Connection, keys: Sequence[tuple[int, str]], rows: Lo
         rows.live[row.instance_id] = row
 
 
-def _load_wide(connection: Connection, keys: Sequence[tuple[int, str]], rows: LoadedRows) -> None:
-    [(text,)] = connection.run("load_instances", keys=pack(keys))
-    for key, *values in unpack(text):
+def _keep_wide(rows: LoadedRows, keys: Sequence[Any], found: list[Any]) -> None:
+    for key, *values in found:
         rows.wide[keys[key][1]] = WideState(*values)
 
 
-def _load_jobs(connection: Connection, keys: Sequence[JobKey], rows: LoadedRows) -> None:
-    packed = pack([(part_of(key.instance_id), *key) for key in keys])
-    [(text,)] = connection.run("load_jobs", keys=packed)
-    for key, token, attempt, failures, session in unpack(text):
+def _keep_jobs(rows: LoadedRows, keys: Sequence[Any], found: list[Any]) -> None:
+    for key, token, attempt, failures, session in found:
         kept = None if failures is None else bytes.fromhex(failures)
-        rows.jobs[keys[key]] = JobState(token, attempt, kept, session)
+        rows.jobs[JobKey(*keys[key][1:])] = JobState(token, attempt, kept, session)
 
 
-def _load_receipts(
-    connection: Connection, keys: Sequence[tuple[str, str]], rows: LoadedRows
-) -> None:
-    packed = pack([(part_of(instance_id), instance_id, message) for instance_id, message in keys])
-    [(text,)] = connection.run("load_receipts", keys=packed)
-    for key, no, is_decided in unpack(text):
-        rows.receipts[keys[key]] = ReceiptState(no, bool(is_decided))
+def _keep_receipts(rows: LoadedRows, keys: Sequence[Any], found: list[Any]) -> None:
+    for key, no, is_decided in found:
+        _, instance_id, message_id = keys[key]
+        rows.receipts[instance_id, message_id] = ReceiptState(no, bool(is_decided))
+
+
+def _keep_holders(rows: LoadedRows, keys: Sequence[Any], found: list[Any]) -> None:
+    rows.holders = {UniqueKey(*keys[key][1:]): holder for key, holder in found}
+
+
+def _keep_observed(rows: LoadedRows, keys: Sequence[Any], found: list[Any]) -> None:
+    rows.observed = {keys[key][1]: no for key, no in found}
+
+
+def _keep_waiting(rows: LoadedRows, keys: Sequence[Any], found: list[Any]) -> None:
+    for key, no, rank in found:
+        rows.waiting.setdefault(keys[key][1], {})[no] = rank
 
 
 def load_holders(connection: Connection, keys: Sequence[UniqueKey]) -> dict[UniqueKey, str]:
@@ -315,13 +347,6 @@ def load_observed(connection: Connection, instance_ids: Sequence[str]) -> dict[s
     keys = [(part_of(instance_id), instance_id) for instance_id in instance_ids]
     [(text,)] = connection.run("load_observed", keys=pack(keys))
     return {instance_ids[key]: no for key, no in unpack(text)}
-
-
-def _load_waiting(connection: Connection, instance_ids: Sequence[str], rows: LoadedRows) -> None:
-    keys = [(part_of(instance_id), instance_id) for instance_id in instance_ids]
-    [(text,)] = connection.run("load_waiting", keys=pack(keys))
-    for key, no, rank in unpack(text):
-        rows.waiting.setdefault(instance_ids[key], {})[no] = rank
 
 
 def mark_of(turn: Turn) -> str:

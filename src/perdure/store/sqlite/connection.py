@@ -15,7 +15,7 @@ same load, 4 against 3 without it.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any, NoReturn, Protocol, TypeAlias
@@ -63,6 +63,20 @@ class LockedError(StoreUnavailableError):
 class SqliteConnection(Connection, Protocol):
     """A connection to SQLite, whichever driver is behind it."""
 
+    @property
+    def bare(self) -> Any:
+        """The driver's own connection."""
+        ...
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        ...
+
+    def be_ours(self) -> None:
+        """Undo what others may have set on the driver's own connection for their own rows."""
+        ...
+
     def run_text(self, text: str) -> list[tuple[Any, ...]]:
         """Run one statement that is not in a file: a step of a migration, a pragma."""
         ...
@@ -80,10 +94,25 @@ class SqliteConnection(Connection, Protocol):
         ...
 
 
-def connect(driver: str, path: str, *, busy_ms: int, read_only: bool = False) -> SqliteConnection:
-    """Open a connection. `driver` is "sqlite3" or "apsw"."""
+def connect(
+    driver: str,
+    path: str,
+    *,
+    busy_ms: int,
+    read_only: bool = False,
+    factory: Callable[..., Any] | None = None,
+) -> SqliteConnection:
+    """Open a connection.
+
+    Args:
+        driver: "sqlite3" or "apsw".
+        path: The file.
+        busy_ms: How long a statement waits for the lock of another program.
+        read_only: Whether it cannot write.
+        factory: A subclass of the driver's own class, to be used instead of that.
+    """
     kind = ApswConnection if driver == "apsw" else StdlibConnection
-    connection: SqliteConnection = kind(path, busy_ms=busy_ms)
+    connection: SqliteConnection = kind(path, busy_ms=busy_ms, factory=factory)
     if read_only:
         connection.run("set_query_only")
     return connection
@@ -125,19 +154,40 @@ class StdlibConnection:
 
     locks = False
 
-    def __init__(self, path: str, *, busy_ms: int) -> None:
+    def __init__(
+        self, path: str, *, busy_ms: int, factory: Callable[..., Any] | None = None
+    ) -> None:
         self._path = path
         self.statements = 0
         try:
-            self._connection = sqlite3.connect(
+            self._connection: sqlite3.Connection = sqlite3.connect(
                 path,
                 timeout=busy_ms / 1000,
                 isolation_level=None,
                 check_same_thread=False,
                 cached_statements=256,
+                factory=factory or sqlite3.Connection,  # type: ignore[arg-type]  # a subclass
             )
         except sqlite3.Error as error:
             raise_ours(path, error, _stdlib_code(error))
+
+    @property
+    def bare(self) -> sqlite3.Connection:
+        """See `SqliteConnection`."""
+        return self._connection
+
+    @property
+    def is_closed(self) -> bool:
+        """See `SqliteConnection`."""
+        try:
+            return self._connection.total_changes < 0
+        except sqlite3.ProgrammingError:
+            return True
+
+    def be_ours(self) -> None:
+        """See `SqliteConnection`."""
+        self._connection.row_factory = None
+        self._connection.text_factory = str
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """See `Connection`."""
@@ -149,9 +199,16 @@ class StdlibConnection:
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
 
+    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
+        """See `Connection`."""
+        return [text for name, keys in asked for (text,) in self.run(name, keys=keys)]
+
     def write(self, name: str, /, **params: Value) -> None:
         """See `Connection`."""
         self.run(name, **params)
+
+    def forget_writes(self) -> None:
+        """See `Connection`. Nothing waits to be run."""
 
     def change(self, name: str, /, **params: Value) -> int:
         """See `Connection`."""
@@ -206,17 +263,39 @@ class ApswConnection:
 
     locks = False
 
-    def __init__(self, path: str, *, busy_ms: int) -> None:
+    def __init__(
+        self, path: str, *, busy_ms: int, factory: Callable[..., Any] | None = None
+    ) -> None:
         import apsw  # optional dependency
 
         self._path = path
         self._error = apsw.Error
         self.statements = 0
         try:
-            self._connection = apsw.Connection(path, statementcachesize=256)
+            self._connection: apsw.Connection = (factory or apsw.Connection)(
+                path, statementcachesize=256
+            )
             self._connection.set_busy_timeout(busy_ms)
         except apsw.Error as error:
             raise_ours(path, error, _apsw_code(error))
+
+    @property
+    def bare(self) -> Any:
+        """See `SqliteConnection`."""
+        return self._connection
+
+    @property
+    def is_closed(self) -> bool:
+        """See `SqliteConnection`."""
+        try:
+            return self._connection.total_changes() < 0
+        except self._error:
+            return True
+
+    def be_ours(self) -> None:
+        """See `SqliteConnection`."""
+        self._connection.row_trace = None
+        self._connection.exec_trace = None
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """See `Connection`."""
@@ -228,9 +307,16 @@ class ApswConnection:
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
 
+    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
+        """See `Connection`."""
+        return [text for name, keys in asked for (text,) in self.run(name, keys=keys)]
+
     def write(self, name: str, /, **params: Value) -> None:
         """See `Connection`."""
         self.run(name, **params)
+
+    def forget_writes(self) -> None:
+        """See `Connection`. Nothing waits to be run."""
 
     def change(self, name: str, /, **params: Value) -> int:
         """See `Connection`."""
@@ -288,6 +374,15 @@ def _stdlib_code(error: sqlite3.Error) -> int:
 def _apsw_code(error: Exception) -> int:
     """Return the result code; an error of the driver itself is about a value it cannot bind."""
     return getattr(error, "result", _RANGE)
+
+
+def trouble_of(path: str, error: BaseException | None) -> StoreUnavailableError | None:
+    """Return what keeps everybody from writing, if an error that user code got says so."""
+    code = getattr(error, "sqlite_errorcode", getattr(error, "result", 0))
+    primary = code & 0xFF if isinstance(code, int) else 0
+    if primary in (_FULL, _IOERR):
+        return StoreUnavailableError(f"{path} {_LATER[primary]} ({error})")
+    return None
 
 
 def raise_ours(path: str, error: Exception, code: int) -> NoReturn:

@@ -1,9 +1,193 @@
 -- Made by tools/make_functions.py from the files in sql/. Do not edit.
 --
--- Runs the statements of a commit, in the order in which they are given: names[i] with the JSON
--- rows[i] and bodies[i]. Plans are made once per session and go by index whatever the statistics
--- say: they are old when a table grows quickly.
+-- Plans are made once per session and go by index whatever the statistics say: they are old when a
+-- table grows quickly.
 
+-- Runs the statements that load what a batch touches, in the order in which they are given:
+-- names[i] with the JSON keys packed[i]. The first takes the locks; each sees what was committed
+-- before it began.
+CREATE FUNCTION perdure.load_1(names text[], packed jsonb[]) RETURNS text[]
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $function$
+#variable_conflict use_column
+DECLARE
+    these_rows jsonb;
+    found_rows text[] := ARRAY[]::text[];
+BEGIN
+FOR place IN 1 .. cardinality(names) LOOP
+these_rows := packed[place];
+CASE names[place]
+WHEN 'load_instances' THEN
+found_rows := array_append(found_rows, (
+WITH locked AS MATERIALIZED (
+    SELECT wanted.key, instances.incarnation, instances.last_commit, instances.definition_no
+    FROM (
+        SELECT
+            position - 1 AS key,
+            (value ->> 0)::smallint AS part,
+            (value ->> 1) COLLATE "C" AS instance_id
+        FROM jsonb_array_elements(these_rows) WITH ORDINALITY AS given (value, position)
+    ) AS wanted
+    JOIN perdure.instances
+        ON instances.part = ANY (ARRAY[wanted.part])
+       AND instances.instance_id = wanted.instance_id
+    ORDER BY wanted.part, wanted.instance_id
+    FOR UPDATE OF instances
+)
+SELECT coalesce(
+    json_agg(json_build_array(key, incarnation, last_commit, definition_no)),
+    '[]'::json
+)
+FROM locked
+)::text);
+WHEN 'load_jobs' THEN
+found_rows := array_append(found_rows, (
+WITH locked AS MATERIALIZED (
+    SELECT wanted.key, jobs.token, jobs.attempt, jobs.failures, jobs.session
+    FROM (
+        SELECT
+            position - 1 AS key,
+            (value ->> 0)::smallint AS part,
+            (value ->> 1) COLLATE "C" AS instance_id,
+            (value ->> 2)::bigint AS incarnation,
+            (value ->> 3)::bigint AS execution,
+            (value ->> 4)::bigint AS seq
+        FROM jsonb_array_elements(these_rows) WITH ORDINALITY AS given (value, position)
+    ) AS wanted
+    JOIN perdure.jobs
+        ON jobs.part = ANY (ARRAY[wanted.part])
+       AND jobs.instance_id = wanted.instance_id
+       AND jobs.incarnation = wanted.incarnation
+       AND jobs.execution = wanted.execution
+       AND jobs.seq = wanted.seq
+    ORDER BY
+        wanted.part, wanted.instance_id, wanted.incarnation, wanted.execution, wanted.seq
+    FOR UPDATE OF jobs
+)
+SELECT coalesce(
+    json_agg(json_build_array(key, token, attempt, encode(failures, 'hex'), session)),
+    '[]'::json
+)
+FROM locked
+)::text);
+WHEN 'load_live' THEN
+found_rows := array_append(found_rows, (
+SELECT coalesce(json_agg(json_build_array(
+    wanted.position - 1,
+    live.definition_no,
+    live.incarnation,
+    live.execution,
+    live.next_seq,
+    live.wake_at_ms,
+    live.lease,
+    live.lease_until_ms,
+    live.home,
+    live.last_no,
+    live.last_at_ms,
+    live.last_commit,
+    live.attempts,
+    live.blocked_by
+)), '[]'::json)
+FROM jsonb_array_elements(these_rows) WITH ORDINALITY AS wanted (value, position)
+JOIN perdure.live
+    ON live.part = ANY (ARRAY[(wanted.value ->> 0)::smallint])
+   AND live.instance_id = wanted.value ->> 1
+)::text);
+WHEN 'load_observed' THEN
+found_rows := array_append(found_rows, (
+SELECT coalesce(json_agg(json_build_array(
+    wanted.position - 1,
+    coalesce((
+        SELECT observations.no
+        FROM perdure.observations
+        WHERE observations.part = (wanted.value ->> 0)::smallint
+          AND observations.instance_id = wanted.value ->> 1
+        ORDER BY observations.no DESC
+        LIMIT 1
+    ), 0)
+)), '[]'::json)
+FROM jsonb_array_elements(these_rows) WITH ORDINALITY AS wanted (value, position)
+)::text);
+WHEN 'load_receipts' THEN
+found_rows := array_append(found_rows, (
+SELECT coalesce(json_agg(json_build_array(
+    wanted.position - 1, receipts.no, receipts.outcome IS NOT NULL
+)), '[]'::json)
+FROM jsonb_array_elements(these_rows) WITH ORDINALITY AS wanted (value, position)
+JOIN perdure.receipts
+    ON receipts.part = ANY (ARRAY[(wanted.value ->> 0)::smallint])
+   AND receipts.instance_id = wanted.value ->> 1
+   AND receipts.message_id = wanted.value ->> 2
+)::text);
+WHEN 'load_unique_keys' THEN
+found_rows := array_append(found_rows, (
+SELECT coalesce(json_agg(json_build_array(
+    wanted.position - 1, unique_keys.instance_id
+)), '[]'::json)
+FROM jsonb_array_elements(these_rows) WITH ORDINALITY AS wanted (value, position)
+JOIN perdure.unique_keys
+    ON unique_keys.part = ANY (ARRAY[(wanted.value ->> 0)::smallint])
+   AND unique_keys.scope = wanted.value ->> 1
+   AND unique_keys.key = wanted.value ->> 2
+)::text);
+WHEN 'load_waiting' THEN
+found_rows := array_append(found_rows, (
+SELECT coalesce(json_agg(json_build_array(
+    wanted.position - 1, inbox.no, inbox.rank
+)), '[]'::json)
+FROM jsonb_array_elements(these_rows) WITH ORDINALITY AS wanted (value, position)
+JOIN perdure.inbox
+    ON inbox.part = ANY (ARRAY[(wanted.value ->> 0)::smallint])
+   AND inbox.instance_id = wanted.value ->> 1
+)::text);
+WHEN 'lock_live' THEN
+found_rows := array_append(found_rows, (
+WITH locked AS MATERIALIZED (
+    SELECT wanted.key, live.*
+    FROM (
+        SELECT
+            position - 1 AS key,
+            (value ->> 0)::smallint AS part,
+            (value ->> 1) COLLATE "C" AS instance_id
+        FROM jsonb_array_elements(these_rows) WITH ORDINALITY AS given (value, position)
+    ) AS wanted
+    JOIN perdure.live
+        ON live.part = ANY (ARRAY[wanted.part])
+       AND live.instance_id = wanted.instance_id
+    ORDER BY wanted.part, wanted.instance_id
+    FOR UPDATE OF live
+)
+SELECT coalesce(json_agg(json_build_array(
+    key,
+    definition_no,
+    incarnation,
+    execution,
+    next_seq,
+    wake_at_ms,
+    lease,
+    lease_until_ms,
+    home,
+    last_no,
+    last_at_ms,
+    last_commit,
+    attempts,
+    blocked_by
+)), '[]'::json)
+FROM locked
+)::text);
+ELSE RAISE EXCEPTION 'perdure has no statement %', names[place];
+END CASE;
+END LOOP;
+RETURN found_rows;
+END
+$function$;
+
+-- Runs the statements of a commit, in the order in which they are given: names[i] with the JSON
+-- packed[i] and the bodies blobs[i].
 CREATE FUNCTION perdure.write_1(
     names text[], packed jsonb[], blobs bytea[], at_ms bigint
 ) RETURNS void
@@ -34,7 +218,7 @@ SELECT
     jobs.input
 FROM jsonb_array_elements(these_rows) AS dead (value)
 JOIN perdure.jobs
-    ON jobs.part = (dead.value ->> 0)::smallint
+    ON jobs.part = ANY (ARRAY[(dead.value ->> 0)::smallint])
    AND jobs.instance_id = dead.value ->> 1
    AND jobs.incarnation = (dead.value ->> 2)::bigint
    AND jobs.execution = (dead.value ->> 3)::bigint
@@ -60,50 +244,50 @@ SET wake_at_ms = (
       AND inbox.timer_key IS NOT NULL
 )
 FROM jsonb_array_elements(these_rows) AS unsure (value)
-WHERE live.part = (unsure.value ->> 0)::smallint
+WHERE live.part = ANY (ARRAY[(unsure.value ->> 0)::smallint])
   AND live.instance_id = unsure.value ->> 1;
 WHEN 'delete_dead_jobs_of' THEN
 DELETE FROM perdure.dead_jobs
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE dead_jobs.part = (gone.value ->> 0)::smallint
+WHERE dead_jobs.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND dead_jobs.instance_id = gone.value ->> 1;
 WHEN 'delete_execution_jobs' THEN
 DELETE FROM perdure.jobs
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE jobs.part = (gone.value ->> 0)::smallint
+WHERE jobs.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND jobs.instance_id = gone.value ->> 1
   AND jobs.incarnation = (gone.value ->> 2)::bigint
   AND jobs.execution = (gone.value ->> 3)::bigint;
 WHEN 'delete_execution_messages' THEN
 DELETE FROM perdure.inbox
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE inbox.part = (gone.value ->> 0)::smallint
+WHERE inbox.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND inbox.instance_id = gone.value ->> 1
   AND inbox.execution = (gone.value ->> 3)::bigint;
 WHEN 'delete_feed' THEN
 WITH unnumbered AS (
     DELETE FROM perdure.feed_new
     USING jsonb_array_elements(these_rows) AS gone (value)
-    WHERE feed_new.instance_id = gone.value ->> 1
+    WHERE feed_new.instance_id = ANY (ARRAY[gone.value ->> 1])
 )
 DELETE FROM perdure.feed
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE feed.instance_id = gone.value ->> 1;
+WHERE feed.instance_id = ANY (ARRAY[gone.value ->> 1]);
 WHEN 'delete_history' THEN
 DELETE FROM perdure.history
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE history.part = (gone.value ->> 0)::smallint
+WHERE history.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND history.instance_id = gone.value ->> 1
   AND history.incarnation = (gone.value ->> 2)::bigint;
 WHEN 'delete_inbox' THEN
 DELETE FROM perdure.inbox
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE inbox.part = (gone.value ->> 0)::smallint
+WHERE inbox.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND inbox.instance_id = gone.value ->> 1;
 WHEN 'delete_instances' THEN
 DELETE FROM perdure.instances
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE instances.part = (gone.value ->> 0)::smallint
+WHERE instances.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND instances.instance_id = gone.value ->> 1
   AND instances.incarnation = (gone.value ->> 2)::bigint;
 WHEN 'delete_jobs' THEN
@@ -118,7 +302,7 @@ USING (
     FROM jsonb_array_elements(these_rows)
     ORDER BY 1, 2, 3, 4, 5
 ) AS gone
-WHERE jobs.part = gone.part
+WHERE jobs.part = ANY (ARRAY[gone.part])
   AND jobs.instance_id = gone.instance_id
   AND jobs.incarnation = gone.incarnation
   AND jobs.execution = gone.execution
@@ -126,65 +310,74 @@ WHERE jobs.part = gone.part
 WHEN 'delete_jobs_of' THEN
 DELETE FROM perdure.jobs
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE jobs.part = (gone.value ->> 0)::smallint
+WHERE jobs.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND jobs.instance_id = gone.value ->> 1;
 WHEN 'delete_kv' THEN
 DELETE FROM perdure.kv
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE kv.part = (gone.value ->> 0)::smallint
+WHERE kv.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND kv.instance_id = gone.value ->> 1;
 WHEN 'delete_live' THEN
 DELETE FROM perdure.live
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE live.part = (gone.value ->> 0)::smallint
+WHERE live.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND live.instance_id = gone.value ->> 1;
 WHEN 'delete_messages' THEN
 DELETE FROM perdure.inbox
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE inbox.part = (gone.value ->> 0)::smallint
+WHERE inbox.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND inbox.instance_id = gone.value ->> 1
   AND inbox.no = (gone.value ->> 2)::bigint;
 WHEN 'delete_observations' THEN
 DELETE FROM perdure.observations
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE observations.part = (gone.value ->> 0)::smallint
+WHERE observations.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND observations.instance_id = gone.value ->> 1;
 WHEN 'delete_receipts' THEN
 DELETE FROM perdure.receipts
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE receipts.part = (gone.value ->> 0)::smallint
+WHERE receipts.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND receipts.instance_id = gone.value ->> 1;
 WHEN 'delete_reports' THEN
 DELETE FROM perdure.reports
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE reports.part = (gone.value ->> 0)::smallint
+WHERE reports.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND reports.instance_id = gone.value ->> 1;
 WHEN 'delete_snapshots' THEN
 DELETE FROM perdure.snapshots
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE snapshots.part = (gone.value ->> 0)::smallint
+WHERE snapshots.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND snapshots.instance_id = gone.value ->> 1;
 WHEN 'delete_timers' THEN
 DELETE FROM perdure.inbox
 USING (
-    SELECT
-        (value ->> 0)::smallint AS part,
-        (value ->> 1) COLLATE "C" AS instance_id,
-        (value ->> 2) COLLATE "C" AS timer_key
-    FROM jsonb_array_elements(these_rows)
-    ORDER BY 1, 2, 3
+    SELECT timer.place
+    FROM (
+        SELECT
+            (value ->> 0)::smallint AS part,
+            (value ->> 1) COLLATE "C" AS instance_id,
+            (value ->> 2) COLLATE "C" AS timer_key
+        FROM jsonb_array_elements(these_rows)
+        ORDER BY 1, 2, 3
+    ) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT inbox.ctid AS place
+        FROM perdure.inbox
+        WHERE inbox.part = wanted.part
+          AND inbox.instance_id = wanted.instance_id
+          AND inbox.timer_key = wanted.timer_key
+        OFFSET 0
+    ) AS timer
 ) AS gone
-WHERE inbox.part = gone.part
-  AND inbox.instance_id = gone.instance_id
-  AND inbox.timer_key = gone.timer_key;
+WHERE inbox.ctid = gone.place;
 WHEN 'delete_unique_keys' THEN
 DELETE FROM perdure.unique_keys
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE unique_keys.instance_id = gone.value ->> 1;
+WHERE unique_keys.instance_id = ANY (ARRAY[gone.value ->> 1]);
 WHEN 'delete_values' THEN
 DELETE FROM perdure.kv
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE kv.part = (gone.value ->> 0)::smallint
+WHERE kv.part = ANY (ARRAY[(gone.value ->> 0)::smallint])
   AND kv.instance_id = gone.value ->> 1
   AND kv.key = gone.value ->> 2;
 WHEN 'end_instances' THEN
@@ -198,7 +391,7 @@ SET execution = (ended.value ->> 3)::bigint,
     updated_ms = at_ms,
     ended_ms = at_ms
 FROM jsonb_array_elements(these_rows) AS ended (value)
-WHERE instances.part = (ended.value ->> 0)::smallint
+WHERE instances.part = ANY (ARRAY[(ended.value ->> 0)::smallint])
   AND instances.instance_id = ended.value ->> 1
   AND instances.incarnation = (ended.value ->> 2)::bigint
   AND instances.ended_ms IS NULL;
@@ -207,12 +400,12 @@ UPDATE perdure.instances
 SET parent_id = NULL,
     parent_incarnation = NULL
 FROM jsonb_array_elements(these_rows) AS wanted (value)
-WHERE instances.parent_id = wanted.value ->> 1
+WHERE instances.parent_id = ANY (ARRAY[wanted.value ->> 1])
   AND instances.parent_incarnation = (wanted.value ->> 2)::bigint;
 WHEN 'free_unique_keys' THEN
 DELETE FROM perdure.unique_keys
 USING jsonb_array_elements(these_rows) AS gone (value)
-WHERE unique_keys.instance_id = gone.value ->> 0
+WHERE unique_keys.instance_id = ANY (ARRAY[gone.value ->> 0])
   AND unique_keys.scope = gone.value ->> 1;
 WHEN 'insert_events' THEN
 INSERT INTO perdure.history (part, instance_id, incarnation, execution, seq, kind, at_ms, body)
@@ -295,7 +488,7 @@ SET execution = (moved.value ->> 3)::bigint,
     ),
     updated_ms = at_ms
 FROM jsonb_array_elements(these_rows) AS moved (value)
-WHERE instances.part = (moved.value ->> 0)::smallint
+WHERE instances.part = ANY (ARRAY[(moved.value ->> 0)::smallint])
   AND instances.instance_id = moved.value ->> 1
   AND instances.incarnation = (moved.value ->> 2)::bigint
   AND instances.ended_ms IS NULL;
@@ -347,7 +540,7 @@ changed AS (
         blocked_by = given.blocked_by
     FROM given
     WHERE given.is_stored
-      AND live.part = given.part
+      AND live.part = ANY (ARRAY[given.part])
       AND live.instance_id = given.instance_id
 )
 INSERT INTO perdure.live (
@@ -375,7 +568,7 @@ decided AS (
     SET made_ms = at_ms,
         outcome = substr(these_bodies, given.body_begin, given.body_length)
     FROM given
-    WHERE receipts.part = given.part
+    WHERE receipts.part = ANY (ARRAY[given.part])
       AND receipts.instance_id = given.instance_id
       AND receipts.message_id = given.message_id
       AND receipts.outcome IS NULL
@@ -433,7 +626,7 @@ SET token = 0,
         jobs.details
     )
 FROM jsonb_array_elements(these_rows) AS requeued (value)
-WHERE jobs.part = (requeued.value ->> 0)::smallint
+WHERE jobs.part = ANY (ARRAY[(requeued.value ->> 0)::smallint])
   AND jobs.instance_id = requeued.value ->> 1
   AND jobs.incarnation = (requeued.value ->> 2)::bigint
   AND jobs.execution = (requeued.value ->> 3)::bigint
@@ -444,7 +637,7 @@ SET status = changed.value ->> 3,
     reason = substr(these_bodies, (changed.value ->> 4)::int, (changed.value ->> 5)::int),
     updated_ms = at_ms
 FROM jsonb_array_elements(these_rows) AS changed (value)
-WHERE instances.part = (changed.value ->> 0)::smallint
+WHERE instances.part = ANY (ARRAY[(changed.value ->> 0)::smallint])
   AND instances.instance_id = changed.value ->> 1
   AND instances.incarnation = (changed.value ->> 2)::bigint
   AND instances.ended_ms IS NULL;
@@ -456,7 +649,7 @@ FROM (
     FROM jsonb_array_elements(these_rows)
     ORDER BY 1, 2
 ) AS used
-WHERE sessions.part = used.part
+WHERE sessions.part = ANY (ARRAY[used.part])
   AND sessions.session = used.session
   AND sessions.until_ms > at_ms;
 ELSE RAISE EXCEPTION 'perdure has no statement %', names[place];

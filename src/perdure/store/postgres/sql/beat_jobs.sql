@@ -2,6 +2,7 @@
 -- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, token, begin and length of
 -- details and progress], ...]; bodies; now_ms. Returns: nothing.
 -- In order of the key, so that this never waits for one who waits for this.
+-- ANY: see load_live.
 UPDATE perdure.jobs
 SET details = coalesce(
         substr(:bodies::bytea, beat.details_begin, beat.details_length), jobs.details
@@ -25,7 +26,7 @@ FROM (
     FROM jsonb_array_elements(:rows::jsonb)
     ORDER BY 1, 2, 3, 4, 5
 ) AS beat
-WHERE jobs.part = beat.part
+WHERE jobs.part = ANY (ARRAY[beat.part])
   AND jobs.instance_id = beat.instance_id
   AND jobs.incarnation = beat.incarnation
   AND jobs.execution = beat.execution

@@ -3,6 +3,7 @@
 -- failures], ...]; bodies; now_ms. Returns: nothing.
 -- ON CONFLICT: a job that was put back and died again takes its own place. Only who has the job
 -- locked buries it.
+-- ANY: see load_live.
 INSERT INTO perdure.dead_jobs (
     part, instance_id, incarnation, execution, seq, queue_no, attempt, lost, priority, created_ms,
     died_ms, session, failures, policy, input
@@ -14,7 +15,7 @@ SELECT
     jobs.input
 FROM jsonb_array_elements(:rows::jsonb) AS dead (value)
 JOIN perdure.jobs
-    ON jobs.part = (dead.value ->> 0)::smallint
+    ON jobs.part = ANY (ARRAY[(dead.value ->> 0)::smallint])
    AND jobs.instance_id = dead.value ->> 1
    AND jobs.incarnation = (dead.value ->> 2)::bigint
    AND jobs.execution = (dead.value ->> 3)::bigint

@@ -1,6 +1,7 @@
 -- Remove jobs that are done or cancelled.
 -- Params: keys, JSON [[part, instance_id, incarnation, execution, seq], ...]. Returns: nothing.
 -- In order of the key, as whoever renews leases on jobs without the locks of their instances.
+-- ANY: see load_live.
 DELETE FROM perdure.jobs
 USING (
     SELECT
@@ -12,7 +13,7 @@ USING (
     FROM jsonb_array_elements(:keys::jsonb)
     ORDER BY 1, 2, 3, 4, 5
 ) AS gone
-WHERE jobs.part = gone.part
+WHERE jobs.part = ANY (ARRAY[gone.part])
   AND jobs.instance_id = gone.instance_id
   AND jobs.incarnation = gone.incarnation
   AND jobs.execution = gone.execution

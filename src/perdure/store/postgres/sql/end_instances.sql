@@ -2,6 +2,7 @@
 -- Params: rows, JSON [[part, instance_id, incarnation, execution, status, last_commit, begin and
 -- length of digest, reason and output], ...]; bodies; now_ms. Returns: nothing.
 -- `ended_ms IS NULL`: a terminal status never changes (S9).
+-- ANY: see load_live.
 UPDATE perdure.instances
 SET execution = (ended.value ->> 3)::bigint,
     status = ended.value ->> 4,
@@ -12,7 +13,7 @@ SET execution = (ended.value ->> 3)::bigint,
     updated_ms = :now_ms::bigint,
     ended_ms = :now_ms::bigint
 FROM jsonb_array_elements(:rows::jsonb) AS ended (value)
-WHERE instances.part = (ended.value ->> 0)::smallint
+WHERE instances.part = ANY (ARRAY[(ended.value ->> 0)::smallint])
   AND instances.instance_id = ended.value ->> 1
   AND instances.incarnation = (ended.value ->> 2)::bigint
   AND instances.ended_ms IS NULL;

@@ -3,15 +3,20 @@
 -- incarnation, last_commit, definition_no], ...].
 -- Locked: of an instance that has ended this row stands for it, and two who replace it must not
 -- both do so.
+-- ANY: see load_live.
 WITH locked AS MATERIALIZED (
-    SELECT
-        wanted.position - 1 AS key, instances.incarnation, instances.last_commit,
-        instances.definition_no
-    FROM jsonb_array_elements(:keys::jsonb) WITH ORDINALITY AS wanted (value, position)
+    SELECT wanted.key, instances.incarnation, instances.last_commit, instances.definition_no
+    FROM (
+        SELECT
+            position - 1 AS key,
+            (value ->> 0)::smallint AS part,
+            (value ->> 1) COLLATE "C" AS instance_id
+        FROM jsonb_array_elements(:keys::jsonb) WITH ORDINALITY AS given (value, position)
+    ) AS wanted
     JOIN perdure.instances
-        ON instances.part = (wanted.value ->> 0)::smallint
-       AND instances.instance_id = wanted.value ->> 1
-    ORDER BY instances.part, instances.instance_id
+        ON instances.part = ANY (ARRAY[wanted.part])
+       AND instances.instance_id = wanted.instance_id
+    ORDER BY wanted.part, wanted.instance_id
     FOR UPDATE OF instances
 )
 SELECT coalesce(

@@ -1,6 +1,9 @@
 -- Load the live rows of instances, without locking them.
 -- Params: keys, JSON [[part, instance_id], ...]. Returns: one JSON text, [[index of the key,
 -- column, ...], ...].
+-- ANY keeps the keys outside, so that each row is searched by index whatever the statistics say.
+-- With `=` PostgreSQL may walk through the whole index of a table that is still small and compare
+-- each row with all keys, and that plan stays in use while the table grows.
 SELECT coalesce(json_agg(json_build_array(
     wanted.position - 1,
     live.definition_no,
@@ -19,5 +22,5 @@ SELECT coalesce(json_agg(json_build_array(
 )), '[]'::json)
 FROM jsonb_array_elements(:keys::jsonb) WITH ORDINALITY AS wanted (value, position)
 JOIN perdure.live
-    ON live.part = (wanted.value ->> 0)::smallint
+    ON live.part = ANY (ARRAY[(wanted.value ->> 0)::smallint])
    AND live.instance_id = wanted.value ->> 1;

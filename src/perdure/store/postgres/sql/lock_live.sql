@@ -4,13 +4,20 @@
 -- In order of the key, so that two batches never wait for each other. Who had to wait gets the row
 -- as the other batch left it. A row that was removed meanwhile is not returned, even if there is a
 -- new one of its key.
+-- ANY: see load_live.
 WITH locked AS MATERIALIZED (
-    SELECT wanted.position - 1 AS key, live.*
-    FROM jsonb_array_elements(:keys::jsonb) WITH ORDINALITY AS wanted (value, position)
+    SELECT wanted.key, live.*
+    FROM (
+        SELECT
+            position - 1 AS key,
+            (value ->> 0)::smallint AS part,
+            (value ->> 1) COLLATE "C" AS instance_id
+        FROM jsonb_array_elements(:keys::jsonb) WITH ORDINALITY AS given (value, position)
+    ) AS wanted
     JOIN perdure.live
-        ON live.part = (wanted.value ->> 0)::smallint
-       AND live.instance_id = wanted.value ->> 1
-    ORDER BY live.part, live.instance_id
+        ON live.part = ANY (ARRAY[wanted.part])
+       AND live.instance_id = wanted.instance_id
+    ORDER BY wanted.part, wanted.instance_id
     FOR UPDATE OF live
 )
 SELECT coalesce(json_agg(json_build_array(

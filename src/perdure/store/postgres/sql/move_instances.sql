@@ -1,6 +1,7 @@
 -- Have wide rows follow instances that go on under another definition or in the next execution.
 -- Params: rows, JSON [[part, instance_id, incarnation, execution, definition_no, begin and length
 -- of the input, or NULL for the same], ...]; bodies; now_ms. Returns: nothing.
+-- ANY: see load_live.
 UPDATE perdure.instances
 SET execution = (moved.value ->> 3)::bigint,
     definition_no = (moved.value ->> 4)::bigint,
@@ -10,7 +11,7 @@ SET execution = (moved.value ->> 3)::bigint,
     ),
     updated_ms = :now_ms::bigint
 FROM jsonb_array_elements(:rows::jsonb) AS moved (value)
-WHERE instances.part = (moved.value ->> 0)::smallint
+WHERE instances.part = ANY (ARRAY[(moved.value ->> 0)::smallint])
   AND instances.instance_id = moved.value ->> 1
   AND instances.incarnation = (moved.value ->> 2)::bigint
   AND instances.ended_ms IS NULL;

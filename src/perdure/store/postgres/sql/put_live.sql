@@ -3,6 +3,7 @@
 -- A stored row is locked by the batch that writes it. A new one is plainly inserted: if another
 -- batch has made it meanwhile, this one decided on rows that are no longer true, and must fail. In
 -- order of the key, so that two batches with the same new rows never wait for each other.
+-- ANY: see load_live.
 WITH given AS MATERIALIZED (
     SELECT
         (value ->> 0)::smallint AS part,
@@ -41,7 +42,7 @@ changed AS (
         blocked_by = given.blocked_by
     FROM given
     WHERE given.is_stored
-      AND live.part = given.part
+      AND live.part = ANY (ARRAY[given.part])
       AND live.instance_id = given.instance_id
 )
 INSERT INTO perdure.live (

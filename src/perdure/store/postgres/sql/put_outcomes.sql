@@ -4,6 +4,7 @@
 -- The caller has seen that none of them is decided. One that another has decided, or delivered,
 -- meanwhile is not found undecided: it is inserted, and that fails. An instance that is not there
 -- has no row to lock, so this is what keeps the first outcome.
+-- ANY: see load_live.
 WITH given AS MATERIALIZED (
     SELECT
         (value ->> 0)::smallint AS part,
@@ -19,7 +20,7 @@ decided AS (
     SET made_ms = :now_ms::bigint,
         outcome = substr(:bodies::bytea, given.body_begin, given.body_length)
     FROM given
-    WHERE receipts.part = given.part
+    WHERE receipts.part = ANY (ARRAY[given.part])
       AND receipts.instance_id = given.instance_id
       AND receipts.message_id = given.message_id
       AND receipts.outcome IS NULL

@@ -6,6 +6,7 @@
 -- both see the rows in the same one.
 -- The start comes first, then what an execution gave to the next one (numbers below 0); of what is
 -- effective at the same time, timers come last.
+-- ANY: see load_live.
 SELECT
     coalesce(json_agg(json_build_array(
         key, position, length(body), visible, no, effective_at_ms, execution, kind, timer_key
@@ -20,7 +21,7 @@ FROM (
         sum(length(inbox.body)) OVER applied - length(inbox.body) AS bytes_before
     FROM jsonb_array_elements(:keys::jsonb) WITH ORDINALITY AS wanted (value, position)
     JOIN perdure.inbox
-        ON inbox.part = (wanted.value ->> 0)::smallint
+        ON inbox.part = ANY (ARRAY[(wanted.value ->> 0)::smallint])
        AND inbox.instance_id = wanted.value ->> 1
     WHERE inbox.rank < 2 OR inbox.effective_at_ms <= :now_ms::bigint
     WINDOW applied AS (

@@ -1,6 +1,7 @@
 -- Give back turns that were claimed and not worked on; the attempt does not count.
 -- Params: leases, JSON [[part, instance_id, token], ...]; now_ms. Returns: nothing.
 -- In order of the key, so that this never waits for one who waits for this.
+-- ANY: see load_live.
 UPDATE perdure.live
 SET lease = 0,
     lease_until_ms = 0,
@@ -14,7 +15,7 @@ FROM (
     FROM jsonb_array_elements(:leases::jsonb)
     ORDER BY 1, 2
 ) AS held
-WHERE live.part = held.part
+WHERE live.part = ANY (ARRAY[held.part])
   AND live.instance_id = held.instance_id
   AND live.lease = held.token
   AND live.lease <> 0;

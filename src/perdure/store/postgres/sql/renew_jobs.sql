@@ -2,6 +2,7 @@
 -- Params: leases, JSON [[part, instance_id, incarnation, execution, seq, token], ...]; now_ms;
 -- until_ms. Returns: nothing.
 -- In order of the key, so that this never waits for one who waits for this.
+-- ANY: see load_live.
 UPDATE perdure.jobs
 SET visible_at_ms = :until_ms::bigint
 FROM (
@@ -15,7 +16,7 @@ FROM (
     FROM jsonb_array_elements(:leases::jsonb)
     ORDER BY 1, 2, 3, 4, 5
 ) AS held
-WHERE jobs.part = held.part
+WHERE jobs.part = ANY (ARRAY[held.part])
   AND jobs.instance_id = held.instance_id
   AND jobs.incarnation = held.incarnation
   AND jobs.execution = held.execution

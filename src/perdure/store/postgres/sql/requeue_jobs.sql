@@ -1,6 +1,7 @@
 -- Put jobs back into their queues after an attempt.
 -- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, visible_at_ms, attempt,
 -- begin and length of failures and details], ...]; bodies. Returns: nothing.
+-- ANY: see load_live.
 UPDATE perdure.jobs
 SET token = 0,
     worker_id = NULL,
@@ -14,7 +15,7 @@ SET token = 0,
         jobs.details
     )
 FROM jsonb_array_elements(:rows::jsonb) AS requeued (value)
-WHERE jobs.part = (requeued.value ->> 0)::smallint
+WHERE jobs.part = ANY (ARRAY[(requeued.value ->> 0)::smallint])
   AND jobs.instance_id = requeued.value ->> 1
   AND jobs.incarnation = (requeued.value ->> 2)::bigint
   AND jobs.execution = (requeued.value ->> 3)::bigint

@@ -4,6 +4,7 @@
 -- The lease of a session that was the claimer's already is never shortened. The claimer has not
 -- locked what it saw, because it looks at very many. A session that is no longer as it was seen is
 -- inserted, and that fails: of two workers that want it one gets it (S27), the other looks again.
+-- ANY: see load_live; of the owner, so that it is not searched by that.
 WITH wanted AS MATERIALIZED (
     SELECT
         (value ->> 0)::smallint AS part,
@@ -22,9 +23,9 @@ taken AS (
         END,
         used_ms = :now_ms::bigint
     FROM wanted
-    WHERE sessions.part = wanted.part
+    WHERE sessions.part = ANY (ARRAY[wanted.part])
       AND sessions.session = wanted.session
-      AND sessions.owner = wanted.seen_owner
+      AND wanted.seen_owner = ANY (ARRAY[sessions.owner])
       AND sessions.until_ms = wanted.seen_until_ms
     RETURNING sessions.part, sessions.session
 ),

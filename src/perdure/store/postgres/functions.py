@@ -1,12 +1,24 @@
-"""The statements of a commit, which one function runs in one call.
+"""The statements of a commit, which two functions run: one call to load, one to write.
 
-The function is made by `tools/make_functions.py` from their files. A change of one of them after a
-release needs a function with the next number: see there.
+They are made by `tools/make_functions.py` from the files of the statements. A change of one of them
+after a release needs functions with the next number: see there.
 """
 
 from __future__ import annotations
 
-FUNCTION = "write_1"
+LOAD = "load_1"
+WRITE = "write_1"
+
+LOADS = (
+    "load_instances",
+    "load_jobs",
+    "load_live",
+    "load_observed",
+    "load_receipts",
+    "load_unique_keys",
+    "load_waiting",
+    "lock_live",
+)
 
 WRITES = (
     "bury_jobs",
