@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ from perdure.store.sql.connection import Value
 
 PACKAGE = "perdure.store.postgres"
 CONNECT_WITHIN_S = 10.0
-ANSWER_WITHIN_S = 60.0
+ANSWER_WITHIN_S = 30.0
 _STATEMENTS = 400
 """More than there are, so that each is prepared once."""
 

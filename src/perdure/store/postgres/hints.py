@@ -31,6 +31,10 @@ LOOK_MAX_S = 1.0
 RECONNECT_S = (0.1, 0.5, 2.0, 5.0)
 CLOSE_WITHIN_S = 5.0
 
+WITHIN, ARRIVALS = "within", "arrivals"
+"""What is told of the commit of a user's transaction: that something of ours was in it, and that
+messages are on their way to the inboxes."""
+
 logger = logging.getLogger(__name__)
 _TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
@@ -54,6 +58,8 @@ class Hints:
         self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="perdure-hints", daemon=True)
         self._is_stirred = False
+        self.has_arrivals = True
+        """Whether there may be messages that users' transactions have put on their way."""
 
     def start(self) -> None:
         """Begin to listen."""
@@ -102,6 +108,7 @@ class Hints:
                 failures = 0
                 # What was committed while nobody listened is found by looking.
                 self._count += 1
+                self.has_arrivals = True
                 await serve(connection)
             except asyncio.CancelledError:
                 if connection is not None and not self._address.is_pooled:
@@ -140,13 +147,15 @@ class Hints:
     async def _tell(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         if self._is_stirred:
             # In this order: a commit after this is told of by the next notification.
-            self._stirred.clear()
             self._is_stirred = False
+            self._stirred.clear()
             text, _ = statement("notify", self._address.quoted_schema)
             await connection.execute(text, self._channel, self._own)
             self.statements += 1
 
     def _hear(self, *heard: Any) -> None:
+        if heard[-1] == ARRIVALS:
+            self.has_arrivals = True
         if heard[-1] != self._own:
             self._count += 1
 
@@ -158,6 +167,7 @@ class Hints:
             newest = await connection.fetchval(text)
             self.statements += 1
             if newest != seen:
+                self.has_arrivals = True
                 self._count += 1
             pause_s = LOOK_MIN_S if newest != seen else min(pause_s * 2, LOOK_MAX_S)
             seen = newest
@@ -165,7 +175,12 @@ class Hints:
 
     @property
     def _channel(self) -> str:
-        return f"perdure_{zlib.crc32(self._address.schema.encode()):08x}"
+        return channel_of(self._address)
+
+
+def channel_of(address: Address) -> str:
+    """Return where commits in a schema are told of."""
+    return f"perdure_{zlib.crc32(address.schema.encode()):08x}"
 
 
 async def _first_of(*events: asyncio.Event) -> None:

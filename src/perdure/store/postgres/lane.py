@@ -30,19 +30,29 @@ TRIES = 8
 """How often a batch is run that others are in the way of."""
 MAX_PAUSE_S = 0.05
 
-BEGIN = """
+LOCK_WITHIN = "5s"
+"""How long a batch waits for a row that another transaction has locked."""
+
+BEGIN = f"""
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SET LOCAL plan_cache_mode = force_generic_plan;
 SET LOCAL enable_seqscan = off;
 SET LOCAL enable_hashjoin = off;
 SET LOCAL enable_mergejoin = off;
-SET LOCAL lock_timeout = '5s';
-SET LOCAL statement_timeout = '50s';
+SET LOCAL enable_bitmapscan = off;
+SET LOCAL lock_timeout = '{LOCK_WITHIN}';
+SET LOCAL statement_timeout = '25s';
 SET LOCAL idle_in_transaction_session_timeout = '15s';
 """
 """Searches go by index, whatever the statistics say: they are old when a table grows quickly, and a
 plan that reads a whole table is only noticed when it hurts. Nobody who pauses keeps locks for long.
 """
+
+
+PLANS_LAST_S = 10.0
+FIRST_PLANS_LAST_ROWS = 1_000
+"""A plan that was made while a table was nearly empty is a bad one soon after: new ones are made
+after some seconds, and after as many rows as were written before."""
 
 
 class Lane:
@@ -61,6 +71,8 @@ class Lane:
         self._stirred = stirred
         self._definitions = Definitions()
         self._connection: PostgresConnection | None = None
+        self._plans_until_s = 0.0
+        self._plans_until_rows = FIRST_PLANS_LAST_ROWS
 
     def use(self, connection: PostgresConnection) -> None:
         """Take a connection that is open already."""
@@ -98,7 +110,7 @@ class Lane:
         connection = self._connected()
         before = connection.statements
         try:
-            connection.run_script(BEGIN)
+            connection.run_script(self._refresh_plans() + BEGIN)
             transaction = Transaction(
                 connection, self._definitions, self._now(connection), self.counters.transactions
             )
@@ -116,6 +128,15 @@ class Lane:
         self.counters.statements += connection.statements - before
         self.counters.rows += rows
         return results
+
+    def _refresh_plans(self) -> str:
+        """Return what makes the session forget its plans, if they are old."""
+        now_s, rows = time.monotonic(), self.counters.rows
+        if now_s < self._plans_until_s and rows < self._plans_until_rows:
+            return ""
+        self._plans_until_s = now_s + PLANS_LAST_S
+        self._plans_until_rows = max(2 * rows, FIRST_PLANS_LAST_ROWS)
+        return "DISCARD PLANS;"
 
     def _commit(self, connection: PostgresConnection) -> None:
         try:

@@ -140,6 +140,8 @@ class _Flush:
 
     def _delete_ended(self) -> None:
         stored = [end.row for end in self._changes.ended if end.row.stored]
+        if self._bulk.connection.locks:
+            self._pass_through([end.row for end in self._changes.ended if not end.row.stored])
         keys = [(row.part, row.instance_id) for row in stored]
         self._bulk.delete("delete_live", keys)
         self._bulk.delete("delete_jobs_of", keys)
@@ -147,6 +149,16 @@ class _Flush:
         self._bulk.delete(
             "delete_inbox", [(row.part, row.instance_id) for row in stored if row.last_no]
         )
+
+    def _pass_through(self, rows: Sequence[LiveState]) -> None:
+        """Let instances that begin and end in this batch have a row for a moment.
+
+        Nothing is locked where no row is: whoever puts a message for such an id at the same time
+        waits here until we are through, and then finds that it has ended.
+        """
+        keys = [(row.part, row.instance_id) for row in rows]
+        self._bulk.delete("insert_passing", keys)
+        self._bulk.delete("delete_live", keys)
 
     def _delete_vanished(self) -> None:
         vanished = self._changes.vanished
@@ -159,6 +171,10 @@ class _Flush:
 
     def _put_live(self) -> None:
         self._bulk.write("put_live", [_live_values(row) for row in self._dirty])
+        if self._bulk.connection.locks:
+            # Who makes an unborn row has seen that there is no such instance. Is that so still?
+            unborn = [row for row in self._dirty if not row.stored and not row.is_born]
+            self._bulk.delete("refuse_unborn", [(row.part, row.instance_id) for row in unborn])
 
     def _put_messages(self) -> None:
         rows = Rows()

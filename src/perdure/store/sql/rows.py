@@ -178,7 +178,20 @@ def load(connection: Connection, changes: Sequence[Change]) -> LoadedRows:
     if missing:
         [text] = connection.load([("load_instances", pack(missing))])
         _keep_wide(rows, missing, unpack(text))
+    if connection.locks:
+        _look_again(connection, rows)
     return rows
+
+
+def _look_again(connection: Connection, rows: LoadedRows) -> None:
+    """Lock what another process has started between our two looks.
+
+    Its wide row is there and its live row was not: either it has ended, or it was born just then.
+    """
+    unsure = [(part_of(one), one) for one in rows.wide if one not in rows.live]
+    if unsure:
+        [text] = connection.load([("lock_live", pack(unsure))])
+        _keep_live(rows, unsure, unpack(text))
 
 
 _Keep = Callable[[LoadedRows, Sequence[Any], list[Any]], None]

@@ -466,6 +466,14 @@ SELECT
     substr(these_bodies, (value ->> 7)::int, (value ->> 8)::int),
     substr(these_bodies, (value ->> 9)::int, (value ->> 10)::int)
 FROM jsonb_array_elements(these_rows);
+WHEN 'insert_passing' THEN
+INSERT INTO perdure.live (
+    part, instance_id, incarnation, execution, next_seq, lease, lease_until_ms, last_no, last_at_ms,
+    last_commit, attempts
+)
+SELECT (value ->> 0)::smallint, value ->> 1, 0, 0, 0, 0, 0, 0, 0, 0, 0
+FROM jsonb_array_elements(these_rows)
+ORDER BY 1, 2;
 WHEN 'insert_receipts' THEN
 INSERT INTO perdure.receipts (part, instance_id, message_id, made_ms, no)
 SELECT
@@ -612,6 +620,16 @@ ON CONFLICT (part, instance_id) DO UPDATE SET
     version = excluded.version,
     made_ms = excluded.made_ms,
     body = excluded.body;
+WHEN 'refuse_unborn' THEN
+INSERT INTO perdure.live (
+    part, instance_id, incarnation, execution, next_seq, lease, lease_until_ms, last_no, last_at_ms,
+    last_commit, attempts
+)
+SELECT instances.part, instances.instance_id, 0, 0, 0, 0, 0, 0, 0, 0, 0
+FROM jsonb_array_elements(these_rows) AS made (value)
+JOIN perdure.instances
+    ON instances.part = ANY (ARRAY[(made.value ->> 0)::smallint])
+   AND instances.instance_id = made.value ->> 1;
 WHEN 'requeue_jobs' THEN
 UPDATE perdure.jobs
 SET token = 0,

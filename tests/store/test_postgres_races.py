@@ -1,0 +1,133 @@
+"""Two processes that write to PostgreSQL at the same moment, step by step.
+
+What the second one does happens at a chosen point inside the transaction of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from perdure.clock import ManualClock
+from perdure.model.instances import Status
+from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.turns import TurnStatus
+from perdure.store.postgres.address import Address
+from perdure.store.postgres.connection import PostgresConnection
+from perdure.store.postgres.lane import Lane
+from perdure.testing.store_values import COMPLETED, STARTED, first_turn, new_instance, outcome
+
+Lanes = tuple[Lane, Lane]
+MESSAGE = Delivery(instance_id="i", kind="signal", body=b"null", if_absent="buffer")
+
+
+@pytest.fixture
+def lanes(postgres_url: str) -> Iterator[Lanes]:
+    address = Address.parse(postgres_url)
+    clock = ManualClock()
+    both = (
+        Lane(address, clock=clock, stirred=lambda: None),
+        Lane(address, clock=clock, stirred=lambda: None),
+    )
+    yield both
+    for lane in both:
+        lane.close()
+
+
+@pytest.fixture
+def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """Return a function that has another called once, after so many loads of rows."""
+
+    def arrange(other: Callable[[], Any], *, loads: int = 1) -> list[Any]:
+        load, results, left = PostgresConnection.load, [], [None] * loads
+
+        def load_and_let_in(
+            self: PostgresConnection, asked: Sequence[tuple[str, str]]
+        ) -> list[str]:
+            found = load(self, asked)
+            left.pop()
+            if left:
+                return found
+            monkeypatch.setattr(PostgresConnection, "load", load)
+            results.append(other())
+            return found
+
+        monkeypatch.setattr(PostgresConnection, "load", load_and_let_in)
+        return results
+
+    return arrange
+
+
+def live_rows(lane: Lane) -> list[tuple[Any, ...]]:
+    assert lane._connection is not None
+    return lane._connection.run_own("SELECT instance_id FROM perdure.live", ())
+
+
+def test_a_message_to_an_instance_that_is_just_being_started_is_delivered(
+    lanes: Lanes, between: Callable[..., list[Any]]
+) -> None:
+    here, there = lanes
+    started = between(lambda: there.execute([new_instance()]))
+
+    status = here.execute([MESSAGE])
+
+    assert started == [[None]]
+    assert status == [DeliveryStatus.DELIVERED]
+
+
+@pytest.mark.parametrize("loads", [1, 2])
+def test_a_message_to_an_instance_that_begins_and_ends_meanwhile_is_told_so(
+    lanes: Lanes, between: Callable[..., list[Any]], loads: int
+) -> None:
+    here, there = lanes
+    start = new_instance()
+    done = first_turn(start, events=(STARTED, COMPLETED), outcome=outcome(Status.COMPLETED))
+    ended = between(lambda: there.execute([done]), loads=loads)
+
+    status = here.execute([MESSAGE])
+
+    assert [receipt.status for [receipt] in ended] == [TurnStatus.ACCEPTED]
+    assert status == [DeliveryStatus.ENDED]
+    assert live_rows(here) == []
+
+
+def test_an_instance_that_begins_and_ends_takes_the_message_that_came_meanwhile_with_it(
+    lanes: Lanes, between: Callable[..., list[Any]]
+) -> None:
+    here, there = lanes
+    start = new_instance()
+    done = first_turn(start, events=(STARTED, COMPLETED), outcome=outcome(Status.COMPLETED))
+    sent = between(lambda: there.execute([MESSAGE]))
+
+    [receipt] = here.execute([done])
+
+    assert sent == [[DeliveryStatus.BUFFERED]]
+    assert receipt.status is TurnStatus.ACCEPTED
+    assert live_rows(here) == []
+
+
+def test_two_that_start_the_same_id_at_once_agree_on_who_did(
+    lanes: Lanes, between: Callable[..., list[Any]]
+) -> None:
+    here, there = lanes
+    first, second = new_instance(), new_instance()
+    started = between(lambda: there.execute([first]))
+
+    [row] = here.execute([second])
+
+    assert started == [[None]]
+    assert row.incarnation == first.incarnation
+
+
+def test_two_that_buffer_a_message_for_the_same_id_at_once_both_do(
+    lanes: Lanes, between: Callable[..., list[Any]]
+) -> None:
+    here, there = lanes
+    sent = between(lambda: there.execute([MESSAGE]))
+
+    status = here.execute([MESSAGE])
+
+    assert (sent, status) == ([[DeliveryStatus.BUFFERED]], [DeliveryStatus.BUFFERED])
+    assert here.counters.retries == 1
