@@ -59,3 +59,22 @@ def postgres_url(postgres: Server, postgres_template: str) -> Iterator[str]:
     url = postgres.create_database(template=postgres_template)
     yield url
     postgres.drop_database(url)
+
+
+STORES = ("sqlite",)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for a store on every kind of store, or on SQLite alone if it is marked so."""
+    if "store_kind" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("sqlite_only")
+        metafunc.parametrize("store_kind", STORES[:1] if only else STORES)
+
+
+@pytest.fixture
+def store_url(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """The URL of an empty store: once of each kind."""
+    if store_kind == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url

@@ -19,14 +19,22 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import sql
 
-from tests.postgres_programs import find_programs, find_user, temporary_folder, version_of
+from tests.postgres_programs import (
+    can_reach,
+    find_programs,
+    find_user,
+    temporary_folder,
+    version_of,
+)
 
 WITHIN_S = 60.0
 """How long the server may take to start or to stop; after a crash it recovers first."""
@@ -84,12 +92,22 @@ class Server:
     Args:
         durable: Whether what was committed survives a crash of the machine. Tests that crash the
             server need it; others are faster without.
+        settings: In place of ours.
+        beside: Where its folder is made if its user can reach that; else where the system says.
     """
 
-    def __init__(self, *, durable: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        durable: bool = True,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        beside: Path | None = None,
+    ) -> None:
         self._durable = durable
+        self._settings = settings
         self._user = find_user()
-        self.folder = self._new_folder(temporary_folder(self._user))
+        is_reached = beside is not None and can_reach(self._user, beside.resolve())
+        self.folder = self._new_folder(str(beside) if is_reached else temporary_folder(self._user))
         in_memory = not durable and _has_room(MEMORY)
         self._data = self._new_folder(str(MEMORY)) if in_memory else self.folder / "data"
         self._watchdog = subprocess.Popen(
@@ -106,8 +124,7 @@ class Server:
         try:
             self._make()
             self.start()
-            self._run("CREATE ROLE {} LOGIN", ROLE)
-            self._has_icu = self._finds_icu()
+            self._prepare()
         except BaseException:
             self.close()
             raise
@@ -126,6 +143,11 @@ class Server:
         return version_of(self._programs)
 
     @property
+    def data(self) -> Path:
+        """The folder of its data and configuration."""
+        return self._data
+
+    @property
     def is_running(self) -> bool:
         """Whether the server process is there."""
         return self._process is not None and self._process.poll() is None
@@ -138,6 +160,7 @@ class Server:
             "port": self.port,
             "unix_socket_directories": self.folder,
             **(SETTINGS if self._durable else SETTINGS | HASTY),
+            **self._settings,
         }
         options = [f"--{name}={value}" for name, value in settings.items()]
         with (self.folder / "log").open("ab") as log:
@@ -272,6 +295,10 @@ class Server:
         )
         assert made.returncode == 0, f"initdb failed:\n{made.stdout}{made.stderr}"
 
+    def _prepare(self) -> None:
+        self._run("CREATE ROLE {} LOGIN", ROLE)
+        self._has_icu = self._finds_icu()
+
     def _as_user(self) -> dict[str, Any]:
         """Return how a program of PostgreSQL is run."""
         # Nothing of the environment that PostgreSQL would heed (PGPORT, LANG, TZ and others).
@@ -300,6 +327,31 @@ class Server:
     def _run(self, text: str, *names: str) -> None:
         statement = sql.SQL(text).format(*map(sql.Identifier, names))
         self._admin_connection().execute(statement)
+
+
+class Standby(Server):
+    """A server that only reads: a copy of another one that never hears of it again.
+
+    Args:
+        primary: What is copied; it stands still meanwhile.
+    """
+
+    def __init__(self, primary: Server) -> None:
+        self._primary = primary
+        super().__init__(durable=True)
+
+    def _make(self) -> None:
+        self._programs = self._primary._programs
+        self._primary.stop()
+        try:
+            command = ["cp", "-a", str(self._primary.data), str(self._data)]
+            subprocess.run(command, check=True, **self._as_user())
+        finally:
+            self._primary.start()
+        (self._data / "standby.signal").touch()
+
+    def _prepare(self) -> None:
+        """Do nothing: all roles are there, and none can be made."""
 
 
 def _has_room(folder: Path) -> bool:

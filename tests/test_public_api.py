@@ -6,10 +6,12 @@ import pytest
 
 import perdure
 
-MAX_PUBLIC_NAMES = 32
-"""Deciders brought the last eight: the classes that are written with (`Decider`, `Decision`), the
-outcomes that callers match, what hooks are handed (`DeadEffect`, `EndedOrchestration`), `describe`.
-They are the whole vocabulary of the second programming model."""
+MAX_PUBLIC_NAMES = 33
+"""Deciders brought eight: the classes that are written with (`Decider`, `Decision`), the outcomes
+that callers match, what hooks are handed (`DeadEffect`, `EndedOrchestration`), `describe`. They are
+the whole vocabulary of the second programming model. The last one is `transaction`: an activity
+that is handed a connection has another signature than its callers see, which an option of
+`activity` could not say to a type checker."""
 
 
 def test_the_public_names_are_sorted_and_unique() -> None:

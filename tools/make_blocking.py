@@ -32,6 +32,7 @@ NOT_FOR_CALLERS = {
     "Deciders": (),
     "ProjectionAdministration": ("store",),
     "Client": (
+        "within_by",
         "store",
         "turns",
         "find_decider",
@@ -53,7 +54,7 @@ NOT_FOR_CALLERS = {
 }
 """Public methods that only handles and subclasses use: they are left out."""
 
-WRITTEN_HERE = ("__init__", "__aenter__", "__aexit__", "__repr__")
+WRITTEN_HERE = ("__init__", "__aenter__", "__aexit__", "__repr__", "within")
 """Methods that no rule would make: they are in the texts below."""
 
 WORDS = {"async with Client(": "with BlockingClient("}
@@ -70,7 +71,7 @@ from perdure.client.blocking_deciders import BlockingDeciders
 from perdure.client.blocking_projections import BlockingProjectionAdministration
 from perdure.client.client import Client
 from perdure.client.handle import Handle
-from perdure.client.loop_thread import LoopThread
+from perdure.client.loop_thread import CallersThread, LoopThread
 '''
 
 PARTS = {
@@ -127,6 +128,16 @@ class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectio
         tb: TracebackType | None,
     ) -> None:
         self.close()
+
+    def within(self, connection: object, /) -> BlockingClient:
+        """{within}"""
+        # Statements run on the caller's thread: a connection may belong to it.
+        thread = CallersThread(self._thread)
+        made = BlockingClient.__new__(BlockingClient)
+        made._client = self._client.within_by(connection, thread)
+        made._admin = made._deciders = made._projections = made._client
+        made._thread = thread
+        return made
 '''
 
 HANDLE = '''
@@ -195,10 +206,17 @@ class Source:
 
     def init(self) -> ast.FunctionDef:
         """Return the class's `__init__`."""
+        return self._method("__init__")
+
+    def doc_of(self, name: str) -> str:
+        """Return what a method says of itself."""
+        return _said_here(ast.get_docstring(self._method(name), clean=False) or "")
+
+    def _method(self, name: str) -> ast.FunctionDef:
         [found] = [
             node
             for node in self.node.body
-            if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+            if isinstance(node, ast.FunctionDef) and node.name == name
         ]
         return found
 
@@ -229,7 +247,10 @@ def make() -> dict[Path, str]:
     client, handle = Source("client.py", "Client"), Source("handle.py", "Handle")
     init = client.init()
     head = CLIENT.format(
-        doc=client.doc.rstrip(), parameters=ast.unparse(init.args), arguments=_forwarded(init)
+        doc=client.doc.rstrip(),
+        parameters=ast.unparse(init.args),
+        arguments=_forwarded(init),
+        within=client.doc_of("within"),
     )
     body = [
         head,

@@ -21,6 +21,14 @@ def opening() -> None:
     client.close()
 
 
+def within_a_transaction_everything_has_the_same_types(
+    client: BlockingClient, connection: object, order: Order
+) -> None:
+    within = client.within(connection)
+    assert_type(within, BlockingClient)
+    assert_type(within.start("o-1", checkout, order), BlockingHandle[Receipt])
+
+
 def starting_gives_a_typed_handle(client: BlockingClient, order: Order) -> None:
     assert_type(client.start("o-1", checkout, order), BlockingHandle[Receipt])
     assert_type(client.start("o-1", checkout, order, gift=True), BlockingHandle[Receipt])

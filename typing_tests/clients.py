@@ -20,6 +20,14 @@ async def opening() -> None:
     await client.close()
 
 
+async def within_a_transaction_everything_has_the_same_types(
+    client: Client, connection: object, order: Order
+) -> None:
+    within = client.within(connection)
+    assert_type(within, Client)
+    assert_type(await within.start("o-1", checkout, order), Handle[Receipt])
+
+
 async def starting_gives_a_typed_handle(client: Client, order: Order) -> None:
     assert_type(await client.start("o-1", checkout, order), Handle[Receipt])
     assert_type(await client.start("o-1", checkout, order, gift=True), Handle[Receipt])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.authoring.race import race
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.signal import Signal
+    from perdure.authoring.transaction import transaction
     from perdure.client.blocking import BlockingClient
     from perdure.client.client import Client, default_url
     from perdure.client.engine import Engine
@@ -64,6 +65,7 @@ __all__ = [
     "orchestration",
     "race",
     "run",
+    "transaction",
 ]
 
 _HOMES = {
@@ -78,6 +80,7 @@ _HOMES = {
     "authoring.race": ("race",),
     "authoring.ref": ("InstanceRef",),
     "authoring.signal": ("Signal",),
+    "authoring.transaction": ("transaction",),
     "client.blocking": ("BlockingClient",),
     "client.client": ("Client", "default_url"),
     "client.engine": ("Engine",),

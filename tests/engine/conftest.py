@@ -7,8 +7,17 @@ from tests.engine.stage import Stage
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/store.db"
+def url(store_url: str) -> str:
+    return store_url
+
+
+@pytest.fixture(params=["sqlite3", "apsw", "asyncpg"])
+def driver_url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """The URL of an empty store: once for each driver, for what is about processes."""
+    if request.param == "asyncpg":
+        url: str = request.getfixturevalue("postgres_url")
+        return url
+    return f"sqlite:///{tmp_path}/store.db?driver={request.param}"
 
 
 @pytest.fixture

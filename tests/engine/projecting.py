@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -19,6 +18,7 @@ from perdure import Engine, WorkerOptions
 from perdure.authoring.decider_definition import AnyDecider
 from perdure.model.options import Retry
 from perdure.projection import EventMeta, Projection, SqlProjection, Tables
+from tests import rows
 from tests.engine.fed import Order, Placed, Shipped
 from tests.engine.stage import until
 
@@ -47,15 +47,11 @@ class Kept(SqlProjection[Placed | Shipped]):
         tables.execute(sql, {"position": meta.position, "order_id": event.order_id, "what": what})
 
 
-def orders_in(path: Path) -> list[tuple[str, str, int]]:
+def orders_in(url: str) -> list[tuple[str, str, int]]:
     """Return the order, what happened to it and how often that is written down, oldest first."""
-    reader = sqlite3.connect(path)
-    try:
-        return reader.execute(
-            "SELECT order_id, what, count(*) FROM kept GROUP BY 1, 2 ORDER BY min(position)"
-        ).fetchall()
-    finally:
-        reader.close()
+    return rows.run(
+        url, "SELECT order_id, what, count(*) FROM kept GROUP BY 1, 2 ORDER BY min(position)"
+    )
 
 
 class DyingKept(Kept):

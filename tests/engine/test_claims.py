@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from perdure import activity, orchestration
+from perdure import Engine, activity, orchestration
 from perdure.testing.store_values import message
 from tests.engine.stage import Stage, options, until
 
@@ -58,3 +58,22 @@ async def test_changes_that_bring_nothing_are_heeded_less_and_less(stage: Stage)
 
     asked = engine.telemetry.snapshot().value(claims, kind="turns") - before
     assert asked < 100
+
+
+async def test_a_server_is_asked_less_and_less_while_nothing_happens(postgres_url: str) -> None:
+    """Fifty workers that each ask once a second, for nothing, are a load."""
+    poll = timedelta(milliseconds=10)
+    often = options(poll_min=poll, poll_max=poll)
+    async with Engine(postgres_url, [doubled, double], options=often) as engine:
+        claimer = engine._serving.claimer
+        await until(lambda: claimer._quiet)
+        asked_s: list[float] = [claimer._claimed_s]
+
+        def has_asked(times: int) -> bool:
+            if claimer._claimed_s != asked_s[-1]:
+                asked_s.append(claimer._claimed_s)
+            return len(asked_s) > times
+
+        await until(lambda: has_asked(7))
+
+    assert asked_s[-1] - asked_s[0] > 30 * poll.total_seconds()

@@ -30,7 +30,7 @@ from perdure.errors import (
 )
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import Contents
-from perdure.store.sqlite.store import SqliteStore
+from perdure.store.sql.store import SqlStore
 from tests.engine.stage import Gate, Stage, has_ended, idle, is_waiting, kinds, until, waits_for
 
 go = Signal("go", str)
@@ -57,7 +57,7 @@ async def counting(left: int, total: int = 0) -> int:
 
 async def contents_of(stage: Stage) -> Contents:
     store = (await stage.client()).store
-    assert isinstance(store, SqliteStore)
+    assert isinstance(store, SqlStore)
     return await store.read_contents()
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from perdure import Activity, Engine, Retry, activity, orchestration
 from perdure.errors import ActivityError
 from perdure.model.jobs import JobKey
+from tests import rows
 from tests.engine.stage import Gate, Stage, options, until
 
 AT_ONCE = Retry(max_attempts=2, first_delay=timedelta(0))
@@ -89,7 +89,7 @@ async def test_a_job_that_keeps_losing_its_worker_is_dead(stage: Stage) -> None:
     handle = await engine.start("h", holding)
     await gate.reached()
     await engine.close()
-    _change(stage, "UPDATE jobs SET lost = 2")
+    rows.run(stage.url, "UPDATE jobs SET lost = 2")
 
     again = await stage.engine([holding, hold], options=options(max_attempts=2))
 
@@ -131,10 +131,10 @@ async def test_a_dead_job_can_be_run_again(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE jobs SET policy = x'ff' WHERE instance_id = 'bad'",
-        "UPDATE jobs SET input = x'ff' WHERE instance_id = 'bad'",
-        "UPDATE jobs SET failures = x'ff' WHERE instance_id = 'bad'",
-        "UPDATE jobs SET details = x'ff' WHERE instance_id = 'bad'",
+        "UPDATE jobs SET policy = ? WHERE instance_id = 'bad'",
+        "UPDATE jobs SET input = ? WHERE instance_id = 'bad'",
+        "UPDATE jobs SET failures = ? WHERE instance_id = 'bad'",
+        "UPDATE jobs SET details = ? WHERE instance_id = 'bad'",
     ],
     ids=["policy", "input", "failures", "details"],
 )
@@ -155,23 +155,13 @@ async def test_a_damaged_row_fails_its_own_call_and_blocks_nobody(
     bad = await asker.start("bad", doubling, 1)
     good = await asker.start("good", doubling, 2)
     await until(lambda: stage.logged("no live worker serves"))
-    _change(stage, damage)
+    rows.run(stage.url, damage, b"\xff")
 
     await stage.engine([double], options=options(poll_max=timedelta(milliseconds=40)))
 
     assert await good.result() == "4"
     # Details harm nobody who does not ask for them.
     assert (await bad.result() == "2") is ("details" in damage)
-
-
-def _change(stage: Stage, statement: str) -> None:
-    """Change a row behind everybody's back."""
-    connection = sqlite3.connect(stage.url.removeprefix("sqlite:///"))
-    try:
-        with connection:
-            connection.execute(statement)
-    finally:
-        connection.close()
 
 
 async def test_a_flood_of_dead_jobs_is_one_row_each(stage: Stage) -> None:

@@ -22,7 +22,7 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.model.admin import DeletedCounts
-from perdure.store.sqlite.store import SqliteStore
+from perdure.store.sql.store import SqlStore
 from tests.engine.stage import Gate, Stage, has_ended, options, until, waits_for
 
 SECOND = timedelta(seconds=1)
@@ -63,7 +63,7 @@ ALL: list[AnyDefinition] = [waiting, returns, parent, middle, leaves_a_child]
 
 async def rows_of(client: Client, *instance_ids: str) -> list[str]:
     """Return the tables that still know one of these ids."""
-    assert isinstance(client.store, SqliteStore)
+    assert isinstance(client.store, SqlStore)
     contents = await client.store.read_contents()
     return [
         field.name

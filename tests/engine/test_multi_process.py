@@ -1,4 +1,4 @@
-"""Several processes on one file: workers and clients that know nothing of each other."""
+"""Several processes on one store: workers and clients that know nothing of each other."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from pathlib import Path
 import pytest
 
 from perdure import Client, Status
-from perdure.store.sqlite.store import SqliteStore
+from perdure.store.sql.store import SqlStore
 from tests.engine.fleet import COUNT
 from tests.engine.stage import HARMLESS, Stage
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60
+
+
+@pytest.fixture
+def url(driver_url: str) -> str:
+    return driver_url
 
 
 @pytest.fixture
@@ -40,11 +45,10 @@ def begin(*args: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("driver", ["sqlite3", "apsw"])
 async def test_two_workers_and_two_clients_finish_everything_once(
-    stage: Stage, processes: list[subprocess.Popen[str]], driver: str
+    stage: Stage, processes: list[subprocess.Popen[str]]
 ) -> None:
-    url = f"{stage.url}?driver={driver}"
+    url = stage.url
     workers = [begin("worker", url) for _ in range(2)]
     clients = [begin("client", url, name) for name in ("a", "b")]
     processes += [*workers, *clients]
@@ -69,7 +73,7 @@ def is_harmless(line: str) -> bool:
 
 async def check_that_everything_ended_once(stage: Stage) -> None:
     client: Client = await stage.client()
-    assert isinstance(client.store, SqliteStore)
+    assert isinstance(client.store, SqlStore)
     contents = await client.store.read_contents()
     ordered = [row for row in contents.instances.values() if row.name == "ordering"]
     assert len(ordered) == 2 * COUNT + 1

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 import time
 import uuid
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 
 from perdure import Handle, Signal, Status, activity, context, orchestration
 from perdure.errors import PerdureError
+from tests import rows
 from tests.engine.stage import Stage, kinds, load, options, until, waits_for
 
 go = Signal("go", str)
@@ -302,7 +301,7 @@ async def test_a_turn_that_computes_too_long_is_parked_and_holds_up_nobody(stage
 
 
 async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
-    stage: Stage, tmp_path: Path
+    stage: Stage,
 ) -> None:
     stage.expect_log("an instance is parked")
 
@@ -314,10 +313,8 @@ async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
     handle = await engine.start("w", waiting)
     await waits_for(handle, "signal 'go'")
     await engine.close()
-    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
-        [[body]] = database.execute("SELECT body FROM history WHERE seq = 1").fetchall()
-        database.execute("UPDATE history SET body = ? WHERE seq = 1", (b"{damaged",))
-    database.close()
+    [[body]] = rows.run(stage.url, "SELECT body FROM history WHERE seq = 1")
+    rows.run(stage.url, "UPDATE history SET body = ? WHERE seq = 1", b"{damaged")
 
     engine = await stage.engine([waiting])
     handle = engine.handle("w")
@@ -327,9 +324,7 @@ async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
     assert (await handle.history())[0].data == {"damaged": "{damaged"}
     await engine.close()
 
-    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
-        database.execute("UPDATE history SET body = ? WHERE seq = 1", (body,))
-    database.close()
+    rows.run(stage.url, "UPDATE history SET body = ? WHERE seq = 1", body)
     engine = await stage.engine([waiting])
     assert await engine.store.unpark("w")
     engine._serving.notice()
@@ -337,9 +332,7 @@ async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
     assert await engine.handle("w").result() == "on"
 
 
-async def test_a_parked_instance_with_a_damaged_history_can_be_terminated(
-    stage: Stage, tmp_path: Path
-) -> None:
+async def test_a_parked_instance_with_a_damaged_history_can_be_terminated(stage: Stage) -> None:
     stage.expected_violations = ("S2",)  # the digest is not that of a whole history
     stage.expect_log("an instance is parked")
 
@@ -350,9 +343,7 @@ async def test_a_parked_instance_with_a_damaged_history_can_be_terminated(
     engine = await stage.engine([waiting])
     await waits_for(await engine.start("w", waiting), "signal 'go'")
     await engine.close()
-    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
-        database.execute("UPDATE history SET body = ? WHERE seq = 1", (b"{damaged",))
-    database.close()
+    rows.run(stage.url, "UPDATE history SET body = ? WHERE seq = 1", b"{damaged")
     engine = await stage.engine([waiting])
     handle = engine.handle("w")
     await handle.send(go, "on")
@@ -363,7 +354,7 @@ async def test_a_parked_instance_with_a_damaged_history_can_be_terminated(
     assert (await handle.info()).status is Status.TERMINATED
 
 
-async def test_a_damaged_message_parks_the_instance(stage: Stage, tmp_path: Path) -> None:
+async def test_a_damaged_message_parks_the_instance(stage: Stage) -> None:
     stage.expect_log("an instance is parked")
 
     @orchestration
@@ -374,9 +365,7 @@ async def test_a_damaged_message_parks_the_instance(stage: Stage, tmp_path: Path
     handle = await client.start("w", waiting)
     await handle.send(go, "on")
     await client.close()
-    with closing(sqlite3.connect(tmp_path / "store.db")) as database, database:
-        database.execute("UPDATE inbox SET kind = 'from_the_future' WHERE kind <> 'started'")
-    database.close()
+    rows.run(stage.url, "UPDATE inbox SET kind = 'from_the_future' WHERE kind <> 'started'")
 
     engine = await stage.engine([waiting])
     handle = engine.handle("w", waiting)

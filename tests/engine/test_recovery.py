@@ -26,7 +26,7 @@ from perdure.errors import PerdureError, UsageError
 from perdure.model.events import Completed, write_event
 from perdure.model.turns import Turn, TurnClaim, TurnStatus
 from perdure.store.contents import Contents
-from perdure.store.sqlite.store import SqliteStore
+from perdure.store.sql.store import SqlStore
 from perdure.worker.ids import fresh_id
 from tests.engine.stage import Gate, Stage, idle, kinds, options, until, waits_for
 
@@ -35,7 +35,7 @@ number = Signal("number", int)
 
 
 async def contents_of(client: Client) -> Contents:
-    assert isinstance(client.store, SqliteStore)
+    assert isinstance(client.store, SqlStore)
     return await client.store.read_contents()
 
 

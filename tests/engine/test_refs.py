@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -19,6 +17,7 @@ from perdure.errors import (
 )
 from perdure.worker.builtins import WAITING_JOBS
 from perdure.worker.lanes import Kind
+from tests import rows
 from tests.engine.stage import Stage, has_ended, kinds, options, until
 
 go = Signal("go", str)
@@ -72,8 +71,7 @@ async def test_a_result_is_waited_for_however_many_workers_are_lost_meanwhile(
     await engine.start("o", outcome_of, "w")
     await until(lambda: waits_here(engine) == 1)
     await engine.close()
-    with closing(sqlite3.connect(stage.url.removeprefix("sqlite:///"))) as database, database:
-        database.execute("UPDATE jobs SET lost = 1000")
+    rows.run(stage.url, "UPDATE jobs SET lost = 1000")
 
     again = await stage.engine([waiting, outcome_of])
     await until(lambda: waits_here(again) == 1)

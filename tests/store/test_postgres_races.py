@@ -5,17 +5,21 @@ What the second one does happens at a chosen point inside the transaction of the
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from perdure.clock import ManualClock
+from perdure.errors import StoreUnavailableError
 from perdure.model.instances import Status
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import TurnStatus
+from perdure.store.batching import LATER
+from perdure.store.opening import open_store
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.connection import PostgresConnection
+from perdure.store.postgres.connection import PostgresConnection, connect
 from perdure.store.postgres.lane import Lane
 from perdure.testing.store_values import COMPLETED, STARTED, first_turn, new_instance, outcome
 
@@ -71,10 +75,11 @@ def test_a_message_to_an_instance_that_is_just_being_started_is_delivered(
     here, there = lanes
     started = between(lambda: there.execute([new_instance()]))
 
-    status = here.execute([MESSAGE])
+    found = here.execute([MESSAGE])
+    again = here.execute([MESSAGE])
 
     assert started == [[None]]
-    assert status == [DeliveryStatus.DELIVERED]
+    assert (found, again) == ([LATER], [DeliveryStatus.DELIVERED])
 
 
 @pytest.mark.parametrize("loads", [1, 2])
@@ -127,7 +132,52 @@ def test_two_that_buffer_a_message_for_the_same_id_at_once_both_do(
     here, there = lanes
     sent = between(lambda: there.execute([MESSAGE]))
 
-    status = here.execute([MESSAGE])
+    found = here.execute([MESSAGE])
+    again = here.execute([MESSAGE])
 
-    assert (sent, status) == ([[DeliveryStatus.BUFFERED]], [DeliveryStatus.BUFFERED])
-    assert here.counters.retries == 1
+    assert sent == [[DeliveryStatus.BUFFERED]]
+    assert (found, again) == ([LATER], [DeliveryStatus.BUFFERED])
+
+
+def test_an_instance_that_somebody_has_locked_holds_up_nobody_else(
+    lanes: Lanes, postgres_url: str
+) -> None:
+    lane, _ = lanes
+    lane.execute([new_instance("locked"), new_instance("free")])
+    holder = PostgresConnection(Address.parse(postgres_url))
+    holder.run_script("BEGIN; SELECT 1 FROM perdure.live WHERE instance_id = 'locked' FOR UPDATE")
+    messages = [
+        Delivery(instance_id=one, kind="signal", body=b"null", if_absent="buffer")
+        for one in ("locked", "free", "new")
+    ]
+
+    meanwhile = lane.execute(messages)
+    holder.run_script("ROLLBACK")
+    after = lane.execute(messages[:1])
+    holder.close()
+
+    assert meanwhile == [LATER, DeliveryStatus.DELIVERED, DeliveryStatus.BUFFERED]
+    assert after == [DeliveryStatus.DELIVERED]
+
+
+async def test_what_is_put_off_is_done_when_the_lock_is_gone(postgres_url: str) -> None:
+    address = Address.parse(postgres_url)
+    store = open_store(postgres_url)
+    await store.open()
+    await store.start([new_instance("locked")])
+    holder = await connect(address)
+    await holder.execute("BEGIN")
+    await holder.execute("SELECT 1 FROM perdure.live WHERE instance_id = 'locked' FOR UPDATE")
+    message = Delivery(instance_id="locked", kind="signal", body=b"null", if_absent="buffer")
+
+    waiting = asyncio.ensure_future(store.deliver([message]))
+    impatient = asyncio.ensure_future(store.deliver([message], patience_s=0.05))
+    with pytest.raises(StoreUnavailableError, match="nothing was written within"):
+        await impatient
+    assert not waiting.done()
+    await holder.execute("ROLLBACK")
+
+    assert await waiting == [DeliveryStatus.DELIVERED]
+    assert len(await store.read_inbox("locked")) == 2  # the start and one message
+    await holder.close()
+    await store.close()

@@ -146,6 +146,11 @@ class Activity(Defined, Generic[P, R_co]):
         return revive_activity_error(self.name, failed, self.raises)
 
     async def _run_plainly(self, args: Any, kwargs: Any) -> R_co:
+        if self.definition.takes_connection:
+            raise UsageError(
+                f"{self.name} is a transaction, and there is no worker here to bring it a "
+                f"connection: hand one over with {self.name}.fn(connection, ...)"
+            )
         if self.definition.takes_context:
             args = (activity_context(), *args)
         if inspect.iscoroutinefunction(self.fn):
@@ -229,23 +234,27 @@ def activity(
 
     def wrap(function: Callable[..., Any]) -> Activity[..., Any]:
         own_name = name if name is not None else function_name("activity", function)
-        return _make(function, own_name, options, process=process, raises=tuple(raises))
+        return make_activity(function, own_name, options, process=process, raises=tuple(raises))
 
     return wrap if fn is None else wrap(fn)
 
 
-def _make(
+def make_activity(
     fn: Callable[..., Any],
     name: str,
     options: ActivityOptions,
     *,
-    process: bool,
+    process: bool = False,
+    takes_connection: bool = False,
     raises: tuple[type[Exception], ...] = (),
 ) -> Activity[..., Any]:
+    """Return the activity that a decorator stands for."""
     if process and inspect.iscoroutinefunction(fn):
         raise DefinitionError(f"activity {name!r} is async: process=True is for plain functions")
     return Activity(
-        definition=Definition("activity", fn, name, "ActivityContext"),
+        definition=Definition(
+            "activity", fn, name, "ActivityContext", takes_connection=takes_connection
+        ),
         options=options,
         process=process,
         raises=raises,

@@ -24,6 +24,7 @@ class Definition:
         context_type: str,
         *,
         returns: Any = UNSET,
+        takes_connection: bool = False,
     ) -> None:
         """Work it out.
 
@@ -33,6 +34,7 @@ class Definition:
             name: What it is recorded under.
             context_type: The annotation of a first parameter named `ctx`.
             returns: The result type of a definition that is known by name only.
+            takes_connection: Whether its first parameter is a connection that the worker brings.
         """
         self.fn = fn
         self.is_elsewhere = returns is not UNSET
@@ -45,7 +47,10 @@ class Definition:
                 "another one"
             )
         self.what = what
-        self.takes_context = _takes_context(fn, context_type)
+        self.takes_connection = takes_connection
+        if takes_connection:
+            _check_connection(fn)
+        self.takes_context = not takes_connection and _takes_context(fn, context_type)
         _refuse_methods(what, fn)
 
     @cached_property
@@ -55,7 +60,8 @@ class Definition:
         where = f"{self.what} {self.name!r}"
         if self.is_elsewhere:
             return UnboundArgumentsCodec(self.name, self._returns, where=where)
-        return ArgumentsCodec(self.fn, skip_first=self.takes_context, where=where)
+        is_first_ours = self.takes_context or self.takes_connection
+        return ArgumentsCodec(self.fn, skip_first=is_first_ours, where=where)
 
     @property
     def place(self) -> str:
@@ -117,6 +123,21 @@ def _takes_context(fn: Callable[..., Any], context_type: str) -> bool:
             f"the context may have that name, annotated {context_type}"
         )
     return True
+
+
+def _check_connection(fn: Callable[..., Any]) -> None:
+    """Refuse a function that has no place for a connection."""
+    parameters = list(inspect.signature(fn).parameters.values())
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if not parameters or parameters[0].kind not in kinds:
+        raise DefinitionError(
+            f"{fn.__qualname__} is a transaction: its first parameter is the connection"
+        )
+    if any(parameter.name == "ctx" for parameter in parameters):
+        raise DefinitionError(
+            f"{fn.__qualname__} is a transaction: its first parameter is the connection, and the "
+            "context is fetched with activity_context()"
+        )
 
 
 def _refuse_methods(what: str, fn: Callable[..., Any]) -> None:

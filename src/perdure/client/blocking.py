@@ -27,7 +27,7 @@ from perdure.client.info import (
     Progress,
     Report,
 )
-from perdure.client.loop_thread import LoopThread
+from perdure.client.loop_thread import CallersThread, LoopThread
 from perdure.clock import Clock, system_clock
 from perdure.model.admin import DeletedCounts, InstanceStats
 from perdure.telemetry import Metrics
@@ -70,6 +70,27 @@ class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectio
         tb: TracebackType | None,
     ) -> None:
         self.close()
+
+    def within(self, connection: object, /) -> BlockingClient:
+        """Return this client inside the transaction that is open on a connection of yours: what it
+        starts, sends and executes is committed and rolled back with that.
+
+        Args:
+            connection: To the store's database, with an open transaction: of asyncpg, psycopg 3,
+                sqlite3, or a connection or session of SQLAlchemy. The handle that `start` returns
+                is for the time after the commit.
+
+        Raises:
+            UsageError: It is none of these. One to another database, or without an open
+                transaction, is refused when it is used.
+        """
+        # Statements run on the caller's thread: a connection may belong to it.
+        thread = CallersThread(self._thread)
+        made = BlockingClient.__new__(BlockingClient)
+        made._client = self._client.within_by(connection, thread)
+        made._admin = made._deciders = made._projections = made._client
+        made._thread = thread
+        return made
 
     def open(self) -> Self:
         """Connect to the store."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
@@ -19,7 +19,7 @@ from perdure.client.deciders import Deciders
 from perdure.client.handle import Handle
 from perdure.client.info import Json
 from perdure.client.projections import ProjectionAdministration
-from perdure.client.sending import signal_delivery
+from perdure.client.sending import SentWithin, signal_delivery
 from perdure.client.starting import (
     as_begun,
     check_joinable,
@@ -30,7 +30,7 @@ from perdure.client.starting import (
 )
 from perdure.client.watch import Watch
 from perdure.clock import Clock, system_clock
-from perdure.codec import JSON, check_id
+from perdure.codec import JSON, ValueCodec, check_id
 from perdure.errors import (
     AlreadyExistsError,
     InstanceEndedError,
@@ -45,6 +45,7 @@ from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import Outcome, TurnStatus
 from perdure.store.base import ExecutionKey, Store
+from perdure.store.borrowing import Errands
 from perdure.store.opening import open_store
 from perdure.telemetry import Metrics
 from perdure.worker.alone import lone_turns
@@ -79,6 +80,8 @@ class Client(Administration, Deciders, ProjectionAdministration):
         self._watch = Watch(self._store, self._endings, self.is_here, self.noticed_end)
         self._alone: TurnRunner | None = None
         """Decides inputs where there is no worker, once there was one."""
+        self.sent_within = SentWithin()
+        """Messages that were sent inside transactions, until they have arrived."""
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -145,7 +148,7 @@ class Client(Administration, Deciders, ProjectionAdministration):
         existing = await self.begin(new)
         if existing is not None:
             await self._settle(existing, new, orchestration)
-        return Handle(self, new.instance_id, orchestration.definition.codec.returns)
+        return self._begun(new.instance_id, orchestration.definition.codec.returns)
 
     async def send_with_start(
         self,
@@ -189,7 +192,7 @@ class Client(Administration, Deciders, ProjectionAdministration):
         existing = await self.begin(new)
         if existing is not None and existing.status.is_terminal:
             await self._settle_ended(existing, new, asked)
-        return Handle(self, checked, asked.definition.codec.returns)
+        return self._begun(checked, asked.definition.codec.returns)
 
     @overload
     def handle(self, instance_id: str, orchestration: Orchestration[..., R], /) -> Handle[R]: ...
@@ -209,17 +212,51 @@ class Client(Administration, Deciders, ProjectionAdministration):
         """
         checked = check_id("instance id", instance_id)
         if definition is None:
-            return Handle(self, checked, JSON)
+            return self._handle(checked, JSON)
         if isinstance(definition, type) and issubclass(definition, Decider):
-            return Handle(self, definition_of(definition).stored_id(checked), JSON)
+            return self._handle(definition_of(definition).stored_id(checked), JSON)
         if not isinstance(definition, Orchestration):
             raise UsageError(
                 f"{definition!r} is not an orchestration: handle takes an instance id and the "
                 "function made with @orchestration that it runs, or a decider's class"
             )
-        return Handle(self, checked, definition.definition.codec.returns)
+        return self._handle(checked, definition.definition.codec.returns)
+
+    def within(self, connection: object, /) -> Client:
+        """Return this client inside the transaction that is open on a connection of yours: what it
+        starts, sends and executes is committed and rolled back with that.
+
+        Args:
+            connection: To the store's database, with an open transaction: of asyncpg, psycopg 3,
+                sqlite3, or a connection or session of SQLAlchemy. The handle that `start` returns
+                is for the time after the commit.
+
+        Raises:
+            UsageError: It is none of these. One to another database, or without an open
+                transaction, is refused when it is used.
+        """
+        return self.within_by(connection, None)
 
     # ------------------------------------------------- for handles and subclasses
+
+    def within_by(self, connection: object, errands: Errands | None) -> Client:
+        """Return this client inside a transaction.
+
+        Args:
+            connection: Where it is open.
+            errands: Runs functions on the thread of a blocking connection; None: this thread.
+        """
+        # Late: it is a client itself.
+        from perdure.client.within import ClientWithin
+
+        return ClientWithin(self, connection, errands)
+
+    def _handle(self, instance_id: str, codec: ValueCodec[Any]) -> Handle[Any]:
+        return Handle(self, instance_id, codec)
+
+    def _begun(self, instance_id: str, codec: ValueCodec[Any]) -> Handle[Any]:
+        """Return the handle of an instance that was started."""
+        return self._handle(instance_id, codec)
 
     @property
     def store(self) -> Store:
@@ -259,6 +296,7 @@ class Client(Administration, Deciders, ProjectionAdministration):
 
     async def deliver(self, deliveries: Sequence[Delivery]) -> list[DeliveryStatus]:
         """Put messages into inboxes."""
+        await self._let_arrive(delivery.instance_id for delivery in deliveries)
         statuses = await self.store.deliver(deliveries, patience_s=PATIENCE_S)
         self.noticed_work()
         for delivery, status in zip(deliveries, statuses, strict=True):
@@ -278,11 +316,19 @@ class Client(Administration, Deciders, ProjectionAdministration):
         if await self._begin_beside(new):
             self._count_start(new)
             return None
+        if new.messages:
+            await self._let_arrive([new.instance_id])
         [existing] = await self.store.start([new], patience_s=PATIENCE_S)
         self.noticed_work()
         if existing is None:
             self._count_start(new)
         return existing
+
+    async def _let_arrive(self, instance_ids: Iterable[str]) -> None:
+        """Have what this client sent to instances inside transactions come before what it is about
+        to send or execute."""
+        for instance_id in await self.sent_within.arrive(instance_ids):
+            self.turns().noticed_mail(instance_id)
 
     async def _begin_beside(self, new: NewInstance) -> bool:
         """Start an instance and run its first turn in one commit, where that can be done."""

@@ -91,10 +91,19 @@ class Engine(Client):
             self._lent.take_back()
             await super().close()
 
+    def hurry(self) -> None:
+        """Grant running activities no more time: `close`, also one under way, gives them back."""
+        self._serving.hurry()
+
     def client_here(self) -> Client | BlockingClient:
         """Return the client for an activity that asks: this one on the loop it belongs to, and one
         that waits on any other thread."""
         return self if self._lent.is_here() else self._for_threads
+
+    @property
+    def worker_id(self) -> str:
+        """The name under which leases are taken and people see this worker."""
+        return self._serving.worker_id
 
     @property
     def health(self) -> Health:

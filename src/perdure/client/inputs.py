@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from uuid import uuid4
 
 import msgspec
@@ -51,6 +52,10 @@ class InputDoor(ABC):
         """Something was written that a worker of this process may take."""
 
     @abstractmethod
+    async def _let_arrive(self, instance_ids: Iterable[str]) -> None:
+        """Have what was sent inside transactions come before what follows."""
+
+    @abstractmethod
     def turns(self) -> TurnRunner:
         """Return what runs turns in this process."""
 
@@ -70,6 +75,7 @@ class InputDoor(ABC):
             instance_id: As stored.
             input: As stored.
         """
+        await self._let_arrive([instance_id])
         deciding = self.turns().deciding
         tries = MAX_TRIES if input.expected_version is None else MAX_VERSION_TRIES
         for number in range(tries):
@@ -107,6 +113,7 @@ class InputDoor(ABC):
             cause=input.cause,
             correlation=input.correlation,
         )
+        await self._let_arrive([instance_id])
         await queue_input(self.store, decider, instance_id, taken, patience_s=PATIENCE_S)
         self.noticed_mail(instance_id)
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, wait
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from perdure.errors import UsageError
+from perdure.errors import StoreError, UsageError
 
 T = TypeVar("T")
 
@@ -66,13 +69,21 @@ class LoopThread:
         Raises:
             UsageError: It is not open, was closed meanwhile, or this is the loop's own thread.
         """
+        return self._wait(self.hand_over(coroutine))
+
+    def hand_over(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Have a coroutine run on the loop, and do not wait for it.
+
+        Raises:
+            UsageError: It is not open, or this is the loop's own thread.
+        """
         with self._lock:
             problem = self._problem()
             future = None if problem else self._submit(coroutine)
         if future is None:
             coroutine.close()
             raise UsageError(f"this {self._owner} {problem}")
-        return self._wait(future)
+        return future
 
     def close(self, farewell: Coroutine[Any, Any, object]) -> None:
         """Refuse new coroutines, run a last one, cancel those that still wait, end the thread.
@@ -169,6 +180,105 @@ class LentLoop(LoopThread):
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         return future
+
+
+class CallersThread(LoopThread):
+    """Runs coroutines on the loop of another, and what they want done on the caller's thread there,
+    while the caller waits.
+
+    Whose thread that is changes from call to call; one calls at a time.
+
+    Args:
+        other: Has the loop.
+    """
+
+    def __init__(self, other: LoopThread) -> None:
+        super().__init__(other._owner)
+        self._other = other
+        self._one_at_a_time = threading.Lock()
+        self._errands: SimpleQueue[_Errand | None] | None = None
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop, and what it wants done here on this thread."""
+        with self._one_at_a_time:
+            errands = self._errands = SimpleQueue[_Errand | None]()
+            try:
+                future = self._other.hand_over(coroutine)
+                future.add_done_callback(lambda _: errands.put(None))
+                try:
+                    while not future.done():
+                        with suppress(Empty):
+                            errand = errands.get(timeout=HEAR_WITHIN_S)
+                            if errand is not None:
+                                errand.do()
+                    return self._wait(future)
+                finally:
+                    future.cancel()
+            finally:
+                self._errands = None
+                # Only a wait that was broken off leaves some.
+                while not errands.empty():
+                    left = errands.get()
+                    if left is not None:
+                        left.give_up()
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """Run a function on the thread that waits for the coroutine that calls this."""
+        errands = self._errands
+        if errands is None:
+            raise StoreError("nobody waits for the call any more")
+        errand = _Errand(work)
+        errands.put(errand)
+        if self._errands is not errands:
+            errand.give_up()
+        result: T = await errand.answer
+        return result
+
+    def open(self, greeting: Coroutine[Any, Any, object]) -> None:
+        """Do nothing: it is open as long as the other one is."""
+        greeting.close()
+
+    def close(self, farewell: Coroutine[Any, Any, object]) -> None:
+        """Do nothing: whoever opened the other one closes it."""
+        farewell.close()
+
+
+class _Errand:
+    """A function to be run on another thread, for a coroutine of this loop."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[Any] = self._loop.create_future()
+
+    def do(self) -> None:
+        """Run it. What the thread itself is interrupted by passes, too."""
+        try:
+            result = self._work()
+        except Exception as error:
+            self._tell(partial(self._fail, error))
+        except BaseException:
+            self.give_up()
+            raise
+        else:
+            self._tell(partial(self._succeed, result))
+
+    def give_up(self) -> None:
+        """Nobody will run it."""
+        self._tell(partial(self._fail, StoreError("nobody waits for the call any more")))
+
+    def _succeed(self, result: object) -> None:
+        if not self.answer.done():
+            self.answer.set_result(result)
+
+    def _fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+    def _tell(self, tell: Callable[[], None]) -> None:
+        # The loop is closed when the client was, while the call waited.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(tell)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

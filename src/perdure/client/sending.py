@@ -1,7 +1,8 @@
-"""Signals on their way to an instance."""
+"""Signals on their way to an instance, and what is on its way inside transactions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +12,37 @@ from perdure.authoring.signal import Signal
 from perdure.errors import UsageError
 from perdure.model.events import SignalReceived, write_event
 from perdure.model.messages import Delivery
+from perdure.store.borrowing import Sent
+
+MAX_SENT = 10_000
+"""Instances whose messages from transactions are waited for; of more, an order may be lost."""
+
+
+class SentWithin:
+    """Messages that a client has sent inside transactions of its user's.
+
+    They are under way until the transaction is committed, and sometimes for a moment after. What
+    the client sends directly must not overtake those that were committed before.
+    """
+
+    def __init__(self) -> None:
+        self._sent: dict[str, Sent] = {}
+
+    def note(self, instance_id: str, sent: Sent) -> None:
+        """Something was sent to an instance."""
+        self._sent.pop(instance_id, None)
+        self._sent[instance_id] = sent
+        if len(self._sent) > MAX_SENT:
+            del self._sent[next(iter(self._sent))]
+
+    async def arrive(self, instance_ids: Iterable[str]) -> list[str]:
+        """Let what was committed arrive; return the instances that may have got something."""
+        found = [one for one in instance_ids if one in self._sent] if self._sent else []
+        for instance_id in found:
+            sent = self._sent[instance_id]
+            if await sent.arrive(instance_id) and self._sent.get(instance_id) is sent:
+                del self._sent[instance_id]
+        return found
 
 
 def signal_delivery(

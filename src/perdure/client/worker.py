@@ -18,6 +18,9 @@ from perdure.model.options import WorkerOptions
 from perdure.telemetry import Metrics
 from perdure.worker.serving import Health
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""What tells a worker to stop."""
+
 
 class Worker:
     """Runs definitions. Use it as `async with Worker(url, [...]) as worker: await worker.run()`."""
@@ -42,6 +45,8 @@ class Worker:
             clock: The store's clock; tests hand one in.
         """
         self._engine = Engine(url, definitions, options=options, resources=resources, clock=clock)
+        self._told = asyncio.Event()
+        self._is_listening = False
 
     async def __aenter__(self) -> Self:
         await self._engine.open()
@@ -53,7 +58,15 @@ class Worker:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        await self._engine.close()
+        try:
+            await self._engine.close()
+        finally:
+            self._stop_listening()
+
+    @property
+    def worker_id(self) -> str:
+        """The name under which it takes leases and people see it."""
+        return self._engine.worker_id
 
     @property
     def health(self) -> Health:
@@ -71,13 +84,33 @@ class Worker:
         return self._engine.registry
 
     async def run(self) -> None:
-        """Work until SIGTERM or SIGINT. Leaving the block then gives back what is under way."""
-        loop = asyncio.get_running_loop()
-        told = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, told.set)
+        """Work until SIGTERM or SIGINT. Leaving the block then gives back what is under way.
+
+        Activities may go on for `stop_grace` meanwhile; a second signal grants them no more time,
+        a third one does what it does without us.
+        """
+        self._listen()
         try:
-            await told.wait()
-        finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            await self._told.wait()
+        except BaseException:
+            self._stop_listening()
+            raise
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._hear)
+        self._is_listening = True
+
+    def _hear(self) -> None:
+        if self._told.is_set():
+            self._stop_listening()
+            self._engine.hurry()
+        self._told.set()
+
+    def _stop_listening(self) -> None:
+        if self._is_listening:
+            self._is_listening = False
+            loop = asyncio.get_running_loop()
+            for number in SIGNALS:
                 loop.remove_signal_handler(number)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
-"""Values for `?`, or for `:name`: int, float, str, bytes or None."""
+"""Values for `?`, or for `:name`: int, float, str, bytes or None. On PostgreSQL for `$1`, in order:
+what asyncpg takes for the type of the column."""
 
 FeedWork: TypeAlias = Callable[["Tables"], int]
 """Writes to tables what events say; returns the position up to which it did."""
@@ -16,7 +17,8 @@ class Tables(Protocol):
     """The user's own tables, inside the transaction that moves the projection on.
 
     What is written here and the new position are one commit: both are there, or neither. It is
-    gone when the handler returns.
+    gone when the handler returns. On PostgreSQL a handler cannot go on after an error of a
+    statement: write `ON CONFLICT`, and catch nothing.
     """
 
     def execute(self, sql: str, parameters: Parameters = (), /) -> list[tuple[Any, ...]]:

@@ -67,7 +67,8 @@ class WorkerOptions:
 
     poll_max: timedelta = timedelta(seconds=1)
     """How seldom to ask for work when nothing happens. Work of this process is never polled for;
-    that of others is noticed sooner if the store can tell that something has changed."""
+    that of others is noticed sooner if the store can tell that something has changed. A server that
+    tells of no change is asked less and less, down to three times per lease."""
 
     claim_batch: int = 200
     """How many turns or jobs to claim at once."""

@@ -18,7 +18,7 @@ Times are milliseconds by the store's `clock`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from perdure.clock import Clock
@@ -36,7 +36,9 @@ from perdure.model.turns import (
     WorkerRow,
 )
 from perdure.store.admin import AdminStore
+from perdure.store.borrowing import Errands, Sent
 from perdure.store.deciders import DeciderStore
+from perdure.store.transactions import TransactionStore
 
 
 class ExecutionKey(NamedTuple):
@@ -78,10 +80,21 @@ class WaitingJob(NamedTuple):
     """Until when it must start; None when it has started, or may start at any time."""
 
 
-class Store(AdminStore, DeciderStore, Protocol):
+class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     """Rows and leases behind one atomic commit."""
 
     clock: Clock
+    is_server: bool
+    """Whether what all workers ask together is the load of one server."""
+    is_one_database: bool
+    """Whether one transaction can change rows of all parts.
+
+    Everything here is written for True: a turn and the messages that it puts for others are one
+    commit, and so are a user's rows and ours. A store that is spread over several databases by
+    part says False. There a transaction is of one part; what is for instances of others waits in
+    rows of the sender's part and is moved by a worker, and whatever needs the user's transaction
+    is refused. See docs/explanation/scaling.md.
+    """
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date.
@@ -277,4 +290,47 @@ class Store(AdminStore, DeciderStore, Protocol):
 
         Cheap, never waits. A hint: what it misses is found by claiming.
         """
+        ...
+
+    # -------------------------------------------------- in the user's transactions
+
+    def borrow(
+        self, connection: object, *, errands: Errands | None, ended: Callable[[], None]
+    ) -> BorrowedStore:
+        """Return a store that does everything on a connection of the user's, inside the
+        transaction that is open there.
+
+        Args:
+            connection: A connection to this store's database.
+            errands: Runs functions on the thread of a blocking connection; None: this thread.
+            ended: Called on the loop when the transaction may have ended, if the database does not
+                tell it otherwise.
+
+        Raises:
+            UsageError: It is no connection that can be used here.
+        """
+        ...
+
+
+class BorrowedStore(Store, Protocol):
+    """A store inside a transaction of the user's. It starts, delivers, commits and reads, and
+    refuses the rest with a `UsageError`. A turn that was not written for any other reason than its
+    values raises `UnwrittenError`."""
+
+    @property
+    def sent(self) -> Sent | None:
+        """What was sent through this one, while that may not have arrived yet."""
+        ...
+
+    async def lock(self, instance_id: str) -> None:
+        """Keep an instance as it is until the end of the transaction, to decide an input of it.
+        What was sent to it before is in its inbox then."""
+        ...
+
+    def revoke(self) -> None:
+        """Break off what runs now, and use the connection no more."""
+        ...
+
+    def go_on(self) -> None:
+        """Use the connection again: nothing that was broken off still runs."""
         ...

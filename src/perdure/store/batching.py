@@ -47,6 +47,12 @@ class _Pending:
 
 _PENDING = _Pending()
 
+LATER = _Pending()
+"""What an operation gives that could not be run now, because somebody else has locked what it
+needs. It is run again soon; the others of its batch are through."""
+FIRST_LOCK_PAUSE_S = 0.002
+MAX_LOCK_PAUSE_S = 0.05
+
 
 class Call:
     """Operations that were handed in together, and the future that waits for their results."""
@@ -158,6 +164,7 @@ class Batcher:
         self._give_up_at = 0.0
         self._trouble: StoreUnavailableError | None = None
         self._pause_s = FIRST_PAUSE_S
+        self._lock_pause_s = FIRST_LOCK_PAUSE_S
         self._counters = counters
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -287,10 +294,14 @@ class Batcher:
         through = [call for call in self._backlog if call.is_through]
         self._backlog = [call for call in self._backlog if not call.is_through]
         self._answer(through)
-        if trouble is None:
-            self._trouble = None
-        else:
+        if trouble is not None:
             self._wait_out(trouble)
+        else:
+            self._trouble = None
+            if self._backlog:
+                self._wait_for_locks()
+            else:
+                self._lock_pause_s = FIRST_LOCK_PAUSE_S
 
     def _execute_all(self, calls: Sequence[Call]) -> None:
         units = [
@@ -318,7 +329,23 @@ class Batcher:
             self._execute_halving(units[middle:])
         else:
             for (call, index), result in zip(units, results, strict=True):
-                call.succeed(index, result)
+                if result is not LATER:
+                    call.succeed(index, result)
+
+    def _wait_for_locks(self) -> None:
+        """Others have locked what is left: try again soon, or as soon as there is more to do."""
+        for call in self._backlog:
+            call.give_back()
+        with suppress(Empty):
+            more = self._queue.get(timeout=self._lock_pause_s)
+            if more is None:
+                self._ending = True
+            else:
+                self._backlog.append(more)
+        self._lock_pause_s = min(self._lock_pause_s * 2, MAX_LOCK_PAUSE_S)
+        if self._closing.is_set() and monotonic() >= self._give_up_at:
+            self._give_up(self._backlog)
+            self._backlog = []
 
     def _wait_out(self, trouble: StoreUnavailableError) -> None:
         """Let the backlog be given up by its callers for a while; it is tried again after that."""

@@ -56,6 +56,15 @@ class GivenBack(NamedTuple):
 Outcome: TypeAlias = Returned | Raised | GivenBack
 
 
+class Settled(NamedTuple):
+    """The attempt has told the store of its end itself, in the transaction of its code."""
+
+    end: JobEnd | None
+    """None: the code was not called, for the job was not ours any more."""
+    was_ours: bool
+    """Whether the store has taken it; if not, nothing was written."""
+
+
 class Work(NamedTuple):
     """What an attempt calls, and how its values are read and written."""
 
@@ -67,6 +76,8 @@ class Work(NamedTuple):
     raises: tuple[type[Exception], ...] = ()
     returns_input: bool = False
     """Whether the result is written as an input of the decider that asked for it."""
+    takes_connection: bool = False
+    """Whether it runs inside a transaction, with a connection as first argument."""
 
 
 def activity_work(activity: Activity[..., Any]) -> Work:
@@ -83,6 +94,7 @@ def activity_work(activity: Activity[..., Any]) -> Work:
         encode=lambda value: encode_result(activity, value),
         takes_context=definition.takes_context,
         raises=activity.raises,
+        takes_connection=definition.takes_connection,
     )
 
 

@@ -5,7 +5,8 @@ store's change count; what becomes due is known from the store's next wake-up ti
 nothing to do only compares two numbers now and then, and one that runs on local work seldom claims.
 
 Comparing is cheap and done often; claiming is a transaction. A worker that finds nothing after
-others' changes, time and again, heeds them less and less, until they pause.
+others' changes, time and again, heeds them less and less, until they pause. And one that hears of
+no changes at all asks a server less and less, so that a large fleet can wait for little.
 """
 
 from __future__ import annotations
@@ -59,8 +60,13 @@ class Claimer:
         self._queues: Mapping[Kind, Sequence[int]] = {}
         self._poll_min_s = options.poll_min.total_seconds()
         self._poll_max_s = options.poll_max.total_seconds()
+        # What a dead worker has begun waits for the end of its lease, too.
+        lease_part_s = options.lease_for.total_seconds() / 3
+        self._seldom_s = lease_part_s if store.is_server else 0.0
         self._look_at_ms = 0
         self._claimed_s = 0.0
+        self._heard_s = 0.0
+        """When there was last something to claim, or a change of others."""
         self._seen_changes = -1
         self._fruitless = 0
         """How many claims in a row found nothing."""
@@ -116,6 +122,8 @@ class Claimer:
         self._look_at_ms = NEVER_MS
         found = await self._claim()
         self._claimed_s = time.monotonic()
+        if found or is_changed:
+            self._heard_s = self._claimed_s
         if found:
             self._fruitless = self._in_vain = self._quiet = 0
             self._look_at_ms = 0
@@ -222,7 +230,8 @@ class Claimer:
         rested_s = time.monotonic() - self._claimed_s
         if self._store.change_count() == self._seen_changes:
             # The change count is a hint that a crash can swallow; the rows are the truth.
-            return rested_s >= self._poll_max_s
+            silent_s = self._claimed_s - self._heard_s
+            return rested_s >= max(self._poll_max_s, min(silent_s, self._seldom_s))
         # While others write all the time, we would ask without a pause.
         return rested_s >= self._backed_off_s(self._in_vain)
 

@@ -33,7 +33,6 @@ from msgspec.structs import force_setattr
 from perdure.authoring.registry import Registry
 from perdure.authoring.scope import InlineRequest
 from perdure.errors import NotRegisteredError
-from perdure.model.events import Failure
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, JobPolicy
 from perdure.model.options import WorkerOptions
@@ -44,6 +43,7 @@ from perdure.worker.attempts import (
     Outcome,
     Raised,
     Returned,
+    Settled,
     Work,
     conclude,
     raised,
@@ -51,13 +51,14 @@ from perdure.worker.attempts import (
     returning_input,
 )
 from perdure.worker.builtins import BUILTIN_JOBS, WAITING_JOBS
-from perdure.worker.lanes import JobCounts, JobRun, Kind, Lane
+from perdure.worker.lanes import JobCounts, JobRun, Kind, Lane, outcome_of, refusal_of
 from perdure.worker.launcher import Launcher
 from perdure.worker.metrics import WorkerMetrics
 from perdure.worker.processes import refuse_in_activity_process
 from perdure.worker.running import Host, RunningActivity
 from perdure.worker.served import Served
 from perdure.worker.sessions import BusySessions
+from perdure.worker.transactions import Transactions
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class JobRunner:
         end: Callable[[ClaimedJob, JobEnd], None],
         find_inline: Callable[[JobKey], Awaitable[InlineRequest | None]],
         builtins: Mapping[str, Work] | None = None,
+        transactions: Transactions | None = None,
         metrics: WorkerMetrics | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -92,6 +94,7 @@ class JobRunner:
             end: Hears of the end of each attempt that somebody waits for.
             find_inline: Returns the callable behind an inline job, or None if that cannot be had.
             builtins: The activities of our own, by name.
+            transactions: Runs activities that take a connection, and hears of their ends.
             metrics: Counts activities that are cancelled while they run.
             chance: Returns a random number between 0 and 1, for the jitter of retries.
 
@@ -106,7 +109,7 @@ class JobRunner:
         self._clock = host.clock
         self._host = host
         self._end = end
-        self._launcher = Launcher(options, find_inline)
+        self._launcher = Launcher(options, find_inline, transactions)
         self._chance = chance
         self._lanes = {
             Kind.ASYNC: Lane(Kind.ASYNC, options.async_jobs),
@@ -123,6 +126,9 @@ class JobRunner:
         self._started: set[JobRun] = set()
         self._beside_slots = 0
         self._given_back: list[JobEnd] = []
+        self._is_hurried = False
+        self._patience: asyncio.Timeout | None = None
+        """With the code that still runs while the worker stops."""
         self._is_stopping = False
 
     # ----------------------------------------------------------------- admission
@@ -234,7 +240,7 @@ class JobRunner:
                 # Somebody else can wait as well.
                 self._tell(run)
         try:
-            await self._wait_for_code(grace)
+            await self._be_patient(grace)
             for run in list(self._runs.values()):
                 self._tell(run)
             await self._wait_for_code(OBEY_FOR)
@@ -246,6 +252,12 @@ class JobRunner:
             await self._launcher.close()
         given_back, self._given_back = self._given_back, []
         return given_back
+
+    def hurry(self) -> None:
+        """Grant running code no more time when the worker stops, or does so already."""
+        if self._patience is not None and not self._is_hurried:
+            self._patience.reschedule(0)
+        self._is_hurried = True
 
     # -------------------------------------------------------------------- slots
 
@@ -270,7 +282,7 @@ class JobRunner:
         # What is our own kills no worker; waiting for a result outlives very many of them.
         is_own = lane.kind in (Kind.BUILTIN, Kind.WAITING)
         if job.damage or (job.lost >= self._options.max_attempts and not is_own):
-            run.refusal = _refusal_of(job)
+            run.refusal = refusal_of(job)
         return run
 
     def _admit(self, run: JobRun) -> None:
@@ -301,7 +313,7 @@ class JobRunner:
             run.timer = loop.call_later(run.policy.timeout_ms / 1000, self._time_out, run)
             run.context.attempt_until_ms = self._clock() + run.policy.timeout_ms
 
-    def _leave(self, run: JobRun, task: asyncio.Task[Outcome | Work]) -> None:
+    def _leave(self, run: JobRun, task: asyncio.Task[Outcome | Work | Settled]) -> None:
         """Settle an attempt whose task is done. Whatever was started comes through here."""
         lane = run.lane
         self._started.discard(run)
@@ -327,10 +339,12 @@ class JobRunner:
 
     # --------------------------------------------------------------- settlement
 
-    def _settle(self, run: JobRun, task: asyncio.Task[Outcome | Work]) -> None:
+    def _settle(self, run: JobRun, task: asyncio.Task[Outcome | Work | Settled]) -> None:
         """Make of a done task what becomes of its job."""
-        outcome = _outcome_of(task)
-        if run.is_over:
+        outcome = outcome_of(task)
+        if isinstance(outcome, Settled):
+            self._note_settled(run, outcome)
+        elif run.is_over:
             self.counts.dropped += isinstance(outcome, Returned)
         elif isinstance(outcome, Work) and not self._is_stopping:
             run.work = outcome
@@ -369,6 +383,14 @@ class JobRunner:
         # Nobody else has seen it yet, and a copy would cost every job several times as much.
         force_setattr(end, "ran", run.counted())
         self._end(run.job, end)
+
+    def _note_settled(self, run: JobRun, outcome: Settled) -> None:
+        """An attempt has told the store of its end itself, however we thought of it meanwhile."""
+        if not run.is_over:
+            self.counts.completed += outcome.was_ours
+            self.counts.lost += not outcome.was_ours
+            self._let_go(run)
+        self._launcher.tell_settled(run.job, outcome)
 
     def _give_back(self, run: JobRun, *, refund: bool) -> None:
         self._let_go(run)
@@ -450,30 +472,18 @@ class JobRunner:
             self._beside_slots += 1
             self._fill(run.lane)
 
+    async def _be_patient(self, grace: timedelta) -> None:
+        """Wait for code that may go on for a while, unless somebody is in a hurry."""
+        try:
+            async with asyncio.timeout(0 if self._is_hurried else None) as self._patience:
+                await self._wait_for_code(grace)
+        except TimeoutError:
+            pass
+        finally:
+            self._patience = None
+
     async def _wait_for_code(self, patience: timedelta) -> None:
         """Wait until all code has ended that is not given up on, or the patience has."""
         tasks = [run.task for run in self._started if run.task and not run.is_abandoned]
         if tasks:
             await asyncio.wait(tasks, timeout=patience.total_seconds())
-
-
-def _refusal_of(job: ClaimedJob) -> Raised:
-    """Return why a job is not run, whatever its code is."""
-    name = job.queue.name
-    if job.damage:
-        return Raised(Failure("DamagedJob", f"{name}: {job.damage}"), is_final=True)
-    message = f"{name}: its worker was lost {job.lost} times"
-    return Raised(Failure("WorkerLost", message), is_final=True, is_dead=True)
-
-
-def _outcome_of(task: asyncio.Task[Outcome | Work]) -> Outcome | Work:
-    """Return how a task ended, whatever that was."""
-    if task.cancelled():
-        return raised(asyncio.CancelledError("cancelled from outside"))
-    match task.exception():
-        case None:
-            return task.result()
-        case KeyboardInterrupt():
-            return GivenBack()
-        case error:
-            return raised(error)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
 
+from perdure.model.events import Failure
 from perdure.model.jobs import AttemptFacts, ClaimedJob, JobPolicy
-from perdure.worker.attempts import GivenBack, Outcome, Raised, Work
+from perdure.worker.attempts import GivenBack, Outcome, Raised, Settled, Work, raised
 from perdure.worker.running import RunningActivity
 
 
@@ -92,7 +93,7 @@ class JobRun:
         """What it calls; of an inline call, known when it was found."""
         self.refusal: Raised | GivenBack | None = None
         """Why its code is not called at all."""
-        self.task: asyncio.Task[Outcome | Work] | None = None
+        self.task: asyncio.Task[Outcome | Work | Settled] | None = None
         self.timer: asyncio.TimerHandle | None = None
         """Its timeout; once it was told to stop, the end of its grace."""
         self.interrupt: Callable[[], object] | None = None
@@ -126,3 +127,25 @@ class JobRun:
         kind, _, variant, _ = self.job.queue
         tag = (variant or "default") if kind == "activity" else kind
         return AttemptFacts(self.context.activity, tag, monotonic() - self.began_s)
+
+
+def refusal_of(job: ClaimedJob) -> Raised:
+    """Return why a job is not run, whatever its code is."""
+    name = job.queue.name
+    if job.damage:
+        return Raised(Failure("DamagedJob", f"{name}: {job.damage}"), is_final=True)
+    message = f"{name}: its worker was lost {job.lost} times"
+    return Raised(Failure("WorkerLost", message), is_final=True, is_dead=True)
+
+
+def outcome_of(task: asyncio.Task[Outcome | Work | Settled]) -> Outcome | Work | Settled:
+    """Return how a task ended, whatever that was."""
+    if task.cancelled():
+        return raised(asyncio.CancelledError("cancelled from outside"))
+    match task.exception():
+        case None:
+            return task.result()
+        case KeyboardInterrupt():
+            return GivenBack()
+        case error:
+            return raised(error)

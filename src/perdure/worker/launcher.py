@@ -16,7 +16,7 @@ from typing import Any
 from perdure.authoring.activity_context import current_activity
 from perdure.authoring.scope import InlineRequest
 from perdure.clock import to_ms
-from perdure.model.jobs import JobKey
+from perdure.model.jobs import ClaimedJob, JobKey
 from perdure.model.options import WorkerOptions
 from perdure.telemetry import error_facts
 from perdure.worker.attempts import (
@@ -24,6 +24,7 @@ from perdure.worker.attempts import (
     Outcome,
     Raised,
     Returned,
+    Settled,
     Work,
     call_async,
     call_sync,
@@ -31,13 +32,12 @@ from perdure.worker.attempts import (
     inline_work,
 )
 from perdure.worker.lanes import JobRun, Kind
+from perdure.worker.pauses import Pauses
 from perdure.worker.processes import Processes
 from perdure.worker.threads import Threads
+from perdure.worker.transactions import Transactions
 
 logger = logging.getLogger(__name__)
-
-MAX_PAUSES_KEPT = 10_000
-"""For how many jobs that could not be run here the length of the pause is remembered."""
 
 
 class Launcher:
@@ -47,13 +47,15 @@ class Launcher:
         self,
         options: WorkerOptions,
         find_inline: Callable[[JobKey], Awaitable[InlineRequest | None]],
+        transactions: Transactions | None = None,
     ) -> None:
         self._find_inline = find_inline
-        self._pauses = UnservedPauses(options)
+        self._transactions = transactions
+        self._pauses = Pauses(to_ms(options.unserved_retry), to_ms(options.unserved_retry_max))
         self._threads = Threads("perdure-activity")
         self._processes = Processes()
 
-    def attempt(self, run: JobRun) -> Coroutine[Any, Any, Outcome | Work]:
+    def attempt(self, run: JobRun) -> Coroutine[Any, Any, Outcome | Work | Settled]:
         """Return the coroutine that runs an attempt; it is made a task, `run.task`, at once.
 
         An inline call that needs a thread gives its work instead of an outcome.
@@ -62,6 +64,9 @@ class Launcher:
             return _refuse(run.refusal)
         if run.work is None:
             return self._inline(run)
+        if run.work.takes_connection:
+            assert self._transactions is not None, "there is no store here"
+            return self._transactions.attempt(run, run.work, self._threads)
         match run.lane.kind:
             case Kind.THREADED:
                 return self._threaded(run, run.work)
@@ -74,6 +79,11 @@ class Launcher:
         """End the threads and processes that do nothing."""
         self._threads.close()
         await self._processes.close()
+
+    def tell_settled(self, job: ClaimedJob, outcome: Settled) -> None:
+        """An attempt has told the store of its end itself."""
+        assert self._transactions is not None, "only a transaction does"
+        self._transactions.settled(job, outcome)
 
     def unserved(self, key: JobKey) -> GivenBack:
         """Return the outcome of a job that cannot be run here, and perhaps elsewhere or later."""
@@ -137,25 +147,3 @@ async def _on_loop(run: JobRun, work: Work) -> Outcome:
 
 async def _refuse(refusal: Raised | GivenBack) -> Outcome:
     return refusal
-
-
-class UnservedPauses:
-    """How long jobs that cannot be run here are left to others: longer each time."""
-
-    def __init__(self, options: WorkerOptions) -> None:
-        self._first_ms = to_ms(options.unserved_retry)
-        self._max_ms = to_ms(options.unserved_retry_max)
-        self._last: dict[JobKey, int] = {}
-
-    def next_ms(self, key: JobKey) -> int:
-        """Return the next pause of a job."""
-        pause_ms = min(2 * self._last.pop(key, 0) or self._first_ms, self._max_ms)
-        if len(self._last) >= MAX_PAUSES_KEPT:
-            # The one that was not offered for longest begins anew.
-            del self._last[next(iter(self._last))]
-        self._last[key] = pause_ms
-        return pause_ms
-
-    def forget(self, key: JobKey) -> None:
-        """A job could be run after all."""
-        self._last.pop(key, None)

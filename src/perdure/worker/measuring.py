@@ -12,7 +12,9 @@ from typing import Any
 from perdure.store.base import Store
 from perdure.telemetry import Metrics
 
-NOT_MEASURED = frozenset({"open", "close", "change_count", "clock", "listen_feed"})
+NOT_MEASURED = frozenset(
+    {"open", "close", "change_count", "clock", "listen_feed", "check_transaction", "borrow"}
+)
 """Not operations: they happen once, or ask nothing of the database."""
 
 OPERATIONS = tuple(

@@ -12,6 +12,7 @@ from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn
 from perdure.store.base import Store, TurnLease
+from perdure.worker.attempts import Settled
 from perdure.worker.background import Background
 from perdure.worker.executions import Executions
 from perdure.worker.hot import HotInstance, HotInstances
@@ -120,12 +121,24 @@ class Memory:
         answers = list(zip(ends, await self._store.end_jobs(ends), strict=True))
         self._metrics.jobs_ended([end for end, was_ours in answers if was_ours])
         for end, was_ours in answers:
-            hot = None if was_ours else self.hot.get(end.key.instance_id)
-            if hot is not None and owns(hot, end.key) and not hot.is_committing:
-                # Its job was not ours any more, so the instance went on without us.
-                self.drop(hot)
+            if not was_ours:
+                self._drop_overtaken(end.key)
         retries = [end.retry_at_ms for end in ends if end.retry_at_ms is not None]
         self._look(min(retries) if len(retries) == len(ends) else 0)
+
+    def settled_in_store(self, key: JobKey, settled: Settled) -> None:
+        """The store knows of the end of a job: its result is in the inbox, if it was ours."""
+        if not settled.was_ours:
+            self._drop_overtaken(key)
+        elif settled.end is not None:
+            self._metrics.jobs_ended([settled.end])
+        self._look(0)
+
+    def _drop_overtaken(self, key: JobKey) -> None:
+        """A job was not ours any more, so its instance went on without us."""
+        hot = self.hot.get(key.instance_id)
+        if hot is not None and owns(hot, key) and not hot.is_committing:
+            self.drop(hot)
 
     def _maybe_shadow(self, execution: AnyExecution) -> None:
         self.shadow.maybe(execution)

@@ -21,6 +21,7 @@ from perdure.model.options import WorkerOptions
 from perdure.model.turns import WorkerRow
 from perdure.store.base import JobLease, Store, TurnLease
 from perdure.telemetry import Metrics, error_facts
+from perdure.worker.attempts import Settled
 from perdure.worker.builtins import Door, builtin_works
 from perdure.worker.cancels import CancelWatch
 from perdure.worker.claims import Claimer
@@ -37,6 +38,7 @@ from perdure.worker.metrics import Gauges, WorkerMetrics
 from perdure.worker.names import NameWatch
 from perdure.worker.running import Host
 from perdure.worker.sessions import SessionKeeper
+from perdure.worker.transactions import Transactions
 from perdure.worker.tuning import PythonTuning
 from perdure.worker.turns import TurnRunner
 
@@ -142,6 +144,7 @@ class Serving:
                 **builtin_works(client),
                 **decider_works(client, store, registry.decider),
             },
+            transactions=Transactions(store, registry, settled=self._job_settled),
             metrics=self._counts,
         )
 
@@ -215,6 +218,10 @@ class Serving:
                     extra={"worker_id": self.worker_id},
                 )
             await asyncio.to_thread(self._leases.stop)
+
+    def hurry(self) -> None:
+        """Grant running activities no more time when the worker stops, or does so already."""
+        self.jobs.hurry()
 
     async def _end_loops(self, names: Iterable[str]) -> None:
         tasks = [self._tasks.pop(name) for name in names if name in self._tasks]
@@ -324,6 +331,10 @@ class Serving:
 
     def _job_ended(self, job: ClaimedJob, end: JobEnd) -> None:
         self.turns.job_ended(job, end)
+        self.claimer.room_freed()
+
+    def _job_settled(self, job: ClaimedJob, settled: Settled) -> None:
+        self.turns.job_settled(job.key, settled)
         self.claimer.room_freed()
 
     def _leases_lost(self, turns: list[TurnLease], jobs: list[JobLease]) -> None:

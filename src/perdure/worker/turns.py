@@ -29,6 +29,7 @@ from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, Turn, TurnStatus
 from perdure.store.base import ExecutionKey, Store, TurnLease
 from perdure.telemetry import error_facts
+from perdure.worker.attempts import Settled
 from perdure.worker.background import Background
 from perdure.worker.commits import CommitQueue
 from perdure.worker.coverage import Coverage
@@ -175,6 +176,10 @@ class TurnRunner:
         hot.results.append(end)
         if not hot.is_committing:
             self._take_results(hot)
+
+    def job_settled(self, key: JobKey, settled: Settled) -> None:
+        """A job that ran here has told the store of its end itself; it came by the inbox."""
+        self._memory.settled_in_store(key, settled)
 
     def noticed_mail(self, instance_id: str) -> None:
         """This process has sent an input to an instance: no other may overtake it."""

@@ -5,5 +5,7 @@ connection  one connection, on its thread   readers     the threads that read
 address     what a URL says                 faults      what the server's errors mean
 database    connect, migrations             hints       who tells other processes of a commit
 clock       the database's time             tables      what projections may run
+borrowed    our statements on a user's      arrivals    what users' transactions have sent
+            connection; borrowed_store
 sql/        the statements                  roles.sql   who may do what
 """

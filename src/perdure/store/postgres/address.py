@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from perdure.errors import UsageError
@@ -11,6 +12,10 @@ from perdure.errors import UsageError
 DEFAULT_SCHEMA = "perdure"
 MAX_SCHEMA_BYTES = 63
 """Longer names are cut by PostgreSQL, without a word."""
+
+
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+"""Options that name a file. The driver does not say which one it misses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,11 @@ class Address:
             raise UsageError(f"schema={schema!r}: names that begin with pg_ are PostgreSQL's own")
         if pooler not in ("none", "transaction"):
             raise UsageError(f"pooler={pooler!r} is not known; known: none, transaction")
+        for name in _FILES:
+            if name in options and options[name] != "system" and not Path(options[name]).is_file():
+                raise UsageError(
+                    f"{name}={options[name]!r} in the store URL: there is no such file"
+                )
         dsn = urlunsplit(("postgresql", *parts[1:3], urlencode(options), ""))
         return cls(dsn, schema, pooler == "transaction")
 

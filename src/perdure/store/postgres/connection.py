@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from perdure.errors import StoreError, UsageError
+from perdure.errors import PerdureError, StoreError, UsageError
 from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.faults import is_broken, of_user, ours
@@ -30,6 +30,7 @@ CONNECT_WITHIN_S = 10.0
 ANSWER_WITHIN_S = 30.0
 _STATEMENTS = 400
 """More than there are, so that each is prepared once."""
+_SETTINGS = {"application_name": "perdure", "jit": "off"}
 
 T = TypeVar("T")
 
@@ -41,6 +42,8 @@ class PostgresConnection:
 
     def __init__(self, address: Address) -> None:
         self.statements = 0
+        self.xid: str | None = None
+        """The id of the transaction that has written last."""
         self._address = address
         self._writes: list[tuple[str, Value, Value, Value]] = []
         self._loop = asyncio.new_event_loop()
@@ -81,7 +84,7 @@ class PostgresConnection:
             self._writes = []
             self.statements += 1
             text, _ = statement("write", self._address.quoted_schema)
-            self._wait(self._connection.execute(text, names, rows, bodies, max(times)))
+            self.xid = self._wait(self._connection.fetchval(text, names, rows, bodies, max(times)))
 
     def forget_writes(self) -> None:
         """Run none of them: the transaction is undone."""
@@ -146,22 +149,29 @@ class PostgresConnection:
         except Exception as error:
             if is_broken(error) and hasattr(self, "_connection"):
                 self._connection.terminate()
-            if isinstance(error, StoreError):
+            if isinstance(error, PerdureError):
                 raise
             raise meaning(self._address.shown, error) from error
 
 
 async def connect(address: Address) -> asyncpg.Connection[asyncpg.Record]:
-    """Connect with what every connection of ours needs."""
-    connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(
-        address.dsn,
-        timeout=CONNECT_WITHIN_S,
-        command_timeout=ANSWER_WITHIN_S,
-        statement_cache_size=0 if address.is_pooled else _STATEMENTS,
-        max_cached_statement_lifetime=0,
-        max_cacheable_statement_size=0,
-        server_settings={} if address.is_pooled else {"application_name": "perdure", "jit": "off"},
-    )
+    """Connect with what every connection of ours needs.
+
+    Raises:
+        UsageError: The URL has something in it that the driver cannot use.
+    """
+    try:
+        connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(
+            address.dsn,
+            timeout=CONNECT_WITHIN_S,
+            command_timeout=ANSWER_WITHIN_S,
+            statement_cache_size=0 if address.is_pooled else _STATEMENTS,
+            max_cached_statement_lifetime=0,
+            max_cacheable_statement_size=0,
+            server_settings={} if address.is_pooled else _SETTINGS,
+        )
+    except asyncpg.exceptions.ClientConfigurationError as error:
+        raise UsageError(f"the store URL {address.shown} cannot be used: {error}") from error
     return connection
 
 

@@ -42,6 +42,11 @@ def prepare(connection: PostgresConnection, address: Address, *, now_ms: int | N
         raise StoreError(
             f"{address.shown} is PostgreSQL {version}; perdure needs {OLDEST_SERVER} or newer"
         )
+    [(is_standby,)] = connection.run("read_standby")
+    if is_standby:
+        raise StoreUnavailableError(
+            f"{address.shown} only reads: it is a standby; give the address of the primary"
+        )
     if pending(connection, address):
         _apply_pending(connection, address, now_ms=now_ms)
 
@@ -71,12 +76,8 @@ def read_applied(connection: PostgresConnection, address: Address) -> list[Appli
 
 def _apply_pending(connection: PostgresConnection, address: Address, *, now_ms: int | None) -> None:
     """Apply what is missing, in one transaction, alone among all processes."""
-    [(is_standby,)] = connection.run("read_standby")
-    if is_standby:
-        raise StoreUnavailableError(
-            f"{address.shown} only reads: it is a standby; give the address of the primary"
-        )
-    connection.run_script("BEGIN")
+    # Each statement must see what was committed before it: also the one that had to wait.
+    connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
     try:
         # Until the transaction ends. Whoever comes second finds nothing left to do.
         connection.run("lock_migrations", key=zlib.crc32(address.schema.encode()))

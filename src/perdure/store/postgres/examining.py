@@ -10,13 +10,15 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from perdure.store.findings import Finding, fail, ok, warn
 from perdure.store.postgres.database import OLDEST_SERVER
+from perdure.store.postgres.readers import READERS
+from perdure.store.postgres.store import LANES
 
 NEWEST_SERVER = 18
 """The newest version that perdure was made for."""
 
 MAX_CLOCK_DIFFERENCE_MS = 1_000
-CONNECTIONS_PER_PROCESS = 5
-"""Two that write, two that read, one that listens."""
+CONNECTIONS_PER_PROCESS = LANES + READERS + 1
+"""Those that write, those that read, one that listens."""
 MAX_USED = 0.8
 """Which part of the connections may be in use before it is said."""
 MANY_DEAD_ROWS = 20_000

@@ -51,7 +51,16 @@ _STATEMENT_LOST = {"26000", "42P05"}
 
 
 class ConflictError(StoreUnavailableError):
-    """Two writers were in each other's way. Run again at once."""
+    """Two writers were in each other's way. Run again at once.
+
+    Args:
+        text: What happened.
+        may_be_ours: Whether it stays, if it happens again and again, and a value is wrong.
+    """
+
+    def __init__(self, text: str, *, may_be_ours: bool = False) -> None:
+        super().__init__(text)
+        self.may_be_ours = may_be_ours
 
 
 class PoolerError(StoreUnavailableError):
@@ -97,7 +106,8 @@ def from_server(where: str, code: str, text: str) -> StoreError:
         text: What it says.
     """
     if code in _CONFLICTS:
-        return ConflictError(f"{where}: {_CONFLICTS[code]} ({text})")
+        told = f"{where}: {_CONFLICTS[code]} ({text})"
+        return ConflictError(told, may_be_ours=code[:2] == "23")
     if code in _LATER or code[:2] in ("53", "57", "58"):
         return StoreUnavailableError(f"{where} {_LATER.get(code, 'is in trouble')} ({text})")
     if code in _CORRUPT:

@@ -18,6 +18,7 @@ LOADS = (
     "load_unique_keys",
     "load_waiting",
     "lock_live",
+    "try_live",
 )
 
 WRITES = (

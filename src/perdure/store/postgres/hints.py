@@ -53,7 +53,7 @@ class Hints:
         self._address = address
         self._own = own
         self._count = 0
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="perdure-hints", daemon=True)
@@ -63,6 +63,7 @@ class Hints:
 
     def start(self) -> None:
         """Begin to listen."""
+        self._loop = asyncio.new_event_loop()
         self._thread.start()
 
     def count(self) -> int:
@@ -71,7 +72,7 @@ class Hints:
 
     def stir(self) -> None:
         """Something was committed that others may want to know of. Called by any thread."""
-        if not self._is_stirred:
+        if self._loop is not None and not self._is_stirred:
             self._is_stirred = True
             with suppress(RuntimeError):  # Closed meanwhile.
                 self._loop.call_soon_threadsafe(self._stirred.set)
@@ -83,16 +84,20 @@ class Hints:
             if self._task is not None:
                 self._task.cancel()
 
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(end)
-        if self._thread.ident is not None:
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(end)
             self._thread.join(CLOSE_WITHIN_S)
 
     # ------------------------------------------------------------ the thread
 
     def _run(self) -> None:
+        assert self._loop is not None, "made when it was started"
         try:
-            self._loop.run_until_complete(self._keep_on())
+            # It may be told to end while it closes a connection.
+            with suppress(asyncio.CancelledError):
+                self._loop.run_until_complete(self._keep_on())
+            self._loop.run_until_complete(asyncio.sleep(0))  # What was closed lets go.
         finally:
             self._loop.close()
 

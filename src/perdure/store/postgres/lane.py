@@ -6,7 +6,10 @@ is born old because its transaction had to wait.
 
 Two writers may still be in each other's way: both insert the same row, or wait for each other. The
 database then undoes one of them, which runs again at once with what is there now. If that does not
-help, something is wrong with a value: the batch is halved to find it.
+help, it runs again later; unless a row stays that it wants to insert: then something is wrong with
+a value, and the batch is halved to find it.
+
+A commit whose answer is lost is asked about before anything else is done: see `unheard`.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.connection import PostgresConnection
 from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError
+from perdure.store.postgres.unheard import NOTHING, Unheard
 from perdure.store.sql.batch import Transaction, Work, run_batch
 from perdure.store.sql.definitions import Definitions
 
@@ -71,6 +75,7 @@ class Lane:
         self._stirred = stirred
         self._definitions = Definitions()
         self._connection: PostgresConnection | None = None
+        self._unheard = Unheard()
         self._plans_until_s = 0.0
         self._plans_until_rows = FIRST_PLANS_LAST_ROWS
 
@@ -86,16 +91,27 @@ class Lane:
                 that it is ambiguous, it may have been committed: run it again.
             Exception: Some operation cannot be written, and so none was.
         """
+        if self._unheard.is_asking:
+            self._find_out()
+        found = [self._unheard.answer(one) for one in operations]
+        rest = [one for one, answer in zip(operations, found, strict=True) if answer is NOTHING]
+        results = iter(self._execute(rest) if rest else ())
+        self._unheard.forget(operations)
+        return [next(results) if answer is NOTHING else answer for answer in found]
+
+    def _execute(self, operations: Sequence[Any]) -> list[Any]:
         for left in reversed(range(TRIES)):
             try:
                 results = self._try(operations)
             except ConflictError as error:
                 self.counters.retries += 1
-                if left == 0:
+                if left == 0 and error.may_be_ours:
                     raise RowError(str(error)) from error
+                if left == 0:
+                    raise
                 time.sleep(random.uniform(0, MAX_PAUSE_S / (left + 1)))
             else:
-                if any(type(one) is not Work or not one.is_quiet for one in operations):
+                if _tells(operations):
                     self._stirred()
                 return results
         raise AssertionError("unreachable")
@@ -108,20 +124,31 @@ class Lane:
 
     def _try(self, operations: Sequence[Any]) -> list[Any]:
         connection = self._connected()
+        connection.xid = None
         before = connection.statements
         try:
-            connection.run_script(self._refresh_plans() + BEGIN)
+            connection.run_script(BEGIN + self._refresh_plans())
             transaction = Transaction(
-                connection, self._definitions, self._now(connection), self.counters.transactions
+                connection,
+                self._definitions,
+                self._now(connection),
+                self.counters.transactions,
+                waits=False,
             )
             results, rows = run_batch(transaction, operations)
             connection.send_writes()
+            if connection.xid is None and _tells(operations):
+                [(connection.xid,)] = connection.run("read_xid")
         except BaseException as error:
             self._undo(connection)
             if isinstance(error, UnicodeError):
                 raise RowError(f"a text cannot be stored: {error}") from error
             raise
-        self._commit(connection)
+        try:
+            self._commit(connection)
+        except AmbiguousCommitError:
+            self._unheard.keep(connection.xid, operations, results)
+            raise
         self._definitions.keep_fresh()
         self.counters.transactions += 1
         self.counters.operations += len(operations)
@@ -148,6 +175,16 @@ class Lane:
                 raise AmbiguousCommitError(str(error)) from error
             raise
 
+    def _find_out(self) -> None:
+        """Ask what became of a commit whose answer was lost."""
+        try:
+            connection = self._connected()
+        except StoreUnavailableError as error:
+            raise AmbiguousCommitError(str(error)) from error
+        self._unheard.find_out(connection)
+        # It was perhaps committed, and nobody was told.
+        self._stirred()
+
     def _now(self, connection: PostgresConnection) -> int:
         if not isinstance(self._clock, DatabaseClock):
             return self._clock()
@@ -173,3 +210,8 @@ class Lane:
             self.close()
         if connection.is_broken:
             self.close()
+
+
+def _tells(operations: Sequence[Any]) -> bool:
+    """Tell whether other processes may want to know of these."""
+    return any(type(one) is not Work or not one.is_quiet for one in operations)

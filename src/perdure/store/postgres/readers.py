@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.store.postgres.address import Address
@@ -17,7 +19,11 @@ READERS = 2
 """Threads that read. More would only wait for the interpreter."""
 _TRIES = 3
 
-BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+FIRST_PLANS_LAST_S, PLANS_LAST_S = 0.1, 10.0
+"""A plan that was made while a table was nearly empty reads all of it later. So new ones are made
+after as much time as a connection has been in use, at most after this."""
+
+BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
 
 T = TypeVar("T")
 
@@ -25,10 +31,16 @@ T = TypeVar("T")
 class Readers:
     """Reading connections, made when they are needed, and the threads that use them."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(
+        self, address: Address, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._address = address
+        self._monotonic = monotonic
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="perdure-read")
         self._idle: SimpleQueue[PostgresConnection] = SimpleQueue()
+        self._plans: WeakKeyDictionary[PostgresConnection, tuple[float, float]] = (
+            WeakKeyDictionary()
+        )
         self._is_closed = threading.Event()
         self.statements = 0
 
@@ -60,11 +72,21 @@ class Readers:
         connection = self._take()
         before = connection.statements
         try:
-            connection.run_script(BEGIN)
+            connection.run_script(BEGIN + self._refresh_plans(connection))
             return work(connection)
         finally:
             self._give_back(connection)
             self.statements += connection.statements - before
+
+    def _refresh_plans(self, connection: PostgresConnection) -> str:
+        """Return what makes the session forget its plans, if they are old."""
+        now_s = self._monotonic()
+        since_s, until_s = self._plans.get(connection, (now_s, now_s))
+        if now_s < until_s:
+            return ""
+        lasting_s = min(max(now_s - since_s, FIRST_PLANS_LAST_S), PLANS_LAST_S)
+        self._plans[connection] = (since_s, now_s + lasting_s)
+        return "DISCARD PLANS"
 
     def _take(self) -> PostgresConnection:
         while True:

@@ -8,20 +8,27 @@ operation that waits goes into the next transaction of its lane: see `lane`.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from perdure.clock import Clock, system_clock
 from perdure.errors import StoreError
 from perdure.model.feeds import Checkpoint, FeedEvent
-from perdure.model.instances import NewInstance, part_of
+from perdure.model.instances import DefinitionKey, NewInstance, part_of
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery
-from perdure.model.turns import Hold, Turn
+from perdure.model.turns import ClaimedTurn, Hold, Turn, TurnClaim
 from perdure.store.batching import Batcher
+from perdure.store.borrowing import Errands
 from perdure.store.counters import StoreCounters
 from perdure.store.postgres.address import Address
+from perdure.store.postgres.arrivals import Arrivals
+from perdure.store.postgres.async_transactions import AsyncTransactions
+from perdure.store.postgres.borrowed_store import BorrowedPostgresStore, Place, lend, read_place
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.connection import PostgresConnection
 from perdure.store.postgres.database import prepare
@@ -29,9 +36,12 @@ from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.readers import Readers
 from perdure.store.postgres.tables import Approved
+from perdure.store.postgres.threaded_transactions import ThreadedTransactions
+from perdure.store.postgres.transactions import Ending, check_drivers
 from perdure.store.sql.batch import Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.store import SqlStore
+from perdure.store.transactions import OwnWork
 
 LANES = 2
 """Connections that write. While one waits for the disk, the other can prepare the next batch."""
@@ -49,6 +59,8 @@ class PostgresStore(SqlStore):
         clock: Rules leases and visibility. The system's clock stands for the database's.
     """
 
+    is_server = True
+
     def __init__(self, address: Address, *, clock: Clock) -> None:
         is_real = clock is system_clock
         super().__init__(
@@ -58,7 +70,16 @@ class PostgresStore(SqlStore):
         self._lanes: list[Lane] = []
         self._batchers: list[Batcher] = []
         self._readers = Readers(address)
-        self._hints = Hints(address, own=f"{id(self):x}")
+        self._hints = Hints(address, own=secrets.token_hex(8))
+        ending = Ending(address, clock=self.clock)
+        self._async_transactions = AsyncTransactions(address, ending, committed=self._hints.stir)
+        self._threaded_transactions = ThreadedTransactions(
+            address, ending, committed=self._hints.stir
+        )
+        self._arrivals = Arrivals(address, self._hints, self._work)
+        self._place: Place | None = None
+        self.known_connections: WeakSet[Any] = WeakSet()
+        """Connections of users that were seen to be to this database."""
         self._is_opened = False
 
     # --------------------------------------------------------------- lifetime
@@ -102,6 +123,8 @@ class PostgresStore(SqlStore):
         """Finish what was handed in, then let go of the database."""
         if not self._batchers:
             return
+        await self._async_transactions.close()
+        await asyncio.to_thread(self._threaded_transactions.close)
         await asyncio.gather(*(batcher.close() for batcher in self._batchers))
         await asyncio.to_thread(self._readers.close)
         await asyncio.to_thread(self._hints.close)
@@ -117,6 +140,53 @@ class PostgresStore(SqlStore):
         for lane in self._lanes:
             total.add(lane.counters)
         return total
+
+    # ------------------------------------------- what users' transactions have sent
+
+    async def claim_turns(self, claim: TurnClaim) -> list[ClaimedTurn]:
+        """Lease instances with something to do, and count the attempt."""
+        await self._arrivals.move_hinted()
+        return await super().claim_turns(claim)
+
+    async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
+        """Return when the next turn or job of these becomes claimable; None for never."""
+        at_ms = await super().next_wake_ms(definitions, queues)
+        if at_ms == 0:
+            # Nobody told us of them.
+            self._hints.has_arrivals = True
+        return at_ms
+
+    # ------------------------------------------------- transactions of the user's
+
+    def borrow(
+        self, connection: object, *, errands: Errands | None, ended: Callable[[], None]
+    ) -> BorrowedPostgresStore:
+        """Return a store on a connection of the user's, inside the transaction open there."""
+        return BorrowedPostgresStore(self, lend(connection, errands, self.address), self._arrivals)
+
+    async def place(self) -> Place:
+        """Return what tells this database from others."""
+        if self._place is None:
+            self._place = await self._read(lambda c: read_place(c, self.address))
+        if self._place is None:
+            raise StoreError(f"{self.address.shown} has lost its tables")
+        return self._place
+
+    async def intern_early(self, key: DefinitionKey) -> None:
+        """Give a definition its number before a user's transaction needs it."""
+        [number] = await self.intern([key])
+        self._definitions.learn(number, key)
+
+    def check_transaction(self, activity: str, *, is_async: bool) -> None:
+        """Refuse a function that could not be run here."""
+        check_drivers(activity, is_async=is_async)
+
+    async def transact(self, work: OwnWork) -> bool | None:
+        """Run a function inside a transaction, and end its job in the same one."""
+        if work.is_async:
+            return await self._async_transactions.run(work)
+        is_ours: bool | None = await work.in_thread(partial(self._threaded_transactions.run, work))
+        return is_ours
 
     # ---------------------------------------------------------------- the feed
 

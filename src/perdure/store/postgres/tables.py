@@ -1,14 +1,14 @@
 """Which statements a projection may run on PostgreSQL.
 
 This guards against mistakes: a projection that ends the transaction it shares with others, changes
-the session, or touches perdure's own tables, also through a view or a path that leads there. It
-does not guard against malice: a function or trigger of the user's may do what it likes. Who runs
-code that is not trusted gives it a role of its own, without rights to perdure's schema.
+the session, or touches perdure's own tables, also through a view. It does not guard against malice:
+a function or trigger of the user's may do what it likes, and a projection has the rights of the
+worker. Code that is not trusted belongs into a process of its own, with a role of its own.
 
 PostgreSQL has nothing that says what any statement would do. So the first word of a statement says
-of which sort it is; its text must not name perdure's schema; and what reads or changes rows is
-explained, and every table in its plan looked at. A text that was found good is not asked about
-again.
+of which sort it is; its text must not name perdure's schema, and names without a schema do not lead
+there; and what reads or changes rows is explained, and every table in its plan looked at. A text
+that was found good is not asked about again.
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ class Approved:
         self._texts: set[tuple[str, bool]] = set()
         self.goes_on_after_errors = False
 
+    def begin(self, connection: Connection) -> None:
+        """Have tables without a schema found, and made, elsewhere than among ours."""
+        connection.run("hide_schema", schema=self._schema)
+
     def forget(self) -> None:
         """Ask again: tables or views have changed."""
         self._texts.clear()
@@ -92,10 +96,6 @@ class Approved:
             # Planned, not run. Views are gone from a plan: it has the tables behind them.
             explained = connection.run_own(f"EXPLAIN (FORMAT JSON, VERBOSE) {text}", parameters)
             problem = self._touching(explained)
-        elif not problem:
-            [(is_on_path,)] = connection.run("read_search_path", schema=self._schema)
-            if is_on_path:
-                problem = f"schema {self._schema} is perdure's own and in the search_path"
         if problem:
             raise UsageError(f"a projection may not run this statement ({problem}): {text.strip()}")
         if len(self._texts) >= MAX_TEXTS:

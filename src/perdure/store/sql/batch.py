@@ -6,7 +6,7 @@ a statement of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,13 @@ from perdure.model.instances import NewInstance
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery
 from perdure.model.turns import Hold, Turn
+from perdure.store.batching import LATER
 from perdure.store.sql import reading
 from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.flush import flush
-from perdure.store.sql.rows import load
+from perdure.store.sql.rows import ids_of, load
 
 
 @dataclass(slots=True, frozen=True)
@@ -31,6 +32,9 @@ class Transaction:
     now_ms: int
     number: int
     """Counts transactions; claims begin with another definition each time."""
+    waits: bool = True
+    """Whether a batch waits for instances that somebody else has locked. If not, what touches them
+    comes back as `LATER`."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,12 +62,27 @@ def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list
     return results, rows
 
 
+def _put_off(
+    changes: Sequence[tuple[int, Any]], busy: Container[str], results: list[Any]
+) -> list[tuple[int, Any]]:
+    """Leave out what touches instances that somebody else has locked."""
+    rest = []
+    for index, change in changes:
+        if any(instance_id in busy for instance_id in ids_of(change)):
+            results[index] = LATER
+        else:
+            rest.append((index, change))
+    return rest
+
+
 def _change(
     transaction: Transaction, changes: Sequence[tuple[int, Any]], results: list[Any]
 ) -> int:
     """Load, decide, flush. Returns how many rows were written."""
     connection, definitions = transaction.connection, transaction.definitions
-    rows = load(connection, [change for _, change in changes])
+    rows = load(connection, [change for _, change in changes], waits=transaction.waits)
+    if rows.busy:
+        changes = _put_off(changes, rows.busy, results)
     commit = Commit(
         rows,
         lambda key: definitions.number(connection, key),

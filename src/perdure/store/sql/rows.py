@@ -153,20 +153,28 @@ class LoadedRows:
     """Which instance has a business key, of those that this batch asks for."""
     observed: dict[str, int] = field(default_factory=dict)
     """The number of the newest observed input, of instances of which more are observed."""
+    busy: set[str] = field(default_factory=set)
+    """Instances that somebody else has locked, where locks are not waited for."""
     waiting: dict[str, dict[int, int]] = field(default_factory=dict)
     """Numbers and ranks of the stored messages of instances that may vanish."""
 
 
-def load(connection: Connection, changes: Sequence[Change]) -> LoadedRows:
+def load(connection: Connection, changes: Sequence[Change], *, waits: bool = True) -> LoadedRows:
     """Load the rows that these changes touch: all at once, and then what turned out to be missing.
 
     The rows of live instances come first. Where others write at the same time, that locks them.
+
+    Args:
+        connection: In a transaction.
+        changes: Of instances.
+        waits: Whether to wait for the locks of others; otherwise see `LoadedRows.busy`.
     """
     wanted = _Wanted()
     for change in changes:
         wanted.add(change)
     rows = LoadedRows()
-    asked = list(_asked(wanted, locks=connection.locks))
+    look = "load_live" if not connection.locks else "lock_live" if waits else "try_live"
+    asked = list(_asked(wanted, look))
     texts = connection.load([(name, pack(keys)) for name, keys, _ in asked])
     for (_, keys, keep), text in zip(asked, texts, strict=True):
         keep(rows, keys, unpack(text))
@@ -179,29 +187,49 @@ def load(connection: Connection, changes: Sequence[Change]) -> LoadedRows:
         [text] = connection.load([("load_instances", pack(missing))])
         _keep_wide(rows, missing, unpack(text))
     if connection.locks:
-        _look_again(connection, rows)
+        _look_again(connection, rows, wanted, waits=waits)
     return rows
 
 
-def _look_again(connection: Connection, rows: LoadedRows) -> None:
-    """Lock what another process has started between our two looks.
+def _look_again(connection: Connection, rows: LoadedRows, wanted: _Wanted, *, waits: bool) -> None:
+    """Find the live rows that were not there to be locked, or were locked by somebody else.
 
-    Its wide row is there and its live row was not: either it has ended, or it was born just then.
+    A wide row without a live one has ended, or was born between our two looks. What has neither is
+    new; if somebody else makes it now, our insert will be refused.
     """
-    unsure = [(part_of(one), one) for one in rows.wide if one not in rows.live]
-    if unsure:
-        [text] = connection.load([("lock_live", pack(unsure))])
-        _keep_live(rows, unsure, unpack(text))
+    if waits:
+        unsure = [one for one in rows.wide if one not in rows.live]
+    else:
+        unsure = [
+            one
+            for one in wanted.ids
+            if one not in rows.live and (one in rows.wide or one not in wanted.starts)
+        ]
+    if not unsure:
+        return
+    keys = [(part_of(one), one) for one in unsure]
+    [text] = connection.load([("lock_live" if waits else "load_live", pack(keys))])
+    if waits:
+        _keep_live(rows, keys, unpack(text))
+    else:
+        rows.busy.update(unsure[row[0]] for row in unpack(text))
+
+
+def ids_of(change: Change) -> Iterable[str]:
+    """Return the instances that a change touches."""
+    wanted = _Wanted()
+    wanted.add(change)
+    return wanted.ids
 
 
 _Keep = Callable[[LoadedRows, Sequence[Any], list[Any]], None]
 
 
-def _asked(wanted: _Wanted, *, locks: bool) -> Iterator[tuple[str, list[Any], _Keep]]:
+def _asked(wanted: _Wanted, look: str) -> Iterator[tuple[str, list[Any], _Keep]]:
     """Yield the statements to run, with their keys and what to do with their rows."""
     if wanted.ids:
         ids = [(part_of(instance_id), instance_id) for instance_id in wanted.ids]
-        yield ("lock_live" if locks else "load_live"), ids, _keep_live
+        yield look, ids, _keep_live
     if wanted.starts:
         starts = [(part_of(instance_id), instance_id) for instance_id in wanted.starts]
         yield "load_instances", starts, _keep_wide

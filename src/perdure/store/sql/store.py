@@ -55,6 +55,9 @@ class SqlStore(SqlAdmin, SqlDeciders):
         approval: Which statements projections may run.
     """
 
+    is_server = False
+    is_one_database = True
+
     def __init__(self, *, clock: Clock, approval: Approval) -> None:
         super().__init__(approval)
         self.clock = clock
@@ -117,6 +120,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     def commit(self, turns: Sequence[Turn]) -> Awaitable[list[TurnReceipt]]:
         """Write everything these turns changed, as one transaction, possibly with others."""
+        assert self.is_one_database, "a batch has rows of all parts, and is one transaction"
         answer = self._hand_in(turns)
         if self._heard and any(turn.feed for turn in turns):
             answer.add_done_callback(lambda _: self._tell_feed())

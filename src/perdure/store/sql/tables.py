@@ -44,6 +44,10 @@ class Approval(Protocol):
     """Whether a handler may catch the error of a statement and go on. If not, PostgreSQL runs none
     of its statements any more until all it wrote is undone."""
 
+    def begin(self, connection: Connection) -> None:
+        """Make a connection ready for a handler, until the transaction ends."""
+        ...
+
     def check(
         self, connection: Connection, text: str, parameters: Parameters, *, defining: bool
     ) -> None:
@@ -163,6 +167,7 @@ def _run_on_tables(
     connection: Connection, approval: Approval, work: FeedWork, *, defining: bool
 ) -> WorkDone:
     tables = OwnTables(connection, approval, defining=defining)
+    approval.begin(connection)
     try:
         done = WorkDone(work(tables))
     except Exception as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import resources
+from typing import Any
 
 from perdure.errors import StoreCorruptError, StoreError
 from perdure.store.migrate import Applied, Migration, missing, read_migrations
@@ -35,9 +37,17 @@ def check_version(driver: str) -> None:
         )
 
 
-def connect_writer(driver: str, path: str) -> SqliteConnection:
-    """Open a connection that writes, and make sure that its commits last."""
-    connection = connect(driver, path, busy_ms=WRITER_BUSY_MS)
+def connect_writer(
+    driver: str, path: str, *, factory: Callable[..., Any] | None = None
+) -> SqliteConnection:
+    """Open a connection that writes, and make sure that its commits last.
+
+    Args:
+        driver: "sqlite3" or "apsw".
+        path: The file.
+        factory: A subclass of the driver's own class, to be used instead of that.
+    """
+    connection = connect(driver, path, busy_ms=WRITER_BUSY_MS, factory=factory)
     try:
         settings = (resources.files(PACKAGE) / "settings.sql").read_text(encoding="utf-8")
         for pragma in split_script(settings):

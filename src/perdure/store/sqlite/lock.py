@@ -66,6 +66,25 @@ class WriteLock:
             # On a full disk others notice a little later.
             os.pwrite(self._file, _LAST_CHANGE.pack(total + 1, self._process), 0)
 
+    def count_as_ours(self) -> None:
+        """Another lock of this store on the same file has noted a change; it is held."""
+        self._own_changes += 1
+
+    def announce(self) -> None:
+        """Raise the number for somebody who has written without the lock.
+
+        If somebody has the lock now, that one raises the number soon.
+        """
+        with suppress(OSError):
+            # Another file than ours: whether we have the lock is for the writing thread to know.
+            file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                total, process = self._last_change()
+                os.pwrite(file, _LAST_CHANGE.pack(total + 1, process), 0)
+            finally:
+                os.close(file)
+
     def may_warn(self, now_ms: int) -> bool:
         """Tell whether a warning about this file is due, once a day among all who use it, and take
         it on; the lock is held."""
@@ -145,6 +164,12 @@ class NoLock:
     is_shared = False
 
     def note_change(self) -> None:
+        """Do nothing."""
+
+    def count_as_ours(self) -> None:
+        """Do nothing."""
+
+    def announce(self) -> None:
         """Do nothing."""
 
     def may_warn(self, now_ms: int) -> bool:

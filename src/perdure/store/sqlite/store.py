@@ -11,22 +11,28 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from perdure.clock import Clock
-from perdure.errors import StoreError
+from perdure.errors import StoreError, UsageError
 from perdure.store.batching import Batcher
+from perdure.store.borrowing import Errands
 from perdure.store.counters import StoreCounters
 from perdure.store.sql.connection import Connection
+from perdure.store.sql.errands import Here
 from perdure.store.sql.store import SqlStore
+from perdure.store.sqlite.borrowed import BorrowedSqliteStore, SqliteLoan
 from perdure.store.sqlite.connection import MEMORY
 from perdure.store.sqlite.database import check_version
 from perdure.store.sqlite.files import prepare_file
 from perdure.store.sqlite.lock import NoLock, WriteLock
 from perdure.store.sqlite.readers import Readers
 from perdure.store.sqlite.tables import Approved
+from perdure.store.sqlite.transactions import OwnTransactions, run_beside_others
 from perdure.store.sqlite.writer import Writer
+from perdure.store.transactions import OwnWork
 
 T = TypeVar("T")
 
@@ -105,6 +111,45 @@ class SqliteStore(SqlStore):
     def change_count(self) -> int:
         """Return a number that differs after another store, in any process, has committed."""
         return self._lock.changes_of_others()
+
+    # ------------------------------------------------- transactions of the user's
+
+    def check_transaction(self, activity: str, *, is_async: bool) -> None:
+        """Refuse a function that could not be run here."""
+        if is_async:
+            raise UsageError(
+                f"transaction {activity!r} is async: on SQLite everybody waits until it returns, "
+                "so make it a plain `def`"
+            )
+
+    async def transact(self, work: OwnWork) -> bool | None:
+        """Run a function inside a transaction, and end its job in the same one."""
+        if self.path == MEMORY:
+            result = await self._work(partial(run_beside_others, work=work))
+            if isinstance(result, UsageError):
+                raise result
+            return result
+        own = OwnTransactions(
+            self.path,
+            driver=self.driver,
+            clock=self.clock,
+            counters=self.counters,
+            changed=self._lock.count_as_ours,
+        )
+        is_ours: bool | None = await work.in_thread(partial(own.run, work))
+        return is_ours
+
+    def borrow(
+        self, connection: object, *, errands: Errands | None, ended: Callable[[], None]
+    ) -> BorrowedSqliteStore:
+        """Return a store on a connection of the user's, inside the transaction open there."""
+        loan = SqliteLoan(connection, errands or Here(), path=self.path, driver=self.driver)
+
+        def announce() -> None:
+            self._lock.announce()
+            ended()
+
+        return BorrowedSqliteStore(self, loan, announce)
 
     # ---------------------------------------------------------------- helpers
 

@@ -53,6 +53,9 @@ class Approved:
         self._texts: set[tuple[str, bool]] = set()
         self.goes_on_after_errors = True
 
+    def begin(self, connection: Connection) -> None:
+        """Nothing has to be made ready."""
+
     def forget(self) -> None:
         """Ask again: tables or triggers have changed."""
         self._texts.clear()

@@ -69,11 +69,11 @@ class SqliteUpkeep:
     def examine(self, *, is_thorough: bool) -> list[Finding]:
         """Look at the library, the file and what is in it."""
         return [
-            _look_at_version(sqlite_version(self._driver)),
+            look_at_version(sqlite_version(self._driver)),
             self._look_at_durability(),
-            _look_at_wal(_size(f"{self._path}-wal")),
-            _look_at_mode(self._path),
-            _look_at_file_system(_file_system(os.path.realpath(self._path), _mounts())),
+            look_at_wal(_size(f"{self._path}-wal")),
+            look_at_mode(self._path),
+            look_at_file_system(file_system(os.path.realpath(self._path), _mounts())),
             self._look_for_damage(is_thorough=is_thorough),
         ]
 
@@ -95,7 +95,10 @@ class SqliteUpkeep:
                 "run perdure doctor --deep; it reads the whole file",
             )
         pragma = "PRAGMA integrity_check(100)" if is_thorough else "PRAGMA quick_check(100)"
-        problems = [str(row[0]) for row in self._read(lambda one: one.run_text(pragma))]
+        try:
+            problems = [str(row[0]) for row in self._read(lambda one: one.run_text(pragma))]
+        except StoreError as error:
+            problems = [str(error)]
         if problems == ["ok"]:
             return ok(check, "no damage")
         return fail(
@@ -140,7 +143,7 @@ def _size(path: str) -> int:
 # ----------------------------------------------------------------- the checks
 
 
-def _look_at_version(version: tuple[int, ...]) -> Finding:
+def look_at_version(version: tuple[int, ...]) -> Finding:
     shown = ".".join(map(str, version))
     newer = "run `pip install perdure[apsw]` and add ?driver=apsw to the URL of the store"
     if version < OLDEST_SQLITE:
@@ -157,7 +160,7 @@ def _look_at_version(version: tuple[int, ...]) -> Finding:
     return ok("SQLite", shown)
 
 
-def _look_at_wal(size: int) -> Finding:
+def look_at_wal(size: int) -> Finding:
     found = f"{size / (1 << 20):.1f} MiB"
     if size <= MAX_WAL_BYTES:
         return ok("WAL", found)
@@ -165,7 +168,7 @@ def _look_at_wal(size: int) -> Finding:
     return warn("WAL", found, advice)
 
 
-def _look_at_mode(path: str) -> Finding:
+def look_at_mode(path: str) -> Finding:
     mode = stat.S_IMODE(os.stat(path).st_mode)
     found = f"{path}, mode {mode:04o}"
     if mode & 0o077:
@@ -173,7 +176,7 @@ def _look_at_mode(path: str) -> Finding:
     return ok("file", found)
 
 
-def _look_at_file_system(kind: str) -> Finding:
+def look_at_file_system(kind: str) -> Finding:
     if kind in NETWORK:
         return warn(
             "file system",
@@ -193,7 +196,7 @@ def _mounts() -> list[tuple[str, str]]:
     return [(line[1].replace("\\040", " "), line[2]) for line in lines if len(line) > 2]
 
 
-def _file_system(path: str, mounts: list[tuple[str, str]]) -> str:
+def file_system(path: str, mounts: list[tuple[str, str]]) -> str:
     """Return the kind of the file system that holds a path: the longest mount point above it."""
     above = [
         (len(point), kind)

@@ -2,8 +2,8 @@
 -- Params: name; lease; until_ms; now_ms. Returns: name, pos, status, reason, losses,
 -- lease_until_ms, updated_ms; or no row if it cannot be had.
 -- A lease that ran out means a worker that was lost. If there were events to handle, that counts:
--- they were given their positions just before. Of two that come at once the second finds the lease of
--- the first.
+-- they were given their positions just before. Of two that come at once the second finds the lease
+-- of the first.
 INSERT INTO perdure.checkpoints AS stored (
     name, pos, lease, lease_until_ms, status, reason, losses, updated_ms
 )

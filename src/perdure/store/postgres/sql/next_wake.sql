@@ -1,4 +1,5 @@
--- Return when the next turn or job of these becomes claimable.
+-- Return when the next turn or job of these becomes claimable; 0 if messages are on their way that
+-- a user's transaction has sent.
 -- Params: definitions, JSON [definition_no, ...]; queues, JSON [definition_no, ...]; now_ms;
 -- max_sessions. Returns: one time, or NULL for never.
 -- Jobs with a session count only while their time lies ahead: what waits already belongs to another
@@ -61,4 +62,7 @@ FROM (
         FROM heads
         LIMIT :max_sessions::bigint
     ) AS looked_at
+    UNION ALL
+    SELECT 0 AS at_ms
+    WHERE EXISTS (SELECT FROM perdure.arrivals)
 ) AS times;

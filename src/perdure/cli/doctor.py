@@ -1,0 +1,205 @@
+"""`perdure doctor`: look at everything that matters for a store, and say what to do.
+
+It never changes the tables. What needs them (the checker, counts, workers) is left out if they are
+not up to date.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Iterable
+
+import click
+
+from perdure.cli.saying import printable, shown_url
+from perdure.errors import SchemaError, StoreError
+from perdure.model.admin import PAGE_MAX, InstanceFilter
+from perdure.model.instances import Status
+from perdure.store.base import Store
+from perdure.store.findings import Finding, Level, fail, ok, skipped, warn, worst
+from perdure.store.opening import open_store
+from perdure.store.upkeep import look_at_schema, upkeep_for
+from perdure.testing.invariants import check
+
+CHECK_UP_TO_BYTES = 256 << 20
+"""Larger stores are held against the invariants only when asked: all of it is read into memory."""
+
+SILENT_AFTER_MS = 60_000
+"""A worker gives a sign of life every 10 seconds."""
+
+LISTED = 5
+"""How many violations, workers and instances are named."""
+
+UNREADABLE = "mend this first: workers cannot read it either"
+
+
+def examine(url: str, *, is_thorough: bool) -> list[Finding]:
+    """Look at a store.
+
+    Args:
+        url: Where it is.
+        is_thorough: Also look at what takes long, or much memory, on a large store.
+
+    Raises:
+        StoreError: It cannot be reached, or there is no store of ours.
+    """
+    upkeep = upkeep_for(url)
+    migrations = upkeep.migrations()
+    if migrations.is_new:
+        raise SchemaError(
+            f"there is no perdure store at {upkeep.shown} yet; run: perdure migrate, or start a "
+            "worker"
+        )
+    findings = [*upkeep.examine(is_thorough=is_thorough), look_at_schema(migrations)]
+    if migrations.missing:
+        return findings
+    is_small = is_thorough or upkeep.size_bytes() <= CHECK_UP_TO_BYTES
+    return [*findings, *asyncio.run(_look_inside(url, is_small=is_small))]
+
+
+async def _look_inside(url: str, *, is_small: bool) -> list[Finding]:
+    store = open_store(url)
+    try:
+        await store.open()
+    except StoreError as error:
+        return [fail("open", str(error), UNREADABLE)]
+    try:
+        return [
+            await _tried("workers", _look_at_workers(store)),
+            await _tried("parked", _look_at_status(store, Status.PARKED)),
+            await _tried("blocked", _look_at_status(store, Status.BLOCKED)),
+            await _tried("dead jobs", _look_at_dead_jobs(store)),
+            await _tried("projections", _look_at_readers(store)),
+            await _tried("invariants", _look_at_invariants(store, is_small=is_small)),
+        ]
+    finally:
+        await store.close()
+
+
+async def _tried(check: str, look: Awaitable[Finding]) -> Finding:
+    """Return what was found, or that it could not be looked at: the rest is worth knowing too."""
+    try:
+        return await look
+    except StoreError as error:
+        return fail(check, str(error), UNREADABLE)
+
+
+async def _look_at_workers(store: Store) -> Finding:
+    workers = await store.read_workers(seen_since_ms=0)
+    now_ms = store.clock()
+    alive = [one for one in workers if now_ms - one.seen_ms <= SILENT_AFTER_MS]
+    silent = [
+        f"{one.worker_id} (last seen {(now_ms - one.seen_ms) // 1000} s ago)"
+        for one in workers
+        if one not in alive
+    ]
+    found = f"{len(alive)} at work" + (f", {len(silent)} silent: {_listed(silent)}" * bool(silent))
+    if not alive:
+        return warn("workers", found, "nothing goes on without one: run perdure worker TARGET")
+    if silent:
+        return warn("workers", found, "they died or hang; what they held is taken over by others")
+    return ok("workers", f"{found}: {_listed([one.worker_id for one in alive])}")
+
+
+async def _look_at_status(store: Store, status: Status) -> Finding:
+    wanted = InstanceFilter(statuses=(status,))
+    count = await store.count_instances(wanted)
+    if not count:
+        return ok(status.value, "none")
+    rows = await store.list_instances(wanted, limit=LISTED)
+    found = f"{count}: {_listed([row.instance_id for row in rows], count)}"
+    return warn(status.value, found, "see client.handle(ID).explain()")
+
+
+async def _look_at_dead_jobs(store: Store) -> Finding:
+    jobs = await store.read_dead_jobs(limit=PAGE_MAX)
+    if not jobs:
+        return ok("dead jobs", "none")
+    count = f"{len(jobs)} or more" if len(jobs) == PAGE_MAX else str(len(jobs))
+    names = sorted({job.queue.name for job in jobs})
+    advice = "see client.dead_jobs(); then retry_dead_job(KEY) or forget_dead_job(KEY)"
+    return warn("dead jobs", f"{count}, of {_listed(names)}", advice)
+
+
+async def _look_at_readers(store: Store) -> Finding:
+    checkpoints = await store.read_checkpoints()
+    stuck = [one.name for one in checkpoints if one.status == "stuck"]
+    if stuck:
+        return warn("projections", f"stuck: {_listed(stuck)}", "see client.projections()")
+    return ok("projections", f"{len(checkpoints)}, none stuck" if checkpoints else "none")
+
+
+async def _look_at_invariants(store: Store, *, is_small: bool) -> Finding:
+    if not is_small:
+        return skipped(
+            "invariants",
+            f"the store has more than {CHECK_UP_TO_BYTES >> 20} MiB",
+            "run perdure doctor --deep where there is memory for all of it",
+        )
+    violations = await check(store)
+    if not violations:
+        return ok("invariants", "all hold")
+    shown = [f"{one.invariant} {one.instance_id}: {one.problem}" for one in violations]
+    return fail(
+        "invariants",
+        f"{len(violations)} broken: {_listed(shown)}",
+        "rows were changed by hand or the database is damaged, or it is a fault of perdure: report "
+        "it with this output",
+    )
+
+
+def _listed(items: list[str], count: int | None = None) -> str:
+    more = (len(items) if count is None else count) - LISTED
+    return ", ".join(items[:LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+# ------------------------------------------------------------------- showing it
+
+
+def show(url: str, findings: list[Finding], *, as_json: bool) -> None:
+    """Write findings: JSON, a table on a terminal, or lines with tabs for a pipe."""
+    if as_json:
+        click.echo(_json(url, findings))
+    elif sys.stdout.isatty():
+        _show_table(url, findings)
+    else:
+        for line in _rows(findings):
+            click.echo("\t".join(line))
+
+
+def exit_code(findings: list[Finding]) -> int:
+    """Return 1 if something fails."""
+    return int(worst(findings) is Level.FAIL)
+
+
+def _rows(findings: Iterable[Finding]) -> list[tuple[str, str, str, str]]:
+    return [
+        (one.level.value, one.check, printable(one.found), printable(one.advice))
+        for one in findings
+    ]
+
+
+def _json(url: str, findings: list[Finding]) -> str:
+    shown = [
+        {"check": one.check, "level": one.level, "found": one.found, "advice": one.advice}
+        for one in findings
+    ]
+    whole = {"store": shown_url(url), "level": worst(findings), "findings": shown}
+    return json.dumps(whole, indent=2)
+
+
+def _show_table(url: str, findings: list[Finding]) -> None:
+    # Late: rich is needed on a terminal only.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    styles = {"ok": "green", "skipped": "dim", "warn": "yellow", "fail": "bold red"}
+    table = Table(title=f"store {shown_url(url)}", title_justify="left", box=None, padding=(0, 1))
+    for heading in ("", "check", "found", "what to do"):
+        table.add_column(heading, overflow="fold")
+    for level, *cells in _rows(findings):
+        table.add_row(Text(level, style=styles[level]), *map(Text, cells))
+    Console().print(table)

@@ -1,0 +1,135 @@
+"""`perdure worker`: serve the definitions of a target until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from importlib.metadata import version
+
+import msgspec
+
+from perdure.authoring.registry import Registry
+from perdure.cli.fleet import STOPPING, Fleet
+from perdure.cli.saying import say, shown_url
+from perdure.cli.targets import described, load_target
+from perdure.client.worker import Worker
+from perdure.errors import UsageError
+from perdure.model.options import WorkerOptions
+from perdure.store.opening import open_store
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+STOP_WITHIN_S = 30.0
+"""How long a process may take to stop, beyond what activities are granted; then it is killed."""
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says about a worker."""
+
+    url: str
+    target: str
+    name: str | None = None
+    tags: tuple[str | None, ...] = ()
+    concurrency: int | None = None
+    stop_grace_s: float | None = None
+
+    def options(self) -> WorkerOptions:
+        """Return how such a worker behaves; what is not said is as ever.
+
+        Raises:
+            UsageError: A value makes no sense.
+        """
+        usual = WorkerOptions()
+        grace_s = self.stop_grace_s
+        try:
+            return WorkerOptions(
+                name=self.name,
+                tags=self.tags or usual.tags,
+                async_jobs=usual.async_jobs if self.concurrency is None else self.concurrency,
+                threaded_jobs=usual.threaded_jobs if self.concurrency is None else self.concurrency,
+                stop_grace=usual.stop_grace if grace_s is None else timedelta(seconds=grace_s),
+            )
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+
+def run_worker(settings: WorkerSettings, processes: int) -> int:
+    """Serve a target with so many processes until SIGTERM or SIGINT; return the exit code."""
+    registry = load_target(settings.target)
+    options = settings.options()
+    start_logging()
+
+    def started(worker_ids: Sequence[str]) -> None:
+        say(_headline(settings, registry, worker_ids))
+
+    if processes == 1:
+        asyncio.run(
+            serve(
+                settings,
+                registry,
+                started=lambda worker_id: started([worker_id]),
+                stopping=lambda: say(STOPPING),
+            )
+        )
+        return 0
+    if ":memory:" in settings.url:
+        raise UsageError("processes cannot share a store in memory: give --store a file")
+    # Before they all do it: what is wrong with the store is said once.
+    asyncio.run(_open_once(settings.url))
+    fleet = Fleet(
+        [msgspec.json.encode(_numbered(settings, number + 1)) for number in range(processes)],
+        stop_within_s=options.stop_grace.total_seconds() + STOP_WITHIN_S,
+        started=started,
+    )
+    return asyncio.run(fleet.run())
+
+
+async def serve(
+    settings: WorkerSettings,
+    registry: Registry,
+    *,
+    started: Callable[[str], None],
+    stopping: Callable[[], None] = lambda: None,
+) -> None:
+    """Run one worker in this process until SIGTERM or SIGINT.
+
+    Args:
+        settings: What the command line says.
+        registry: What to serve.
+        started: Hears the worker's id when it has begun to work.
+        stopping: Hears that it was told to stop.
+    """
+    async with Worker(settings.url, registry, options=settings.options()) as worker:
+        started(worker.worker_id)
+        await worker.run()
+        stopping()
+
+
+def start_logging() -> None:
+    """Write the log to where errors go, unless the target has set up logging by itself."""
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+
+
+async def _open_once(url: str) -> None:
+    store = open_store(url)
+    await store.open()
+    await store.close()
+
+
+def _numbered(settings: WorkerSettings, number: int) -> WorkerSettings:
+    """Return the settings for one of several processes: a lasting name is for one of them."""
+    if settings.name is None:
+        return settings
+    return msgspec.structs.replace(settings, name=f"{settings.name}-{number}")
+
+
+def _headline(settings: WorkerSettings, registry: Registry, worker_ids: Sequence[str]) -> str:
+    parts = (
+        f"perdure {version('perdure')}",
+        f"store {shown_url(settings.url)}",
+        f"{settings.target}: {described(registry)}",
+        f"worker{'s' * (len(worker_ids) > 1)} {', '.join(worker_ids)}",
+    )
+    return "   ".join(parts)

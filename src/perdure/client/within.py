@@ -1,0 +1,211 @@
+"""The client inside a transaction of the user's own.
+
+What it writes is committed and rolled back with everything else in that transaction. It remembers
+nothing: an input is decided on what the transaction sees, and forgotten when the call returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Iterable
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+
+from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.client.client import Client
+from perdure.client.handle import Handle
+from perdure.client.info import Json
+from perdure.codec import ValueCodec
+from perdure.core.answers import DirectInput, Outcome
+from perdure.errors import StoreUnavailableError, UsageError
+from perdure.model.admin import KvRow, ReportRow
+from perdure.model.instances import InstanceRow, NewInstance
+from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.turns import Outcome as End
+from perdure.store.borrowing import Errands, UnwrittenError
+from perdure.worker.alone import lone_turns
+from perdure.worker.endings import Endings
+from perdure.worker.turns import TurnRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class HandleWithin(Handle[R_co]):
+    """One instance, seen inside a transaction."""
+
+    async def terminate(self, reason: str = "") -> None:
+        """Refuse."""
+        _refuse("terminate")
+
+
+class ClientWithin(Client):
+    """A client whose store is a connection of the user's. It is open as long as the outer one.
+
+    Args:
+        outer: The client that was asked.
+        connection: The user's.
+        errands: Runs functions on the thread of a blocking connection; None: this thread.
+    """
+
+    def __init__(self, outer: Client, connection: object, errands: Errands | None) -> None:
+        if not outer.store.is_one_database:
+            raise UsageError(
+                "this store is spread over several databases: a transaction of yours is in one of "
+                "them, and cannot be the transaction of what is in the others"
+            )
+        # Not the constructor of `Client`, which would open a store.
+        self.telemetry = outer.telemetry
+        self._outer = outer
+        self._borrowed = outer.store.borrow(connection, errands=errands, ended=outer.noticed_work)
+        self._store = self._borrowed
+        self._beside = None
+        self._runner: TurnRunner | None = None
+
+    # --------------------------------------------------------------- lifetime
+
+    async def open(self) -> Self:
+        """Do nothing: it is open as long as the outer one."""
+        self._refuse_closed()
+        return self
+
+    async def close(self) -> None:
+        """Do nothing: the connection is the user's."""
+
+    def _refuse_closed(self) -> None:
+        self._outer._refuse_closed()
+
+    # ------------------------------------------------------------------ instances
+
+    def _handle(self, instance_id: str, codec: ValueCodec[Any]) -> Handle[Any]:
+        return HandleWithin(self, instance_id, codec)
+
+    def _begun(self, instance_id: str, codec: ValueCodec[Any]) -> Handle[Any]:
+        # Nothing runs before the commit, so its handle is for the time after.
+        return self._outer._begun(instance_id, codec)
+
+    async def deliver(self, deliveries: Sequence[Delivery]) -> list[DeliveryStatus]:
+        """Put messages into inboxes, or on their way there."""
+        statuses = await super().deliver(deliveries)
+        self._remember([delivery.instance_id for delivery in deliveries])
+        return statuses
+
+    async def begin(self, new: NewInstance) -> InstanceRow | None:
+        """Start an instance; return the row that already has its id, if one does."""
+        existing = await super().begin(new)
+        if new.messages:
+            self._remember([new.instance_id])
+        return existing
+
+    async def replace(self, ended: InstanceRow, new: NewInstance) -> InstanceRow | None:
+        """Refuse."""
+        _refuse("replace an instance that has ended")
+
+    # ------------------------------------------------------------------- deciders
+
+    async def execute_input(
+        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
+    ) -> Outcome:
+        """Have an input decided."""
+        await self._borrowed.lock(instance_id)
+        try:
+            return await super().execute_input(decider, instance_id, input)
+        except UnwrittenError as error:
+            raise error.why from None
+        except asyncio.CancelledError:
+            self._borrowed.revoke()
+            raise
+        finally:
+            await self._forget()
+
+    async def _queue_and_wait(
+        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
+    ) -> Outcome:
+        raise StoreUnavailableError(
+            f"{instance_id!r} kept moving while an input for it was decided; try again"
+        )
+
+    async def _have_decided_elsewhere(
+        self, decider: str, stored_id: str, given: DirectInput, patience: timedelta | None
+    ) -> dict[str, Json]:
+        raise UsageError(
+            f"this client does not have decider {decider!r}, and no worker can decide an input "
+            "before the transaction is committed: use an Engine that has it, or send_json"
+        )
+
+    def noticed_mail(self, instance_id: str) -> None:
+        """This client has put an input into an inbox, or on its way there."""
+        self._remember([instance_id])
+
+    def turns(self) -> TurnRunner:
+        """Return what decides inputs in this transaction."""
+        if self._runner is None:
+            self._runner = lone_turns(self._store, Endings(), self.telemetry)
+            # Reading a state starts the watchdog too, and nobody closes this client.
+            self._at_last = weakref.finalize(self, self._runner.watchdog.close)
+        return self._runner
+
+    def find_decider(self, name: str) -> DeciderDefinition | None:
+        """Return a decider that was handed to the worker of this process."""
+        return self._outer.find_decider(name)
+
+    async def _forget(self) -> None:
+        """Let nothing stay in memory, and nothing go on that uses the connection."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            self._at_last.detach()
+            await _to_the_end(runner.close())
+        self._borrowed.go_on()
+
+    # -------------------------------------------------------------- what to know
+
+    def _remember(self, instance_ids: Iterable[str]) -> None:
+        sent = self._borrowed.sent
+        if sent is not None:
+            for instance_id in instance_ids:
+                self._outer.sent_within.note(instance_id, sent)
+
+    async def _let_arrive(self, instance_ids: Iterable[str]) -> None:
+        """Do nothing: what this transaction has sent is in the order in which it was sent."""
+
+    def noticed_work(self) -> None:
+        """Do nothing: nobody can see it before the commit."""
+
+    async def wait_ended(self, instance_id: str) -> End:
+        """Refuse."""
+        _refuse("wait for an instance")
+
+    async def wait_reported(self, instance_id: str, after: int) -> ReportRow | None:
+        """Refuse."""
+        _refuse("wait for an instance")
+
+    async def wait_kept(self, instance_id: str, key: str) -> KvRow | None:
+        """Refuse."""
+        _refuse("wait for an instance")
+
+    def within_by(self, connection: object, errands: Errands | None) -> Client:
+        """Refuse."""
+        raise UsageError("this client is inside a transaction already: ask the client itself")
+
+
+async def _to_the_end(work: Awaitable[object]) -> None:
+    """Await something although we are cancelled meanwhile, and be cancelled then."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        raise
+
+
+def _refuse(what: str) -> NoReturn:
+    raise UsageError(
+        f"inside a transaction of your own you cannot {what}: do it with the client itself, before "
+        "or after the transaction"
+    )

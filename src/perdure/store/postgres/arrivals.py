@@ -1,0 +1,212 @@
+"""Messages that were sent inside transactions of users, on their way to the inboxes.
+
+A message is numbered under the lock of its instance. A transaction of a user's would hold that lock
+until its end, and all who have something for the instance would wait. So what is sent there is only
+appended, to a table of its own, and workers move it to the inboxes after the commit, by the same
+code that delivers any other message.
+
+The order in which one transaction after another has sent is kept, because one moves at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+from typing import Any, NamedTuple
+
+import msgspec
+
+from perdure.errors import StoreError, StoreUnavailableError
+from perdure.model.instances import NewInstance, part_of
+from perdure.model.messages import Delivery
+from perdure.store.postgres.address import Address
+from perdure.store.postgres.hints import Hints
+from perdure.store.postgres.lane import LOCK_WITHIN
+from perdure.store.sql.batch import Transaction, run_batch
+from perdure.store.sql.connection import Connection
+from perdure.store.sql.packing import Rows, pack
+
+AT_ONCE = 500
+"""Messages that are moved in one transaction."""
+LOCK_SHORTLY = "100ms"
+"""How long moving waits for an instance that an open transaction is about to start."""
+AGAIN_AFTER_S = 1.0
+"""When to look again for what could not be moved."""
+PATIENCE_S = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a row holds: one of the two."""
+
+    delivery: Delivery | None = None
+    start: NewInstance | None = None
+    """An instance of a decider with its input: started if it is not there."""
+
+
+_decoder = msgspec.json.Decoder(Arrival)
+
+
+class Moved(NamedTuple):
+    """What became of the messages that were found."""
+
+    moved: int
+    left: int
+
+
+def put_on_the_way(transaction: Transaction, sent: Sequence[Delivery | NewInstance]) -> str:
+    """Append messages; return the id of the transaction."""
+    rows = Rows()
+    for one in sent:
+        arrival = Arrival(delivery=one) if isinstance(one, Delivery) else Arrival(start=one)
+        body = msgspec.json.encode(arrival)
+        rows.rows.append((part_of(one.instance_id), one.instance_id, rows.place(body), len(body)))
+    [(xid,)] = transaction.connection.run(
+        "insert_arrivals", rows=rows.text, bodies=rows.bodies, now_ms=transaction.now_ms
+    )
+    found: str = xid
+    return found
+
+
+def let_arrive(transaction: Transaction, instance_id: str) -> int:
+    """Put everything that is on its way to an instance into its inbox; return how much it was.
+
+    The instance is locked from here on.
+    """
+    connection, part = transaction.connection, part_of(instance_id)
+    # First, as everybody does it.
+    connection.run("lock_live", keys=pack([(part, instance_id)]))
+    found = connection.run("take_arrivals", part=part, instance_id=instance_id)
+    if found:
+        run_batch(transaction, [_read(no, body) for no, body in found])
+    return len(found)
+
+
+class Arrivals:
+    """Moves messages to the inboxes, whenever there may be some.
+
+    Args:
+        address: Of the store.
+        hints: Hear of new ones.
+        work: Runs a function in the next transaction.
+    """
+
+    def __init__(self, address: Address, hints: Hints, work: Callable[..., Awaitable[Any]]) -> None:
+        self._key = zlib.crc32(address.schema.encode())
+        self._hints = hints
+        self._work = work
+        self._again_s = float("inf")
+        self._complained: set[int] = set()
+
+    async def move_hinted(self) -> None:
+        """Move what has come, if anybody said that something has."""
+        if not self._hints.has_arrivals and monotonic() < self._again_s:
+            return
+        # Before the look: what comes from here on is looked for again.
+        self._hints.has_arrivals = False
+        self._again_s = float("inf")
+        try:
+            await self._move_all()
+        except BaseException:
+            self._hints.has_arrivals = True
+            raise
+
+    async def _move_all(self) -> None:
+        while True:
+            result: Moved = await self._work(self._move, is_quiet=True)
+            if result.moved:
+                # Others may have looked before they could see it.
+                self._hints.stir()
+            if result.left:
+                self._again_s = monotonic() + AGAIN_AFTER_S
+            if result.moved < AT_ONCE:
+                return
+
+    async def arrive(self, instance_id: str, xid: str) -> bool:
+        """Move what was sent to one instance; tell whether a transaction has ended."""
+
+        def work(transaction: Transaction) -> tuple[bool, int]:
+            [(is_over,)] = transaction.connection.run("read_transaction_over", xid=xid)
+            return is_over, let_arrive(transaction, instance_id)
+
+        is_over, moved = await self._work(work, patience_s=PATIENCE_S, is_quiet=True)
+        if moved:
+            self._hints.stir()
+        return bool(is_over)
+
+    # ------------------------------------------------------------ in a transaction
+
+    def _move(self, transaction: Transaction) -> Moved:
+        connection = transaction.connection
+        found = connection.run("find_arrivals", key=self._key, limit=AT_ONCE)
+        readable = [row for row in found if self._is_readable(row)]
+        if not readable:
+            return Moved(0, len(found))
+        connection.run("set_lock_timeout", timeout=LOCK_SHORTLY)
+        moved = len(readable)
+        if not self._try(transaction, readable):
+            by_instance: dict[str, list[tuple[Any, ...]]] = {}
+            for row in readable:
+                by_instance.setdefault(row[2], []).append(row)
+            moved = sum(len(rows) for rows in by_instance.values() if self._try(transaction, rows))
+        connection.run("set_lock_timeout", timeout=LOCK_WITHIN)
+        return Moved(moved, len(found) - moved)
+
+    def _try(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> bool:
+        """Move some messages, or none of them."""
+        connection = transaction.connection
+        connection.run("begin_part")
+        try:
+            self._deliver(transaction, rows)
+            connection.run("end_part")
+        except StoreError as error:
+            _undo(connection)
+            # Numbers that were given in it are undone too.
+            transaction.definitions.forget_fresh()
+            # Others may be in the way for a while, and then they are not.
+            if len(rows) == 1 and not isinstance(error, StoreUnavailableError):
+                self._complain(rows[0][1], "cannot be delivered", error)
+            return False
+        return True
+
+    @staticmethod
+    def _deliver(transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> None:
+        keys = [(part, no) for part, no, *_ in rows]
+        ours = {no for (no,) in transaction.connection.run("delete_arrivals", keys=pack(keys))}
+        run_batch(transaction, [_read(no, body) for _, no, _, body in rows if no in ours])
+
+    def _is_readable(self, row: tuple[Any, ...]) -> bool:
+        try:
+            _read(row[1], row[3])
+        except msgspec.MsgspecError as error:
+            self._complain(row[1], "cannot be read", error)
+            return False
+        return True
+
+    def _complain(self, no: int, what: str, error: Exception) -> None:
+        """Say once that a message stays where it is."""
+        if no not in self._complained:
+            self._complained.add(no)
+            logger.warning(
+                "a message that was sent inside a transaction %s: %s",
+                what,
+                error,
+                extra={"arrival": no},
+            )
+
+
+def _read(no: int, body: bytes) -> Delivery | NewInstance:
+    arrival = _decoder.decode(body)
+    found = arrival.delivery or arrival.start
+    if found is None:
+        raise msgspec.ValidationError(f"arrival {no} holds nothing")
+    return found
+
+
+def _undo(connection: Connection) -> None:
+    connection.forget_writes()
+    connection.run("undo_part")
+    connection.run("end_part")

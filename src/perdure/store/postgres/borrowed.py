@@ -1,0 +1,288 @@
+"""Connections of the user's, on which our statements run inside a transaction of the user's.
+
+Nothing of the user's is changed: no session setting, no type codec, no search path. The connection
+is used where it belongs. A blocking one is called by the thread that runs the code; one of an event
+loop is only ever used on that loop, to which the thread hands each statement.
+
+A value that JSON columns give is taken as text, whatever the user has set for JSON on the
+connection; so JSON is sent as text too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Iterable, Sequence
+from concurrent.futures import CancelledError, Future
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from perdure.errors import RowError, StoreError, StoreUnavailableError
+from perdure.model.tables import Parameters
+from perdure.store.postgres.address import Address
+from perdure.store.postgres.connection import statement
+from perdure.store.postgres.faults import from_server, ours
+from perdure.store.sql.connection import Value
+
+_PLAIN = (int, str, bytes, type(None))
+"""What our statements return, besides JSON that somebody has read for us."""
+
+T = TypeVar("T")
+
+
+class BorrowedConnection(ABC):
+    """See `perdure.store.sql.connection.Connection`."""
+
+    locks = True
+
+    def __init__(self, address: Address) -> None:
+        self.statements = 0
+        self._address = address
+        self._writes: list[tuple[str, Value, Value, Value]] = []
+
+    @abstractmethod
+    def in_transaction(self) -> bool:
+        """See `Connection`. True too if the next statement opens one."""
+
+    @abstractmethod
+    def _fetch(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+
+    @abstractmethod
+    def _execute(self, text: str, values: Sequence[Any]) -> int:
+        """Run a statement and return how many rows it changed."""
+
+    def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
+        """See `Connection`."""
+        self.send_writes()
+        self.statements += 1
+        text, names = _statement(name, self._address.quoted_schema)
+        return [_plain(row) for row in self._fetch(text, [params[one] for one in names])]
+
+    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
+        """See `Connection`."""
+        if not asked:
+            return []
+        self.send_writes()
+        self.statements += 1
+        names, keys = (list(column) for column in zip(*asked, strict=True))
+        text, _ = _statement("load", self._address.quoted_schema)
+        found: list[str] = self._fetch(text, [names, keys])[0][0]
+        return found
+
+    def change(self, name: str, /, **params: Value) -> int:
+        """See `Connection`."""
+        self.send_writes()
+        self.statements += 1
+        text, names = _statement(name, self._address.quoted_schema)
+        return self._execute(text, [params[one] for one in names])
+
+    def write(self, name: str, /, **params: Value) -> None:
+        """See `Connection`."""
+        rows = params["keys"] if "keys" in params else params["rows"]
+        self._writes.append((name, rows, params.get("bodies"), params.get("now_ms", 0)))
+
+    def send_writes(self) -> None:
+        """Have all statements run that `write` was asked for, in one call."""
+        if self._writes:
+            columns = zip(*self._writes, strict=True)
+            names, rows, bodies, times = (list(column) for column in columns)
+            self._writes = []
+            self.statements += 1
+            text, _ = _statement("write", self._address.quoted_schema)
+            self._fetch(text, [names, rows, bodies, max(times)])
+
+    def forget_writes(self) -> None:
+        """Run none of them: what belongs to them is undone."""
+        self._writes = []
+
+    def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        """See `Connection`."""
+        self.send_writes()
+        return self._fetch(text, tuple(parameters))
+
+    def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
+        """See `Connection`."""
+        for row in rows:
+            self.run_own(text, row)
+
+
+class _OnLoop(BorrowedConnection):
+    """One that belongs to an event loop. Used by another thread, while the loop runs.
+
+    Args:
+        connection: The driver's.
+        loop: Where it belongs.
+        address: Of the store.
+    """
+
+    def __init__(
+        self, connection: Any, *, loop: asyncio.AbstractEventLoop, address: Address
+    ) -> None:
+        super().__init__(address)
+        self._connection = connection
+        self._loop = loop
+        self._is_cancelled = False
+        self._running: Future[Any] | None = None
+
+    def cancel(self) -> None:
+        """Break off the statement that runs now, or the next one. Called on the loop."""
+        self._is_cancelled = True
+        if self._running is not None:
+            self._running.cancel()
+
+    def _wait(self, answer: Coroutine[Any, Any, T]) -> T:
+        """Have the loop run something, and wait for it."""
+        running = asyncio.run_coroutine_threadsafe(answer, self._loop)
+        self._running = running
+        if self._is_cancelled:
+            running.cancel()
+        try:
+            return running.result()
+        except CancelledError:
+            # Once: what was begun is still to be undone.
+            self._is_cancelled = False
+            raise StoreUnavailableError("the call was cancelled") from None
+        except StoreError:
+            raise
+        except Exception as error:
+            raise self._ours(error) from error
+        finally:
+            self._running = None
+
+    def _ours(self, error: Exception) -> StoreError:
+        return ours(self._address.shown, error)
+
+
+class BorrowedAsyncpg(_OnLoop):
+    """A connection of asyncpg, or one that its pool has given out."""
+
+    def in_transaction(self) -> bool:
+        """See `Connection`."""
+        return bool(self._connection.is_in_transaction())
+
+    def _fetch(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        records = self._wait(self._connection.fetch(text, *values))
+        return [tuple(record) for record in records]
+
+    def _execute(self, text: str, values: Sequence[Any]) -> int:
+        status: str = self._wait(self._connection.execute(text, *values))
+        return int(status.rpartition(" ")[2])
+
+
+class BorrowedAsyncPsycopg(_OnLoop):
+    """An `AsyncConnection` of psycopg."""
+
+    def in_transaction(self) -> bool:
+        """See `Connection`."""
+        return _psycopg_in_transaction(self._connection)
+
+    def _fetch(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return self._wait(self._run(text, values))[1]
+
+    def _execute(self, text: str, values: Sequence[Any]) -> int:
+        return self._wait(self._run(text, values))[0]
+
+    async def _run(self, text: str, values: Sequence[Any]) -> tuple[int, list[tuple[Any, ...]]]:
+        from psycopg import AsyncRawCursor  # optional dependency
+        from psycopg.rows import tuple_row
+
+        async with AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
+            _take_json_as_text(cursor)
+            await cursor.execute(text.encode(), values or None)
+            rows = [] if cursor.description is None else await cursor.fetchall()
+            return cursor.rowcount, rows
+
+    def _ours(self, error: Exception) -> StoreError:
+        return _of_psycopg(self._address.shown, error)
+
+
+class BorrowedPsycopg(BorrowedConnection):
+    """A `Connection` of psycopg, used by the thread that runs the code.
+
+    Args:
+        connection: The driver's.
+        address: Of the store.
+    """
+
+    def __init__(self, connection: Any, *, address: Address) -> None:
+        super().__init__(address)
+        self._connection = connection
+
+    def in_transaction(self) -> bool:
+        """See `Connection`."""
+        return _psycopg_in_transaction(self._connection)
+
+    def _fetch(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return self._run(text, values)[1]
+
+    def _execute(self, text: str, values: Sequence[Any]) -> int:
+        return self._run(text, values)[0]
+
+    def _run(self, text: str, values: Sequence[Any]) -> tuple[int, list[tuple[Any, ...]]]:
+        from psycopg import RawCursor  # optional dependency
+        from psycopg.rows import tuple_row
+
+        try:
+            with RawCursor(self._connection, row_factory=tuple_row) as cursor:
+                _take_json_as_text(cursor)
+                cursor.execute(text.encode(), values or None)
+                rows = [] if cursor.description is None else cursor.fetchall()
+                return cursor.rowcount, rows
+        except Exception as error:
+            raise _of_psycopg(self._address.shown, error) from error
+
+
+def _psycopg_in_transaction(connection: Any) -> bool:
+    from psycopg.pq import TransactionStatus  # optional dependency
+
+    status = connection.info.transaction_status
+    if status == TransactionStatus.IDLE:
+        # Without autocommit psycopg opens one with the next statement, whoever runs that.
+        return not connection.autocommit
+    return bool(status != TransactionStatus.UNKNOWN)
+
+
+def _take_json_as_text(cursor: Any) -> None:
+    from psycopg.types.string import TextLoader  # optional dependency
+
+    for kind in ("json", "jsonb"):
+        cursor.adapters.register_loader(kind, TextLoader)
+
+
+def _of_psycopg(where: str, error: Exception) -> StoreError:
+    """Return the error of ours that one of psycopg stands for."""
+    import psycopg  # optional dependency
+
+    if isinstance(error, StoreError):
+        return error
+    text = str(error) or type(error).__name__
+    code = None
+    if isinstance(error, psycopg.Error):
+        code, text = error.sqlstate, error.diag.message_primary or text
+    if code is not None and code[:2] != "08":
+        return from_server(where, code, text)
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
+        return StoreUnavailableError(f"{where} cannot be reached ({text})")
+    if isinstance(error, psycopg.Error | TypeError | ValueError | OverflowError):
+        return RowError(f"a value cannot be stored: {text}")
+    return StoreError(f"{where}: {text}")
+
+
+@cache
+def _statement(name: str, quoted_schema: str) -> tuple[str, tuple[str, ...]]:
+    """Return a statement that takes JSON as text: the user may have set how JSON is sent."""
+    text, names = statement(name, quoted_schema)
+    return re.sub(r"(\$\d+)::jsonb(\[\])?", r"\1::text\2::jsonb\2", text), names
+
+
+def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row with JSON as text, where a codec of the user's has read it."""
+    if all(isinstance(value, _PLAIN) for value in row):
+        return row
+    return tuple(
+        value if isinstance(value, _PLAIN) else msgspec.json.encode(value).decode() for value in row
+    )

@@ -1,0 +1,80 @@
+"""Commits whose answer was lost with the connection.
+
+PostgreSQL knows how every transaction has ended, by its id. So whoever has not heard what became of
+a commit asks, before anything is run again: what was committed is not done twice, and its callers
+get the answers that they would have got.
+
+Only where nobody knows (the transaction had no id yet, or another server has taken over) it is run
+again. Ids of commits and messages, stamps and leases then keep it from counting twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.errors import StoreError, StoreUnavailableError
+from perdure.store.postgres.connection import PostgresConnection
+from perdure.store.postgres.faults import AmbiguousCommitError
+
+NOTHING = object()
+"""Stands for an answer that is not there."""
+
+
+@dataclass(slots=True, frozen=True)
+class _Unsure:
+    xid: str
+    operations: Sequence[Any]
+    results: Sequence[Any]
+
+
+class Unheard:
+    """What a lane has committed, perhaps, without hearing of it."""
+
+    def __init__(self) -> None:
+        self._unsure: _Unsure | None = None
+        # By the identity of the operation, which is kept so that nothing else gets that identity.
+        self._answers: dict[int, tuple[Any, Any]] = {}
+
+    @property
+    def is_asking(self) -> bool:
+        """Tell whether it is not known yet what became of a commit."""
+        return self._unsure is not None
+
+    def keep(self, xid: str | None, operations: Sequence[Any], results: Sequence[Any]) -> None:
+        """A commit was sent, and the connection was lost before its answer came."""
+        assert self._unsure is None, "found out before anything else is committed"
+        if xid is not None:
+            self._unsure = _Unsure(xid, operations, results)
+
+    def find_out(self, connection: PostgresConnection) -> None:
+        """Ask what became of the commit.
+
+        Raises:
+            AmbiguousCommitError: That cannot be told yet.
+        """
+        if self._unsure is None:
+            return
+        try:
+            [(fate,)] = connection.run("read_fate", xid=self._unsure.xid)
+        except StoreUnavailableError as error:
+            raise AmbiguousCommitError(str(error)) from error
+        except StoreError:
+            fate = None  # Of another server, which has not come so far yet.
+        if fate == "in progress":
+            # The server does not know that we are gone, or is writing it to its disk.
+            raise AmbiguousCommitError("a commit whose answer was lost is still under way")
+        unsure, self._unsure = self._unsure, None
+        if fate == "committed":
+            pairs = zip(unsure.operations, unsure.results, strict=True)
+            self._answers.update((id(one), (one, result)) for one, result in pairs)
+
+    def answer(self, operation: Any) -> Any:
+        """Return what a commit of this operation would have answered, or `NOTHING`."""
+        return self._answers.get(id(operation), (None, NOTHING))[1] if self._answers else NOTHING
+
+    def forget(self, operations: Sequence[Any]) -> None:
+        """These have their answers now."""
+        for operation in operations if self._answers else ():
+            self._answers.pop(id(operation), None)

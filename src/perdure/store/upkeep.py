@@ -1,0 +1,95 @@
+"""Looking after a database without working on it: its migrations, its settings, its health.
+
+None of this opens the store, and none of it writes: a store that cannot be opened, or must not be
+changed yet, can be looked at all the same. All of it blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from perdure.errors import UsageError
+from perdure.store.findings import Finding, fail, ok
+from perdure.store.migrate import Migration
+from perdure.store.opening import open_store
+
+
+class Migrations(NamedTuple):
+    """How far a database's tables are."""
+
+    known: Sequence[Migration]
+    """All that this version of perdure has."""
+    missing: Sequence[Migration]
+    """Those that the database has not seen, in order."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there are no tables at all yet."""
+        return len(self.missing) == len(self.known)
+
+
+class Upkeep(Protocol):
+    """What can be done for a database."""
+
+    shown: str
+    """Where it is, for people."""
+
+    def migrations(self) -> Migrations:
+        """Return which migrations the database has not seen.
+
+        Raises:
+            SchemaError: A newer perdure has written it.
+            StoreCorruptError: It is somebody else's.
+            StoreUnavailableError: It cannot be reached.
+        """
+        ...
+
+    def script(self) -> str:
+        """Return all migrations as a script for the database's own shell."""
+        ...
+
+    def examine(self, *, is_thorough: bool) -> list[Finding]:
+        """Look at everything that matters and that the store itself does not tell.
+
+        Args:
+            is_thorough: Also look at what takes long on a large database.
+        """
+        ...
+
+    def size_bytes(self) -> int:
+        """Return how large it is, roughly."""
+        ...
+
+
+def upkeep_for(url: str) -> Upkeep:
+    """Return who looks after the database behind a URL.
+
+    Raises:
+        UsageError: It is not the URL of a store, or of one that does not last.
+    """
+    store = open_store(url)
+    # Late: whoever only imports perdure loads no driver.
+    if url.startswith("postgres"):
+        from perdure.store.postgres.address import Address
+        from perdure.store.postgres.upkeep import PostgresUpkeep
+
+        return PostgresUpkeep(Address.parse(url))
+    from perdure.store.sqlite.connection import MEMORY
+    from perdure.store.sqlite.store import SqliteStore
+    from perdure.store.sqlite.upkeep import SqliteUpkeep
+
+    assert isinstance(store, SqliteStore)
+    if store.path == MEMORY:
+        raise UsageError("a store in memory is new whenever it is opened; name a file or a server")
+    return SqliteUpkeep(store.path, driver=store.driver)
+
+
+def look_at_schema(migrations: Migrations) -> Finding:
+    """Look at how far the tables are."""
+    known = len(migrations.known)
+    if not migrations.missing:
+        return ok("schema", f"up to date, migration {known}")
+    names = ", ".join(f"{one.number} {one.name}" for one in migrations.missing)
+    missing = f"{len(migrations.missing)} of {known} migrations are missing: {names}"
+    return fail("schema", missing, "run: perdure migrate")

@@ -1,0 +1,194 @@
+"""What goes wrong at the command line is one clear line, exit code 2, and never a password."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from perdure.cli.saying import hide_password, shown_url
+from tests.cli.commands import perdure
+from tests.postgres import SUPERUSER, Server
+
+SHOP = "from perdure import activity\n@activity\nasync def pack(): pass"
+SECRET = "hunter2-not-for-you"
+
+
+def check_refused(done: subprocess.CompletedProcess[str], text: str) -> None:
+    assert done.returncode == 2, done.stdout
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    assert text in done.stderr
+    assert SECRET not in done.stderr
+
+
+def commands(url: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
+    """Run all that needs a store."""
+    (folder / "shop.py").write_text(SHOP)
+    return [
+        perdure("doctor", "--store", url, cwd=folder),
+        perdure("migrate", "--store", url, cwd=folder),
+        perdure("worker", "shop.py", "--store", url, cwd=folder),
+    ]
+
+
+# --------------------------------------------------------------------- PostgreSQL
+
+
+def test_a_host_that_does_not_answer_is_said(folder: Path) -> None:
+    for done in commands(f"postgresql://u:{SECRET}@127.0.0.1:1/shop", folder):
+        check_refused(done, "postgresql://u@127.0.0.1:1/shop cannot be reached")
+
+
+def test_what_hinders_several_processes_is_said_once(folder: Path) -> None:
+    (folder / "shop.db").write_text("no database at all, but longer than a header" * 9)
+    (folder / "shop.py").write_text(SHOP)
+
+    done = perdure(
+        "worker", "shop.py", "--store", "sqlite:///shop.db", "--processes", "2", cwd=folder
+    )
+
+    check_refused(done, "is not an SQLite database; give another path")
+
+
+def test_a_wrong_password_is_said_and_not_shown(postgres: Server, folder: Path) -> None:
+    with psycopg.connect(postgres.url("postgres", role=SUPERUSER), autocommit=True) as connection:
+        connection.execute("CREATE ROLE locked LOGIN PASSWORD 'another'")
+        [[place]] = connection.execute("SHOW hba_file").fetchall()
+        file = Path(place)
+        usual = file.read_text()
+        file.write_text(f"host all locked 127.0.0.1/32 scram-sha-256\n{usual}")
+        connection.execute("SELECT pg_reload_conf()")
+        url = postgres.url("postgres", role=f"locked:{SECRET}")
+
+        refused = commands(url, folder)
+
+        file.write_text(usual)
+        connection.execute("SELECT pg_reload_conf()")
+        connection.execute("DROP ROLE locked")
+    for done in refused:
+        check_refused(done, "refuses the password")
+
+
+def test_a_database_that_is_missing_is_said(postgres: Server, folder: Path) -> None:
+    for done in commands(postgres.url("nowhere"), folder):
+        check_refused(done, "has no such database; create it")
+
+
+def test_a_schema_that_is_missing_is_said(postgres: Server) -> None:
+    check_refused(
+        perdure("doctor", "--store", postgres.create_database()),
+        "yet; run: perdure migrate, or start a worker",
+    )
+
+
+def test_a_newer_schema_is_said(postgres_url: str, folder: Path) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("INSERT INTO perdure.migrations VALUES (0, 99, 'later', 'x', 0)")
+
+    for done in commands(postgres_url, folder):
+        check_refused(done, "was written by a newer perdure (its schema is 99, this version knows")
+
+
+def test_a_schema_of_somebody_else_is_said(postgres: Server, folder: Path) -> None:
+    url = postgres.create_database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA perdure")
+        connection.execute("CREATE TABLE perdure.orders (id INT)")
+
+    for done in commands(url, folder):
+        check_refused(done, "has tables, but not perdure's")
+
+
+# ------------------------------------------------------------------------- SQLite
+
+
+def test_a_newer_file_is_said(folder: Path) -> None:
+    url = f"sqlite:///{folder}/shop.db"
+    assert perdure("migrate", "--store", url).returncode == 0
+    with sqlite3.connect(f"{folder}/shop.db") as connection:
+        connection.execute("INSERT INTO migrations VALUES (99, 'later', 'x', 0)")
+    connection.close()
+
+    for done in commands(url, folder):
+        check_refused(done, "was written by a newer perdure")
+
+
+def test_a_file_of_somebody_else_is_said_and_left_alone(folder: Path) -> None:
+    with sqlite3.connect(f"{folder}/shop.db") as connection:
+        connection.execute("CREATE TABLE orders (id INT)")
+    connection.close()
+    before = (folder / "shop.db").read_bytes()
+
+    check_refused(
+        perdure("doctor", "--store", f"sqlite:///{folder}/shop.db"), "not a perdure store"
+    )
+    check_refused(perdure("migrate", "--store", f"sqlite:///{folder}/shop.db"), "not a perdure")
+    assert (folder / "shop.db").read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_said(folder: Path) -> None:
+    (folder / "shop.db").write_text("just a text, and long enough to be taken for a header" * 9)
+
+    for done in commands(f"sqlite:///{folder}/shop.db", folder):
+        check_refused(done, "is not an SQLite database; give another path")
+
+
+def test_a_folder_that_is_missing_is_said(folder: Path) -> None:
+    url = f"sqlite:///{folder}/nowhere/shop.db"
+
+    check_refused(perdure("migrate", "--store", url), "does not exist; create it")
+    check_refused(perdure("doctor", "--store", url), "there is no perdure store at")
+
+
+# --------------------------------------------------------------------------- URLs
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgres//u:{SECRET}@host/shop",
+        f"mysql://u:{SECRET}@host/shop",
+        f"u:{SECRET}@host",
+        f"mysql://u:{SECRET}?x@host/shop",
+        f"mysql://host/shop?user=u&password={SECRET}",
+    ],
+)
+def test_a_url_that_is_none_is_said_without_its_password(url: str) -> None:
+    check_refused(perdure("doctor", "--store", url), "a store URL looks like")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:///a:b@c.db", "sqlite:///a:b@c.db"),
+        ("postgresql://host/shop", "postgresql://host/shop"),
+        ("postgresql://u@host:5432/shop", "postgresql://u@host:5432/shop"),
+        ("postgresql://u:p@host/shop?schema=x", "postgresql://u:***@host/shop?schema=x"),
+        ("postgresql://u:p@q@host/shop", "postgresql://u:***@host/shop"),
+        ("postgresql://h/s?password=p&schema=x", "postgresql://h/s?password=***&schema=x"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert shown_url(url) == shown
+
+
+def test_a_password_is_found_in_whatever_form_it_is_said() -> None:
+    url = "postgresql://u:se%20cret@host/shop"
+
+    assert hide_password("bad: se cret, se%20cret", url) == "bad: ***, ***"
+
+
+def test_the_store_is_that_of_the_environment_unless_one_is_given(folder: Path) -> None:
+    env = {"PERDURE_STORE": f"sqlite:///{folder}/by-environment.db"}
+
+    perdure("migrate", env=env, cwd=folder)
+    perdure("migrate", "--store", f"sqlite:///{folder}/given.db", env=env, cwd=folder)
+    perdure("migrate", cwd=folder, env={"PERDURE_STORE": "sqlite:///perdure.db"})
+
+    names = {file.name for file in folder.iterdir() if file.suffix == ".db"}
+    assert names == {"by-environment.db", "given.db", "perdure.db"}

@@ -1,0 +1,198 @@
+"""`perdure roles`: what owner, worker and reader of a schema may do, and what not (SEC-28)."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import LiteralString
+from urllib.parse import urlencode, urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from perdure import Engine, activity, orchestration
+from tests.cli.commands import perdure
+from tests.engine.stage import OPTIONS
+from tests.postgres import SUPERUSER, Server
+
+_numbers = itertools.count(1)
+
+
+@activity
+async def pack(order: str) -> str:
+    return f"{order} packed"
+
+
+@orchestration
+async def ship(order: str) -> str:
+    return await pack(order)
+
+
+class Shop:
+    """A database with roles, and people who are members of them."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.schema = f'shop "{next(_numbers)}"'
+        self.database = server.create_database()
+        self.printed = perdure("roles", "--schema", self.schema).stdout
+
+    def make_roles(self, *, by: str = SUPERUSER) -> None:
+        """Run what the command prints, as a DBA does."""
+        with psycopg.connect(self.url(by), autocommit=True) as connection:
+            connection.execute(self.printed.encode())
+
+    def add(self, person: str, role: str | None) -> None:
+        """Let somebody log in, as a member of a role."""
+        with psycopg.connect(self.url(SUPERUSER), autocommit=True) as connection:
+            name = sql.Identifier(self.named(person))
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
+            if role is None:
+                return
+            group = sql.Identifier(f"{self.schema}_{role}")
+            connection.execute(sql.SQL("GRANT {} TO {}").format(group, name))
+            if role == "owner":
+                connection.execute(sql.SQL("ALTER ROLE {} SET role = {}").format(name, group))
+
+    def named(self, person: str) -> str:
+        return person if person in (SUPERUSER, "perdure") else f"{person}_{self.schema[-2]}"
+
+    def url(self, person: str) -> str:
+        name = urlsplit(self.database).path.removeprefix("/")
+        return self._server.url(name, role=self.named(person))
+
+    def store(self, person: str) -> str:
+        return f"{self.url(person)}?{urlencode({'schema': self.schema})}"
+
+    def may(self, person: str, statement: LiteralString) -> bool:
+        """Tell whether somebody may run a statement on `{}`, the schema."""
+        with psycopg.connect(self.url(person)) as connection:
+            try:
+                text = sql.SQL(statement).format(sql.Identifier(self.schema))
+                connection.execute(text)
+            except psycopg.errors.InsufficientPrivilege:
+                return False
+            finally:
+                connection.rollback()
+        return True
+
+
+@pytest.fixture
+def shop(postgres: Server) -> Shop:
+    return Shop(postgres)
+
+
+@pytest.fixture
+def staffed(shop: Shop) -> Shop:
+    """Roles first, then the tables by a member of the owner, then people."""
+    shop.make_roles()
+    shop.add("deploy", "owner")
+    migrated = perdure("migrate", "--store", shop.store("deploy"))
+    assert migrated.returncode == 0, migrated.stderr
+    for person, role in (("app", "worker"), ("ann", "reader"), ("eve", None)):
+        shop.add(person, role)
+    return shop
+
+
+READ: LiteralString = "SELECT * FROM {}.instances"
+WRITES: list[LiteralString] = [
+    "INSERT INTO {}.feed_new (part, instance_id, incarnation, execution, seq, definition_no, tag,"
+    " version, cause, correlation) VALUES (0, 'x', 1, 1, 1, 1, '', 1, '', '')",
+    "UPDATE {}.live SET attempts = 0",
+    "DELETE FROM {}.jobs",
+]
+CHANGES: list[LiteralString] = [
+    "CREATE TABLE {}.mine (id INT)",
+    "DROP TABLE {}.live",
+    "ALTER TABLE {}.live ADD COLUMN mine INT",
+    "CREATE INDEX ON {}.live (home)",
+    "CREATE FUNCTION {}.mine() RETURNS INT LANGUAGE sql AS 'SELECT 1'",
+    "TRUNCATE {}.live",
+    "DROP SCHEMA {} CASCADE",
+]
+
+
+def test_a_worker_reads_and_writes_and_changes_no_table(staffed: Shop) -> None:
+    assert [staffed.may("app", one) for one in (READ, *WRITES)] == [True] * 4
+    assert [staffed.may("app", one) for one in CHANGES] == [False] * len(CHANGES)
+
+
+def test_a_reader_only_reads(staffed: Shop) -> None:
+    assert staffed.may("ann", READ)
+    assert [staffed.may("ann", one) for one in WRITES + CHANGES] == [False] * 10
+
+
+def test_who_is_in_no_role_gets_nothing(staffed: Shop) -> None:
+    assert [staffed.may("eve", one) for one in (READ, *WRITES, *CHANGES)] == [False] * 11
+
+
+def test_an_owner_changes_tables(staffed: Shop) -> None:
+    assert [staffed.may("deploy", one) for one in CHANGES] == [True] * len(CHANGES)
+
+
+async def test_a_worker_role_runs_the_store(staffed: Shop) -> None:
+    async with Engine(staffed.store("app"), [ship, pack], options=OPTIONS) as engine:
+        handle = await engine.start("ship-1", ship, "order-1")
+
+        assert await handle.result() == "order-1 packed"
+
+
+def test_a_reader_role_is_enough_for_the_doctor(staffed: Shop) -> None:
+    done = perdure("doctor", "--store", staffed.store("ann"))
+
+    assert "ok\tinvariants\tall hold" in done.stdout, done.stderr
+    assert "warn\told transactions\tnone of this role; others' cannot be seen" in done.stdout
+
+
+def test_tables_that_are_missing_are_a_clear_error_for_a_worker_role(
+    shop: Shop, folder: Path
+) -> None:
+    shop.make_roles()
+    shop.add("app", "worker")
+    (folder / "shop.py").write_text(
+        "from perdure import activity\n@activity\nasync def pack(): pass"
+    )
+
+    done = perdure("worker", "shop.py", "--store", shop.store("app"), cwd=folder)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: ")
+    assert "perdure" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_roles_can_be_made_again_and_after_the_tables(shop: Shop) -> None:
+    migrated = perdure("migrate", "--store", shop.store("perdure"))
+    assert migrated.returncode == 0, migrated.stderr
+
+    shop.make_roles()
+    shop.make_roles()
+    shop.add("deploy", "owner")
+    shop.add("app", "worker")
+
+    assert shop.may("deploy", "ALTER TABLE {}.live ADD COLUMN mine INT")
+    assert shop.may("app", READ)
+    assert not shop.may("app", "DROP TABLE {}.live")
+
+
+def test_who_may_create_roles_needs_not_be_a_superuser(shop: Shop) -> None:
+    shop.add("dba", None)
+    with psycopg.connect(shop.url(SUPERUSER), autocommit=True) as connection:
+        dba = sql.Identifier(shop.named("dba"))
+        database = sql.Identifier(urlsplit(shop.database).path.removeprefix("/"))
+        connection.execute(sql.SQL("ALTER ROLE {} CREATEROLE").format(dba))
+        connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, dba))
+
+    shop.make_roles(by="dba")
+    shop.add("deploy", "owner")
+
+    assert perdure("migrate", "--store", shop.store("deploy")).returncode == 0
+
+
+@pytest.mark.parametrize("schema", ["", "pg_mine", "x" * 57, "a\nb"])
+def test_a_name_that_cannot_be_a_schemas_is_refused(schema: str) -> None:
+    done = perdure("roles", "--schema", schema)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: --schema ")

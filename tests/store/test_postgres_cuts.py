@@ -1,0 +1,308 @@
+"""PostgreSQL hangs up in the midst of a commit: what was committed is known, and not done again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from perdure.clock import ManualClock
+from perdure.errors import StoreUnavailableError
+from perdure.model.jobs import JobKey
+from perdure.model.turns import TurnStatus
+from perdure.store.base import Store
+from perdure.store.contents import Inspectable
+from perdure.store.opening import open_store
+from perdure.store.postgres import lane
+from perdure.testing.invariants import check
+from perdure.testing.store_values import (
+    SCHEDULED,
+    STARTED,
+    begun,
+    claim_jobs,
+    job,
+    message,
+    new_instance,
+    next_turn,
+    result_of,
+)
+from tests.engine.stage import until
+from tests.postgres import Server
+from tests.wire import Proxy
+
+
+def is_commit(statement: str) -> bool:
+    return statement == "COMMIT"
+
+
+@pytest.fixture
+async def proxy(postgres_url: str) -> AsyncIterator[Proxy]:
+    async with Proxy(postgres_url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def store(proxy: Proxy, clock: ManualClock) -> AsyncIterator[Store]:
+    """A store whose line to the database can be cut."""
+    store = open_store(proxy.url, clock=clock)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def other(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    """The store of another process, with a line of its own."""
+    other = open_store(postgres_url, clock=clock)
+    await other.open()
+    yield other
+    await other.close()
+
+
+async def bodies_of(store: Store, instance_id: str = "i") -> list[bytes]:
+    return [message.body for message in await store.read_inbox(instance_id)]
+
+
+# -------------------------------------------------- the answer to COMMIT does not arrive
+
+
+async def test_a_start_that_was_committed_unheard_is_known_as_started(
+    store: Store, proxy: Proxy
+) -> None:
+    proxy.cut_after(is_commit)
+
+    [taken] = await store.start([new_instance("i")])
+
+    assert proxy.cuts == 1
+    assert taken is None
+    assert await bodies_of(store) == [STARTED.body]
+
+
+@pytest.mark.parametrize("message_id", [None, "m"])
+async def test_a_message_that_was_committed_unheard_is_delivered_once(
+    store: Store, proxy: Proxy, message_id: str | None
+) -> None:
+    await begun(store)
+    proxy.cut_after(is_commit)
+
+    [status] = await store.deliver([message(message_id=message_id)])
+
+    assert proxy.cuts == 1
+    assert status == "delivered"
+    assert await bodies_of(store) == [b"hello"]
+
+
+async def test_a_turn_that_was_committed_unheard_is_accepted_once(
+    store: Store, proxy: Proxy
+) -> None:
+    stamp = await begun(store)
+    turn = next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(2),))
+    proxy.cut_after(is_commit)
+
+    [receipt] = await store.commit([turn])
+
+    assert proxy.cuts == 1
+    assert receipt.status is TurnStatus.ACCEPTED
+    assert len(await store.read_jobs("i")) == 1
+    assert await check(store) == []
+
+
+async def test_the_end_of_a_job_that_was_committed_unheard_is_not_taken_for_a_lost_lease(
+    store: Store, proxy: Proxy
+) -> None:
+    stamp = await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2),))
+    [claimed] = await claim_jobs(store)
+    proxy.cut_after(is_commit)
+
+    [is_ours] = await store.end_jobs(
+        [result_of(JobKey("i", stamp.incarnation, 1, 2), claimed.token)]
+    )
+
+    assert proxy.cuts == 1
+    assert is_ours
+    assert await bodies_of(store) == [b"done"]
+    assert await store.read_jobs("i") == []
+
+
+async def test_a_turn_that_was_committed_unheard_and_overtaken_is_accepted_all_the_same(
+    store: Store, other: Store, proxy: Proxy
+) -> None:
+    """While nobody can ask, another process goes on from it."""
+    stamp = await begun(store)
+    turn = next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(2),))
+    proxy.cut_after(is_commit)
+    committing = asyncio.ensure_future(store.commit([turn]))
+    await until(lambda: proxy.cuts)
+    proxy.stall()
+
+    overtaking = next_turn("i", stamp._replace(next_seq=3), events=(SCHEDULED,))
+    [theirs] = await other.commit([overtaking])
+    proxy.flow()
+    [ours] = await committing
+
+    assert (ours.status, theirs.status) == (TurnStatus.ACCEPTED, TurnStatus.ACCEPTED)
+
+
+async def test_what_comes_while_a_commit_is_unsure_is_written_beside_it(
+    store: Store, proxy: Proxy
+) -> None:
+    """The next batch has what was committed unheard, and more."""
+    await begun(store)
+    proxy.cut_after(is_commit)
+    first = asyncio.ensure_future(store.deliver([message(text="first")]))
+    await until(lambda: proxy.cuts)
+    proxy.stall()
+    others = [asyncio.ensure_future(store.deliver([message(text=f"{n}")])) for n in range(3)]
+    await asyncio.sleep(0)
+    proxy.flow()
+
+    answers = await asyncio.gather(first, *others)
+
+    assert answers == [["delivered"]] * 4
+    assert sorted(await bodies_of(store)) == [b"0", b"1", b"2", b"first"]
+
+
+# --------------------------------------------------------- COMMIT itself does not arrive
+
+
+async def test_a_commit_that_never_arrived_is_done_again(store: Store, proxy: Proxy) -> None:
+    await begun(store)
+    proxy.cut_before(is_commit)
+
+    [status] = await store.deliver([message()])
+
+    assert proxy.cuts == 1
+    assert status == "delivered"
+    assert await bodies_of(store) == [b"hello"]
+
+
+@pytest.mark.parametrize("where", ["load_1", "write_1", "SET LOCAL"])
+async def test_a_connection_that_is_lost_between_statements_is_made_again(
+    store: Store, proxy: Proxy, where: str
+) -> None:
+    stamp = await begun(store)
+    proxy.cut_before(lambda statement: where in statement)
+    # So that statements are prepared again, and seen by the proxy.
+    proxy.hang_up()
+
+    [receipt] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(2),))])
+
+    assert proxy.cuts == 1
+    assert receipt.status is TurnStatus.ACCEPTED
+    assert await check(store) == []
+
+
+async def test_backends_that_are_ended_by_an_operator_are_replaced(
+    store: Store, proxy: Proxy, postgres: Server, postgres_url: str
+) -> None:
+    stamp = await begun(store)
+    for pid in postgres.backends(postgres_url):
+        postgres.kill_backend(pid)
+
+    [receipt] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(2),))])
+    found = await store.read_live("i")
+
+    assert receipt.status is TurnStatus.ACCEPTED
+    assert found is not None
+
+
+async def test_a_backend_that_is_ended_while_it_waits_for_a_lock_is_replaced(
+    store: Store, postgres: Server, postgres_url: str
+) -> None:
+    await begun(store)
+    raw = await asyncpg.connect(postgres_url)
+    async with raw.transaction():
+        await raw.execute("SELECT FROM perdure.live FOR UPDATE")
+        delivering = asyncio.ensure_future(store.deliver([message()]))
+        [waiting] = await lock_waiters(postgres_url)
+        postgres.kill_backend(waiting)
+    await raw.close()
+
+    assert await delivering == ["delivered"]
+    assert await bodies_of(store) == [b"hello"]
+
+
+async def lock_waiters(url: str) -> list[int]:
+    """Wait until somebody waits for a lock, and return who."""
+    found: list[int] = []
+
+    async def look() -> list[int]:
+        raw = await asyncpg.connect(url)
+        try:
+            rows = await raw.fetch("SELECT pid FROM pg_locks WHERE NOT granted")
+        finally:
+            await raw.close()
+        found.extend(pid for (pid,) in rows)
+        return found
+
+    await until(look)
+    return found
+
+
+# ------------------------------------------------------------------- nobody answers at all
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever does not answer at once counts as lost."""
+    monkeypatch.setattr("perdure.store.postgres.connection.ANSWER_WITHIN_S", 0.3)
+    monkeypatch.setattr("perdure.store.postgres.connection.CONNECT_WITHIN_S", 0.3)
+
+
+async def test_a_server_that_says_nothing_any_more_is_given_up_and_called_again(
+    impatient: None, store: Store, proxy: Proxy
+) -> None:
+    await begun(store)
+    proxy.stall()
+    delivering = asyncio.ensure_future(store.deliver([message(text="patient")]))
+
+    with pytest.raises(StoreUnavailableError, match="did not answer in time"):
+        await store.deliver([message(text="impatient")], patience_s=1)
+    with pytest.raises(StoreUnavailableError, match="did not answer in time"):
+        await store.read_inbox("i")
+    proxy.flow()
+
+    assert await delivering == ["delivered"]
+    assert await bodies_of(store) == [b"patient"]
+
+
+async def test_a_commit_that_is_not_answered_in_time_is_done_once(
+    impatient: None, store: Store, proxy: Proxy
+) -> None:
+    await begun(store)
+    proxy.stall_at(is_commit)
+    delivering = asyncio.ensure_future(store.deliver([message()]))
+    await proxy.stalled.wait()
+    before = proxy.lines
+
+    # It was given up, and another line was tried.
+    await until(lambda: proxy.lines > before)
+    proxy.flow()
+
+    assert await delivering == ["delivered"]
+    assert await bodies_of(store) == [b"hello"]
+
+
+async def test_a_process_that_stands_still_in_a_transaction_keeps_nobody_waiting_for_long(
+    store: Store, other: Store, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends its transaction; when it goes on, it begins again."""
+    monkeypatch.setattr(lane, "BEGIN", lane.BEGIN.replace("'15s'", "'300ms'"))
+    stamp = await begun(store)
+    proxy.stall_at(is_commit)
+    turn = next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(2),))
+    frozen = asyncio.ensure_future(store.commit([turn]))
+    await proxy.stalled.wait()
+
+    [theirs] = await other.commit([next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(2),))])
+    proxy.flow()
+    [ours] = await frozen
+
+    assert (ours.status, theirs.status) == (TurnStatus.REFUSED, TurnStatus.ACCEPTED)
+    assert isinstance(store, Inspectable)
+    contents: Any = await store.read_contents()
+    assert len(contents.jobs["i"]) == 1
+    assert await check(store) == []

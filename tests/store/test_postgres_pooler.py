@@ -1,0 +1,121 @@
+"""Behind a pooler in transaction mode: told of it the store works, otherwise it says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from perdure.clock import ManualClock
+from perdure.errors import StoreUnavailableError
+from perdure.model.turns import TurnStatus
+from perdure.store.base import Store
+from perdure.store.opening import open_store
+
+# A good part of the contract, through the pooler.
+from perdure.testing.contract_leases import TestJobs, TestTurnClaims  # noqa: F401
+from perdure.testing.contract_messages import TestDeliveries, TestStarts  # noqa: F401
+from perdure.testing.contract_turns import TestFencing, TestFirstTurns  # noqa: F401
+from perdure.testing.contract_values import TestBadValues  # noqa: F401
+from perdure.testing.invariants import check
+from perdure.testing.store_values import (
+    SCHEDULED,
+    STARTED,
+    begun,
+    claim_jobs,
+    job,
+    message,
+    next_turn,
+    result_of,
+)
+from tests.chaos import workload
+from tests.chaos.ledger import Ledger, Line
+from tests.engine.shop import Order, Pay, Place
+from tests.engine.stage import Stage, until
+from tests.wire import Pooler
+
+
+@pytest.fixture
+async def pooler(postgres_url: str) -> AsyncIterator[Pooler]:
+    async with Pooler(postgres_url) as pooler:
+        yield pooler
+
+
+@pytest.fixture
+async def store(pooler: Pooler, clock: ManualClock) -> AsyncIterator[Store]:
+    store = open_store(f"{pooler.url}?pooler=transaction", clock=clock)
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_every_transaction_may_have_another_connection(store: Store, pooler: Pooler) -> None:
+    before = pooler.transactions
+    stamp = await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2),))
+    [claimed] = await claim_jobs(store)
+
+    assert await store.end_jobs([result_of(claimed.key, claimed.token)]) == [True]
+    assert await store.deliver([message()]) == ["delivered"]
+    [receipt] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(3),))])
+
+    assert receipt.status is TurnStatus.ACCEPTED
+    assert pooler.transactions > before
+    assert [one for one in await check(store) if one.invariant != "S4"] == []
+
+
+async def test_what_others_commit_is_noticed_without_listening(
+    store: Store, pooler: Pooler, clock: ManualClock
+) -> None:
+    other = open_store(f"{pooler.url}?pooler=transaction", clock=clock)
+    await other.open()
+    before = store.change_count()
+
+    await begun(other)
+
+    await until(lambda: store.change_count() != before)
+    await other.close()
+
+
+class ListLedger(Ledger):
+    """Keeps lines in memory."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.lines: list[Line] = []
+
+    def append(self, line: Line) -> None:
+        self.lines.append(line)
+
+
+async def test_an_engine_works_through_the_pooler(pooler: Pooler) -> None:
+    stage = Stage(f"{pooler.url}?pooler=transaction")
+    engine = await stage.engine([*workload.DEFINITIONS, Order], resources=[ListLedger()])
+
+    results = await asyncio.gather(
+        (await engine.start("chain", workload.chain, 1, 4)).result(),
+        (await engine.start("fan", workload.fan, 1, 5)).result(),
+        (await engine.start("nap", workload.nap, 1)).result(),
+        (await engine.start("family", workload.family, 1)).result(),
+    )
+    await engine.execute(Order, Place("o"), input_id="place")
+    await engine.execute(Order, Pay("o", "r"), input_id="pay")
+
+    assert results == (5, 20, 2, ["2", "3", "ValueError: no 2"])
+    assert (await engine.state(Order, "o")).receipt == "r"
+    await stage.close()
+    await stage.look_over()
+
+
+async def test_a_pooler_that_nobody_told_of_is_named(pooler: Pooler, clock: ManualClock) -> None:
+    """At opening, or as soon as a statement is missing in the connection that comes next."""
+    store = open_store(pooler.url, clock=clock)
+
+    async def use() -> None:
+        await store.open()
+        for number in range(20):
+            await store.deliver([message(f"i{number}", if_absent="buffer")], patience_s=0.5)
+
+    with pytest.raises(StoreUnavailableError, match="add pooler=transaction to the store URL"):
+        await use()
+    await store.close()

@@ -1,0 +1,242 @@
+"""On PostgreSQL too, a projection's statements can do no harm to those they share with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from perdure.clock import ManualClock
+from perdure.errors import RowError, StoreError, UsageError
+from perdure.model.tables import Tables
+from perdure.store.base import Store
+from perdure.store.opening import open_store
+from perdure.testing.store_values import LEASE_MS, token
+
+LEASE = token()
+Run = Callable[..., Awaitable[list[tuple[Any, ...]]]]
+
+
+@pytest.fixture
+async def store(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    store = open_store(postgres_url, clock=clock)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def run(store: Store) -> Run:
+    """Runs one statement as a projection that has the lease and a table `notes`."""
+    await store.claim_feed("p", lease=LEASE, lease_ms=LEASE_MS)
+
+    async def run(sql: str, *values: Any, defining: bool = False) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+
+        def work(tables: Tables) -> int:
+            found.extend(tables.execute(sql, values))
+            return 0
+
+        assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work, defining=defining)
+        return found
+
+    await run("CREATE TABLE notes (id SERIAL PRIMARY KEY, text TEXT UNIQUE)", defining=True)
+    return run
+
+
+async def position(store: Store) -> int:
+    [found] = await store.read_checkpoints()
+    return found.pos
+
+
+async def test_own_tables_can_be_read_and_changed(run: Run) -> None:
+    await run("INSERT INTO notes (text) VALUES ($1), ('b')", "a")
+    await run("UPDATE notes SET text = upper(text)")
+    await run("DELETE FROM notes WHERE text = 'B'")
+
+    assert await run("WITH n AS (SELECT * FROM notes) SELECT * FROM n") == [(1, "A")]
+    assert await run("(SELECT text FROM notes) UNION ALL SELECT $1", "z") == [("A",), ("z",)]
+
+
+async def test_many_rows_are_written_with_one_statement(store: Store, run: Run) -> None:
+    def work(tables: Tables) -> int:
+        tables.execute_many("INSERT INTO notes (text) VALUES ($1)", [("a",), ("b",)])
+        return 5
+
+    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+
+    assert await position(store) == 5
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE UNIQUE INDEX notes_by_text ON notes (text)",
+        "CREATE OR REPLACE VIEW short AS SELECT text FROM notes",
+        "ALTER TABLE notes ADD COLUMN extra TEXT",
+        "CREATE FUNCTION one() RETURNS int LANGUAGE sql AS $$ SELECT 1; SELECT 2 $$",
+        "COMMENT ON COLUMN notes.text IS 'a; b'",
+        "TRUNCATE notes",
+        "SELECT id INTO other FROM notes",
+        "DROP TABLE notes",
+    ],
+)
+async def test_tables_are_made_only_where_that_is_meant(run: Run, sql: str) -> None:
+    with pytest.raises(UsageError, match="handle may only read and change tables"):
+        await run(sql)
+
+    await run(sql, defining=True)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM perdure.live",
+        'DELETE FROM "perdure" . live',
+        "INSERT INTO notes (text) SELECT instance_id FROM PERDURE.live",
+        "WITH gone AS (DELETE FROM perdure.live RETURNING 1) SELECT * FROM gone",
+        "SELECT perdure.number_feed(1)",
+        "CREATE TABLE copies AS SELECT * FROM perdure.live",
+        "CREATE INDEX mine ON perdure.live (lease)",
+        "ALTER TABLE notes SET SCHEMA perdure",
+        "TRUNCATE notes, perdure.live",
+        "DROP SCHEMA perdure CASCADE",
+    ],
+)
+async def test_perdures_schema_is_out_of_reach(run: Run, sql: str) -> None:
+    with pytest.raises(UsageError, match="schema perdure is perdure's own"):
+        await run(sql, defining=True)
+
+
+async def test_a_view_is_no_way_to_perdures_tables(run: Run) -> None:
+    """The text does not name them; the plan does."""
+    function = "CREATE FUNCTION make() RETURNS void LANGUAGE plpgsql AS $$ BEGIN {} END $$"
+    await run(function.format("CREATE VIEW sly AS SELECT * FROM perdure.live;"), defining=True)
+    await run("SELECT make()", defining=True)
+
+    with pytest.raises(UsageError, match=r"perdure\.live is perdure's own"):
+        await run("SELECT count(*) FROM sly")
+
+
+async def test_a_role_that_is_named_like_the_schema_does_not_get_there_by_its_path(
+    run: Run,
+) -> None:
+    assert await run("SELECT current_user::text") == [("perdure",)]
+
+    assert await run("SELECT schemaname::text FROM pg_tables WHERE tablename = 'notes'") == [
+        ("public",)
+    ]
+    for sql in ("SELECT * FROM live", "DROP TABLE live"):
+        with pytest.raises(StoreError, match='"live" does not exist'):
+            await run(sql, defining=True)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COMMIT",
+        "ROLLBACK",
+        "SAVEPOINT mine",
+        "RELEASE SAVEPOINT part",
+        "ROLLBACK TO SAVEPOINT part",
+        "SET search_path = perdure",
+        "RESET ALL",
+        "COPY notes TO STDOUT",
+        "LISTEN perdure",
+        "DO $$ BEGIN NULL; END $$",
+        "CALL something()",
+        "LOCK TABLE notes",
+        "VACUUM notes",
+        "CREATE TEMP TABLE t (x int)",
+        "CREATE ROLE mine",
+        "CREATE EXTENSION hstore",
+        "ALTER SYSTEM SET fsync = off",
+        "/* SELECT */ COMMIT -- SELECT",
+        "",
+    ],
+)
+@pytest.mark.parametrize("defining", [False, True])
+async def test_nothing_else_can_be_done(run: Run, sql: str, defining: bool) -> None:
+    with pytest.raises(UsageError, match=r"a projection may not run this statement \("):
+        await run(sql, defining=defining)
+
+    assert await run("SELECT * FROM notes") == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM notes; COMMIT",
+        "SELECT ';'; DELETE FROM notes",
+        "; DELETE FROM notes",
+        "SELECT 1; /* ; /* */ */ COMMIT -- done",
+        r"SELECT E'\''; COMMIT",
+        "SELECT $a$ $b$ $a$; COMMIT",
+        'SELECT 1 AS "a"";"; COMMIT',
+    ],
+)
+async def test_only_one_statement_is_run_at_a_time(run: Run, sql: str) -> None:
+    with pytest.raises(UsageError, match="run one statement at a time"):
+        await run(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("SELECT ';' ; -- that is all; really\n /* yes; /* no; */ */", ";"),
+        (r"SELECT E'\'; COMMIT'", "'; COMMIT"),
+        ("SELECT $a$; $b$ ;$a$", "; $b$ ;"),
+        ("SELECT 'perdure.live' AS \"x;y\"", "perdure.live"),
+    ],
+)
+async def test_what_only_looks_like_several_statements_is_fine(
+    run: Run, sql: str, found: str
+) -> None:
+    assert await run(sql) == [(found,)]
+
+
+async def test_a_key_that_is_there_twice_is_the_handlers_own_fault(store: Store, run: Run) -> None:
+    """Among perdure's own tables it would mean another writer, and the batch be run again."""
+    await run("INSERT INTO notes (text) VALUES ('a')")
+
+    with pytest.raises(RowError, match="duplicate key"):
+        await run("INSERT INTO notes (text) VALUES ('a')")
+
+    assert await run("SELECT count(*) FROM notes") == [(1,)]
+
+
+async def test_a_handler_that_goes_on_after_an_error_fails_with_that_error(
+    store: Store, run: Run
+) -> None:
+    """PostgreSQL runs nothing more, and the position must not move past what was not written."""
+    seen: list[str] = []
+
+    def work(tables: Tables) -> int:
+        tables.execute("INSERT INTO notes (text) VALUES ('a')")
+        for _ in range(2):
+            try:
+                tables.execute("SELECT nothing FROM nowhere")
+            except StoreError as error:
+                seen.append(str(error))
+        return 7
+
+    with pytest.raises(StoreError, match="nowhere"):
+        await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+
+    assert len(seen) == 2
+    assert "migrate" not in seen[0], "it is not perdure's table that is missing"
+    assert await run("SELECT * FROM notes") == []
+    assert await position(store) == 0
+
+
+async def test_what_a_function_raises_undoes_what_it_wrote(store: Store, run: Run) -> None:
+    def work(tables: Tables) -> int:
+        tables.execute("INSERT INTO notes (text) VALUES ('a')")
+        raise ArithmeticError("no")
+
+    with pytest.raises(ArithmeticError, match="no"):
+        await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+
+    assert await run("SELECT * FROM notes") == []
+    assert await position(store) == 0

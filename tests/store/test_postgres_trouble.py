@@ -1,0 +1,515 @@
+"""Servers that cannot be had or are not what they should be: a clear error, or a quiet recovery."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from socket import socket
+from typing import Any, TypeAlias
+
+import asyncpg
+import psycopg
+import pytest
+
+from perdure.clock import ManualClock
+from perdure.errors import SchemaError, StoreError, StoreUnavailableError, UsageError
+from perdure.model.instances import part_of
+from perdure.model.turns import TurnStatus
+from perdure.store.base import Store
+from perdure.store.migrate import read_migrations
+from perdure.store.opening import open_store
+from perdure.store.postgres import database, lane
+from perdure.store.postgres.connection import PACKAGE
+from perdure.testing.invariants import check
+from perdure.testing.store_values import (
+    SCHEDULED,
+    begun,
+    claim,
+    message,
+    new_instance,
+    next_turn,
+    turn_of,
+)
+from tests import rows
+from tests.engine.stage import until
+from tests.postgres import ROLE, SUPERUSER, Server, Standby
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+@pytest.fixture
+async def store(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    store = open_store(postgres_url, clock=clock)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def raw(postgres_url: str) -> AsyncIterator[Connection]:
+    """A connection that does what another process could be doing."""
+    raw = await asyncpg.connect(postgres_url)
+    yield raw
+    await raw.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server that these tests may stop and configure."""
+    with Server(durable=True) as server:
+        yield server
+
+
+def as_superuser(server: Server, *statements: str) -> None:
+    with psycopg.connect(server.url("postgres", role=SUPERUSER), autocommit=True) as admin:
+        for statement in statements:
+            admin.execute(statement.encode())
+
+
+async def open_and_close(url: str) -> None:
+    store = open_store(url)
+    await store.open()
+    await store.close()
+
+
+async def refused(url: str, error: type[StoreError], match: str) -> float:
+    """Open a store that cannot be opened; return how long that took."""
+    began_s = time.monotonic()
+    with pytest.raises(error, match=match) as raised:
+        await open_and_close(url)
+    assert "secret" not in str(raised.value)
+    return time.monotonic() - began_s
+
+
+# ---------------------------------------------------------------- who cannot be reached
+
+
+async def test_a_port_where_nobody_listens_is_told() -> None:
+    with closing(socket()) as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+
+        await refused(
+            f"postgresql://perdure:secret@127.0.0.1:{port}/x",
+            StoreUnavailableError,
+            f"perdure@127.0.0.1:{port}/x cannot be reached",
+        )
+
+
+async def test_a_host_without_an_address_is_told() -> None:
+    await refused("postgresql://host.invalid/x", StoreUnavailableError, "cannot be reached")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perdure.store.postgres.connection.CONNECT_WITHIN_S", 0.3)
+
+
+async def test_a_host_that_takes_no_packet_is_given_up(impatient: None) -> None:
+    """An address that is kept for documentation: some networks say so, others say nothing."""
+    took_s = await refused(
+        "postgresql://192.0.2.1/x", StoreUnavailableError, "cannot be reached|did not answer"
+    )
+
+    assert took_s < 5
+
+
+async def test_a_host_that_takes_the_call_and_says_nothing_is_given_up(impatient: None) -> None:
+    with closing(socket()) as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+
+        took_s = await refused(
+            f"postgresql://127.0.0.1:{port}/x", StoreUnavailableError, "did not answer in time"
+        )
+
+    assert took_s < 5
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("sslmode=perhaps", "sslmode"),
+        ("sslmode=verify-full&sslrootcert=/nowhere/root.crt", "root"),
+        ("pooler=session", "pooler='session' is not known"),
+        ("schema=", "must have 1 to 63 bytes"),
+        ("schema=pg_mine", "PostgreSQL's own"),
+    ],
+)
+async def test_an_option_that_means_nothing_is_a_mistake_of_the_caller(
+    postgres_url: str, option: str, told: str
+) -> None:
+    with pytest.raises(UsageError, match=told):
+        await open_and_close(f"{postgres_url}?{option}")
+
+
+async def test_a_server_without_tls_is_told_to_who_insists(postgres_url: str) -> None:
+    await refused(f"{postgres_url}?sslmode=require", StoreUnavailableError, "SSL|TLS")
+
+
+# ------------------------------------------------------------------- who is not let in
+
+
+@pytest.fixture(scope="module")
+def locked_url(server: Server) -> str:
+    """A database for a role whose password is asked for."""
+    hba = server.data / "pg_hba.conf"
+    hba.write_text(f"host all locked 127.0.0.1/32 scram-sha-256\n{hba.read_text()}")
+    as_superuser(
+        server, "CREATE ROLE locked LOGIN PASSWORD 'right secret'", "SELECT pg_reload_conf()"
+    )
+    return server.create_database().replace(f"{ROLE}@", "locked:PASSWORD@")
+
+
+@pytest.mark.parametrize("password", ["wrong%20secret", ""])
+async def test_a_wrong_password_is_told_without_it(locked_url: str, password: str) -> None:
+    url = locked_url.replace("PASSWORD", password)
+
+    await refused(url, StoreUnavailableError, "refuses the password|password")
+
+
+async def test_a_right_password_is_taken_in_whatever_letters(
+    locked_url: str, server: Server
+) -> None:
+    database = locked_url.rpartition("/")[2]
+    as_superuser(server, f"GRANT CREATE ON DATABASE {database} TO locked")
+
+    await open_and_close(locked_url.replace("PASSWORD", "right%20secret"))
+
+
+async def test_an_unknown_role_is_told(server: Server) -> None:
+    url = server.url("postgres", role="nobody")
+
+    await refused(url, StoreUnavailableError, "refuses this user")
+
+
+async def test_a_missing_database_is_told(server: Server) -> None:
+    await refused(server.url("nowhere"), StoreUnavailableError, "has no such database; create it")
+
+
+async def test_who_may_make_no_schema_is_told_what_to_do(server: Server) -> None:
+    as_superuser(server, "CREATE ROLE guest LOGIN")
+    url = server.create_database().replace(f"{ROLE}@", "guest@")
+
+    await refused(url, StoreError, "does not let this user do that; see: perdure roles")
+
+
+async def test_who_may_not_use_the_schema_is_told_what_to_do(server: Server) -> None:
+    as_superuser(server, "CREATE ROLE stranger LOGIN")
+    url = server.create_database()
+    await open_and_close(url)
+
+    await refused(
+        url.replace(f"{ROLE}@", "stranger@"),
+        StoreError,
+        "does not let this user do that; see: perdure roles",
+    )
+
+
+async def test_a_schema_of_somebody_else_is_left_alone(server: Server) -> None:
+    url = server.create_database()
+    rows.run(url, "CREATE SCHEMA perdure")
+    rows.run(url, "CREATE TABLE perdure.live (mine INT)")
+
+    await refused(url, SchemaError, r"has tables, but not perdure's; give another one")
+    await open_and_close(f"{url}?schema=other")
+
+    assert rows.run(url, "SELECT count(*) FROM perdure.live") == [(0,)]
+
+
+# ----------------------------------------------------------------- the wrong sort of server
+
+
+async def test_an_old_server_is_told(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "OLDEST_SERVER", 99)
+
+    await refused(postgres_url, StoreError, r"is PostgreSQL \d+; perdure needs 99 or newer")
+
+
+async def test_a_schema_of_a_newer_release_is_left_alone(postgres_url: str) -> None:
+    rows.run(
+        postgres_url,
+        "INSERT INTO migrations (migration_no, name, checksum, applied_ms)"
+        " SELECT 999, 'later', checksum, 0 FROM migrations LIMIT 1",
+    )
+
+    await refused(postgres_url, SchemaError, "newer")
+
+
+async def test_a_standby_is_told(server: Server) -> None:
+    """With tables and without: neither can be written there."""
+    migrated, empty = server.create_database(), server.create_database()
+    await open_and_close(migrated)
+    with await asyncio.to_thread(Standby, server) as standby:
+        name = migrated.rpartition("/")[2]
+        await refused(
+            standby.url(empty.rpartition("/")[2]), StoreUnavailableError, "it is a standby"
+        )
+        await refused(standby.url(name), StoreUnavailableError, "it is a standby")
+
+
+async def test_a_server_that_only_reads_for_now_is_waited_for(
+    server: Server, clock: ManualClock
+) -> None:
+    """As after a failover, before the standby was made the primary."""
+    url = server.create_database()
+    name = url.rpartition("/")[2]
+    store = open_store(url, clock=clock)
+    await store.open()
+    stamp = await begun(store)
+    as_superuser(server, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    for pid in server.backends(url):
+        server.kill_backend(pid)
+
+    committing = asyncio.ensure_future(store.commit([next_turn("i", stamp, events=(SCHEDULED,))]))
+    found = await store.read_live("i")
+    as_superuser(server, f"ALTER DATABASE {name} RESET default_transaction_read_only")
+
+    [receipt] = await committing
+    await store.close()
+    assert found is not None
+    assert receipt.status is TurnStatus.ACCEPTED
+
+
+# ---------------------------------------------------------------------- not enough room
+
+
+async def test_a_server_without_a_free_connection_is_told_at_opening(server: Server) -> None:
+    url = server.create_database()
+    as_superuser(server, f"ALTER DATABASE {url.rpartition('/')[2]} CONNECTION LIMIT 1")
+    raw = await asyncpg.connect(url)
+
+    await refused(url, StoreUnavailableError, "has no connection left; raise max_connections")
+    await raw.close()
+
+
+async def test_a_free_connection_is_waited_for(server: Server, clock: ManualClock) -> None:
+    url = server.create_database()
+    name = url.rpartition("/")[2]
+    store = open_store(url, clock=clock)
+    await store.open()
+    as_superuser(server, f"ALTER DATABASE {name} CONNECTION LIMIT 0")
+    for pid in server.backends(url):
+        server.kill_backend(pid)
+
+    delivering = asyncio.ensure_future(store.deliver([message(if_absent="buffer")]))
+    with pytest.raises(StoreUnavailableError, match="has no connection left"):
+        await store.deliver([message(text="impatient", if_absent="buffer")], patience_s=0.1)
+    as_superuser(server, f"ALTER DATABASE {name} CONNECTION LIMIT -1")
+
+    assert await delivering == ["buffered"]
+    assert [one.body for one in await store.read_inbox("i")] == [b"hello"]
+    await store.close()
+
+
+# ------------------------------------------------------------------------------ restarts
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_a_server_that_is_restarted_under_load_loses_and_doubles_nothing(
+    server: Server, mode: Any
+) -> None:
+    store = open_store(server.create_database())
+    await store.open()
+    answered: list[str] = []
+
+    async def one(number: int) -> None:
+        instance_id = f"i{number}"
+        stamp = await begun(store, instance_id)
+        await store.deliver([message(instance_id, f"{number}")])
+        [receipt] = await store.commit([next_turn(instance_id, stamp, events=(SCHEDULED,))])
+        assert receipt.status is TurnStatus.ACCEPTED
+        answered.append(instance_id)
+
+    async def restart() -> None:
+        await until(lambda: len(answered) > 20)
+        await asyncio.to_thread(server.stop, mode)
+        await asyncio.to_thread(server.start)
+
+    restarting = asyncio.ensure_future(restart())
+    number = 0
+    while not restarting.done():
+        await asyncio.gather(*(one(number + index) for index in range(20)))
+        number += 20
+    await restarting
+
+    assert len(answered) == number
+    for instance_id in answered:
+        assert len(await store.read_inbox(instance_id)) == 1
+    assert [one for one in await check(store) if one.invariant != "S5"] == []
+    await store.close()
+
+
+# ----------------------------------------------------------------- others in the way
+
+
+async def lock_all(raw: Connection) -> None:
+    await raw.execute("SELECT FROM perdure.live FOR UPDATE")
+
+
+async def somebody_waits(url: str) -> bool:
+    # Not with the connection that is waited for: its transaction sees old statistics.
+    look = await asyncpg.connect(url)
+    try:
+        return bool(await look.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+    finally:
+        await look.close()
+
+
+@pytest.fixture
+def short_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = lane.BEGIN.replace(f"lock_timeout = '{lane.LOCK_WITHIN}'", "lock_timeout = '50ms'")
+    monkeypatch.setattr(lane, "BEGIN", text)
+
+
+async def test_a_row_that_a_foreign_transaction_has_locked_is_waited_for_and_named(
+    short_locks: None, store: Store, raw: Connection
+) -> None:
+    await begun(store)
+    async with raw.transaction():
+        await lock_all(raw)
+        delivering = asyncio.ensure_future(store.deliver([message(text="patient")]))
+        with pytest.raises(StoreUnavailableError, match="keeps a row locked for long"):
+            await store.deliver([message(text="impatient")], patience_s=0.1)
+        found = await store.read_inbox("i")
+
+    assert found == []
+    assert await delivering == ["delivered"]
+
+
+async def test_a_row_that_a_foreign_transaction_has_locked_is_no_obstacle_for_others(
+    short_locks: None, store: Store, raw: Connection
+) -> None:
+    await begun(store)
+    same_lane = next(f"j{n}" for n in range(100) if part_of(f"j{n}") % 2 == part_of("i") % 2)
+    await begun(store, same_lane)
+    async with raw.transaction():
+        await raw.execute("SELECT FROM perdure.live WHERE instance_id = 'i' FOR UPDATE")
+        waiting = asyncio.ensure_future(store.deliver([message("i")]))
+        await until(lambda: somebody_waits_for(waiting, raw))
+
+        assert await store.deliver([message(same_lane)], patience_s=5) == ["delivered"]
+
+    assert await waiting == ["delivered"]
+
+
+async def somebody_waits_for(waiting: asyncio.Future[Any], raw: Connection) -> bool:
+    del waiting
+    return bool(await raw.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+
+
+async def test_instances_that_a_foreign_transaction_has_locked_are_not_claimed_and_not_waited_for(
+    store: Store, raw: Connection
+) -> None:
+    await store.start([new_instance("i"), new_instance("j")])
+    async with raw.transaction():
+        await raw.execute("SELECT FROM perdure.live WHERE instance_id = 'i' FOR UPDATE")
+        found = await claim(store)
+
+    assert [one.instance_id for one in found] == ["j"]
+
+
+async def test_a_deadlock_with_a_foreign_transaction_is_run_again(
+    store: Store, raw: Connection, postgres_url: str
+) -> None:
+    ids = sorted(
+        (f"i{n}" for n in range(20) if part_of(f"i{n}") % 2 == 0),
+        key=lambda one: (part_of(one), one),
+    )[:2]
+    first, second = ids
+    for instance_id in ids:
+        await begun(store, instance_id)
+    lock = "SELECT FROM perdure.live WHERE instance_id = $1 FOR UPDATE"
+    async with raw.transaction():
+        await raw.execute(lock, second)
+        delivering = asyncio.ensure_future(store.deliver([message(first), message(second)]))
+        await until(lambda: somebody_waits(postgres_url))
+        await raw.execute(lock, first)
+
+    assert await delivering == ["delivered", "delivered"]
+    retries: Any = store
+    assert retries.counters.retries >= 1
+
+
+FAILING = """
+CREATE SEQUENCE public.failures;
+CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('public.failures') <= {times} THEN
+        RAISE EXCEPTION 'not now' USING ERRCODE = '{code}';
+    END IF;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER fail BEFORE INSERT ON perdure.inbox FOR EACH ROW EXECUTE FUNCTION public.fail();
+"""
+
+
+@pytest.mark.parametrize("code", ["40001", "40P01"])
+async def test_a_transaction_that_does_not_fit_with_others_is_run_until_it_does(
+    store: Store, raw: Connection, code: str
+) -> None:
+    """However often that happens, it is no fault of the value."""
+    await begun(store)
+    await raw.execute(FAILING.format(times=3 * lane.TRIES, code=code))
+
+    assert await store.deliver([message()]) == ["delivered"]
+    assert len(await store.read_inbox("i")) == 1
+
+
+# --------------------------------------------------------------------------- migrations
+
+
+async def test_processes_that_migrate_at_once_do_it_once(server: Server) -> None:
+    url = server.create_database()
+    stores = [open_store(url) for _ in range(5)]
+
+    await asyncio.gather(*(store.open() for store in stores))
+
+    known = len(read_migrations(PACKAGE))
+    assert rows.run(url, "SELECT count(*) FROM migrations") == [(known,)]
+    for store in stores:
+        await store.close()
+
+
+async def test_a_migration_that_fails_half_way_leaves_nothing(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.create_database()
+    scripts = iter(["CREATE SCHEMA perdure; CREATE TABLE perdure.half (x INT)", "SELECT 1/0"])
+    monkeypatch.setattr(database, "script", lambda *_: next(scripts))
+
+    with pytest.raises(StoreError):
+        await open_and_close(url)
+    monkeypatch.undo()
+
+    await open_and_close(url)
+
+
+async def test_tables_that_another_process_has_changed_are_used_as_they_are_now(
+    store: Store, raw: Connection
+) -> None:
+    """The server refuses to run what was prepared before, because its result has changed."""
+    stamp = await begun(store)
+    no = await raw.fetchval("SELECT min(definition_no) FROM perdure.definitions")
+    known = open_store(f"{store.address.dsn}", clock=store.clock)  # type: ignore[attr-defined]  # PostgreSQL
+    await known.open()
+    before = await known.read_kv("i")
+    await known.definition(no)
+    await raw.execute(
+        "ALTER TABLE perdure.definitions ALTER COLUMN name TYPE varchar(1000), ADD COLUMN later INT"
+    )
+    await raw.execute("ALTER TABLE perdure.live ADD COLUMN later INT")
+
+    fresh = new_instance("j", definition=new_instance().definition._replace(name="other"))
+    assert await known.start([fresh]) == [None]
+    [claimed] = await claim(known, definitions=(fresh.definition,))
+    [receipt] = await known.commit([turn_of(claimed)])
+
+    assert receipt.status is TurnStatus.ACCEPTED
+    assert await known.read_kv("i") == before
+    assert stamp.next_seq == 2
+    await known.close()
