@@ -1,8 +1,9 @@
 """Run the benchmarks: `python -m bench [NAME...] --repeat N --quick --json PATH`.
 
 Every run is a new process with a new database, in a temporary folder beside the project or in
-$BENCH_DIR. All cases are run once, then all once more: a noisy minute of the machine then hurts one
-run of each row and not all runs of one row. The table gives medians.
+$BENCH_DIR. `postgres` and `postgres/NAME` are on PostgreSQL: a server of our own, started for all
+runs together. All cases are run once, then all once more: a noisy minute of the machine then hurts
+one run of each row and not all runs of one row. The table gives medians.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 
 import msgspec
 
-from bench.cases import CASES, NOT_YET, chosen
+from bench.cases import CASES, chosen
 from bench.child import REPORT, Report
+from bench.databases import Databases
 from bench.harness import Case, StoreFacts
 from bench.machine import PROJECT, look_around
 from bench.report import Results, summarize, table
@@ -42,8 +44,13 @@ def main() -> int:
         print(f"there is no benchmark {error}; there are: {', '.join(CASES)}", file=sys.stderr)
         return 2
     beside = Path(os.environ.get("BENCH_DIR") or PROJECT.parent)
-    with tempfile.TemporaryDirectory(prefix="perdure-bench-", dir=beside) as folder:
-        results = _run_all(cases, Path(folder), repeat=options.repeat, quick=options.quick)
+    with (
+        tempfile.TemporaryDirectory(prefix="perdure-bench-", dir=beside) as folder,
+        Databases(beside, quick=options.quick) as databases,
+    ):
+        results = _run_all(
+            cases, databases, Path(folder), repeat=options.repeat, quick=options.quick
+        )
     print(table(results))
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
@@ -59,7 +66,9 @@ def _read_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run_all(cases: Sequence[Case], folder: Path, *, repeat: int, quick: bool) -> Results:
+def _run_all(
+    cases: Sequence[Case], databases: Databases, folder: Path, *, repeat: int, quick: bool
+) -> Results:
     machine = look_around(folder)
     size = "quick" if quick else "full"
     reports: dict[str, list[Report]] = {case.name: [] for case in cases}
@@ -70,7 +79,7 @@ def _run_all(cases: Sequence[Case], folder: Path, *, repeat: int, quick: bool) -
                 continue
             print(f"{case.name} {number}/{min(repeat, case.most_repeats)}", file=sys.stderr)
             try:
-                reports[case.name].append(_run_once(case, folder, size))
+                reports[case.name].append(_run_once(case, databases, folder, size))
             except RunFailedError as error:
                 failed[case.name] = str(error)
                 print(f"{case.name} failed: {error}", file=sys.stderr)
@@ -81,7 +90,7 @@ def _run_all(cases: Sequence[Case], folder: Path, *, repeat: int, quick: bool) -
         for row in summarize(
             case.name,
             [report.measured for report in reports[case.name]],
-            judge=machine.has_disk and not quick,
+            judge=databases.has_disk(case.store) and not quick,
         )
     ]
     facts: dict[StoreFacts, None] = {
@@ -93,23 +102,32 @@ def _run_all(cases: Sequence[Case], folder: Path, *, repeat: int, quick: bool) -
         quick=quick,
         rows=rows,
         failed=failed,
-        not_measured=list(NOT_YET),
     )
 
 
-def _run_once(case: Case, folder: Path, size: str) -> Report:
+def _run_once(case: Case, databases: Databases, folder: Path, size: str) -> Report:
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        command = [sys.executable, "-m", "bench.child", case.name, own, size]
         try:
-            # Whatever a child prints goes to stderr: stdout is for the table.
-            done = subprocess.run(
-                command, cwd=PROJECT, stdout=sys.stderr, timeout=LIMIT_S[size], check=False
-            )
+            with databases.new(case.store, Path(own)) as url:
+                _run_child(case, own, size, url)
+        except LookupError as error:
+            raise RunFailedError(str(error)) from error
+        return msgspec.json.decode((Path(own) / REPORT).read_bytes(), type=Report)
+
+
+def _run_child(case: Case, own: str, size: str, url: str) -> None:
+    command = [sys.executable, "-m", "bench.child", case.name, own, size, url]
+    # Whatever a child prints goes to stderr: stdout is for the table. Its stdin tells it that we
+    # are there.
+    with subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=sys.stderr) as child:
+        try:
+            code = child.wait(LIMIT_S[size])
         except subprocess.TimeoutExpired as error:
             raise RunFailedError(f"not done within {LIMIT_S[size]} s") from error
-        if done.returncode != 0:
-            raise RunFailedError(f"exit code {done.returncode}; the error is on stderr")
-        return msgspec.json.decode((Path(own) / REPORT).read_bytes(), type=Report)
+        finally:
+            child.kill()
+    if code != 0:
+        raise RunFailedError(f"exit code {code}; the error is on stderr")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench import (
+    bloat,
     ceiling,
     chain,
     children,
@@ -12,14 +13,17 @@ from bench import (
     fan_out,
     guard_cost,
     idle,
+    idle_fleet,
     latency,
     many_chains,
     metrics_cost,
     one_activity,
+    postgres,
     projections,
     recovery,
     signals,
     timers,
+    two_processes,
     waiting,
 )
 from bench.harness import Case
@@ -43,16 +47,20 @@ CASES: dict[str, Case] = {
         ceiling,
         guard_cost,
         metrics_cost,
+        postgres,
+        two_processes,
+        idle_fleet,
+        bloat,
     )
     for case in file.CASES
 }
 
-NOT_YET = ("the PostgreSQL budgets: there is no PostgreSQL store yet",)
-"""Rows of the design's budgets that nothing measures so far."""
-
 
 def chosen(names: Sequence[str]) -> list[Case]:
     """Return the cases of these names; the name of a file means all its cases.
+
+    `postgres/` and the name of a case of SQLite is that case on PostgreSQL, whether or not it is
+    among those that are run when nothing is asked for.
 
     Raises:
         KeyError: There is no such name.
@@ -62,6 +70,9 @@ def chosen(names: Sequence[str]) -> list[Case]:
     found: dict[str, Case] = {}
     for name in names:
         some = {key: case for key, case in CASES.items() if name in (key, key.split("/")[0])}
+        elsewhere = CASES.get(name.removeprefix(postgres.PREFIX))
+        if not some and elsewhere is not None and elsewhere.store == "sqlite":
+            some = {name: postgres.on_postgres(elsewhere)}
         if not some:
             raise KeyError(name)
         found |= some

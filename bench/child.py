@@ -1,19 +1,23 @@
-"""One run of one case, in a process of its own: `python -m bench.child CASE FOLDER full|quick`.
+"""One run of one case, in a process of its own: `python -m bench.child CASE FOLDER SIZE URL`.
 
-The database is made in the folder, and what was measured is left there as `report.json`.
+The size is full or quick, the URL that of a new database. What was measured is left in the folder
+as `report.json`. The process ends with the one that holds the other end of its stdin: a store whose
+server is gone would wait for it for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from bench.cases import CASES
+from bench.cases import chosen
 from bench.harness import Measured, Setup, StoreFacts
 
 REPORT = "report.json"
@@ -29,12 +33,20 @@ class Report:
 
 def main() -> None:
     """Run the case and write its report."""
-    name, folder, size = sys.argv[1:]
+    name, folder, size, url = sys.argv[1:]
+    threading.Thread(target=end_with_parent, daemon=True).start()
     logging.basicConfig(level=logging.WARNING)
-    setup = Setup(folder=Path(folder), quick=size == "quick")
-    measured = asyncio.run(CASES[name].run(setup))
+    setup = Setup(folder=Path(folder), url=url, quick=size == "quick")
+    [case] = [case for case in chosen([name]) if case.name == name]
+    measured = asyncio.run(case.run(setup))
     report = msgspec.json.encode(Report(measured, setup.facts))
     (setup.folder / REPORT).write_bytes(report)
+
+
+def end_with_parent() -> None:
+    """Wait until nobody can write to stdin any more, which nobody does, then end at once."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
 
 
 if __name__ == "__main__":

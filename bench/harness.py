@@ -13,16 +13,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from bench.machine import busy_s, count_cores
 from perdure import Engine, Orchestration, WorkerOptions
 from perdure.authoring.registry import AnyDefinition
 from perdure.store.base import Store
+from perdure.store.counters import StoreCounters
 from perdure.store.sqlite.connection import sqlite_version
 from perdure.store.sqlite.store import SqliteStore
 
+if TYPE_CHECKING:
+    from bench.servers import ServerProcess
+
 UNLIMITED = 1_000_000
+
+StoreKind: TypeAlias = Literal["sqlite", "postgresql"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +39,12 @@ class Cost:
     """The unit: orchestration, activity, signal."""
     cpu_us: float
     """Process time of all threads."""
+    server_us: float | None = None
+    """The same of the database's server, if there is one."""
     transactions: float
+    """Committed by those who write."""
     statements: float
+    """Of PostgreSQL: calls that wait for an answer, those of readers and notifications too."""
     rows: float
 
 
@@ -58,10 +68,10 @@ class Measured:
 class StoreFacts:
     """What the numbers depend on, read back from the connection that wrote."""
 
-    driver: str
-    sqlite: str
-    journal_mode: str
-    synchronous: str
+    store: str
+    """Which one, which version, through which driver."""
+    settings: tuple[str, ...]
+    """`name=value`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,13 +79,10 @@ class Setup:
     """Where a case runs, and how much it is asked to do."""
 
     folder: Path
+    url: str
+    """The store of this case: a new database."""
     quick: bool = False
     facts: list[StoreFacts] = field(default_factory=list)
-
-    @property
-    def url(self) -> str:
-        """The store of this case."""
-        return f"sqlite:///{self.folder / 'bench.db'}"
 
     def size(self, full: int, *, quick: int) -> int:
         """Return how many of something to do."""
@@ -100,21 +107,25 @@ class Case:
     run: Callable[[Setup], Coroutine[Any, Any, list[Measured]]]
     most_repeats: int = UNLIMITED
     """For a case that takes long and varies little."""
+    store: StoreKind = "sqlite"
 
 
 class Meter:
     """Measures what happens inside its block: `with Meter(store) as meter:`."""
 
     def __init__(self, store: Store) -> None:
-        self._counters = sqlite(store).counters
-        self._before = replace(self._counters)
-        self._began_s = self._began_cpu_s = self._began_busy_s = 0.0
+        self._store = store
+        self._server = process_behind(store)
+        self._before = self._after = StoreCounters()
+        self._began_s = self._began_cpu_s = self._began_busy_s = self._began_server_s = 0.0
         self.took_s = 0.0
         self.cpu_s = 0.0
+        self.server_s = 0.0
         self.other = 0.0
 
     def __enter__(self) -> Self:
-        self._before = replace(self._counters)
+        self._before = counts_of(self._store)
+        self._began_server_s = self._server_s()
         self._began_busy_s = busy_s()
         self._began_cpu_s = time.process_time()
         self._began_s = time.perf_counter()
@@ -128,10 +139,20 @@ class Meter:
     ) -> None:
         self.took_s = time.perf_counter() - self._began_s
         self.cpu_s = time.process_time() - self._began_cpu_s
-        others_s = busy_s() - self._began_busy_s - self.cpu_s
+        busy = busy_s() - self._began_busy_s
+        self.server_s = self._server_s() - self._began_server_s
+        others_s = busy - self.cpu_s - self.server_s
         # The machine counts in steps of 10 ms, so a short run can seem to be outside 0 and 1.
         self.other = min(max(others_s / (self.took_s * count_cores()), 0.0), 1.0)
-        self._after = replace(self._counters)
+        self._after = counts_of(self._store)
+
+    @property
+    def statements(self) -> int:
+        """How many were run."""
+        return self._after.statements - self._before.statements
+
+    def _server_s(self) -> float:
+        return 0.0 if self._server is None else self._server.cpu_s()
 
     def measured(
         self,
@@ -149,8 +170,9 @@ class Meter:
         cost = Cost(
             per=per,
             cpu_us=self.cpu_s / units * 1e6,
+            server_us=None if self._server is None else self.server_s / units * 1e6,
             transactions=(after.transactions - before.transactions) / units,
-            statements=(after.statements - before.statements) / units,
+            statements=self.statements / units,
             rows=(after.rows - before.rows) / units,
         )
         return Measured(
@@ -189,23 +211,49 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
+def counts_of(store: Store) -> StoreCounters:
+    """Return what a store has done so far."""
+    if store.is_server:
+        from bench import servers  # heavy
+
+        return servers.counts_of(store)
+    return replace(sqlite(store).counters)
+
+
+def process_behind(store: Store) -> ServerProcess | None:
+    """Return the server that a store is on, if there is one."""
+    if not store.is_server:
+        return None
+    from bench import servers  # heavy
+
+    return servers.process_behind(store)
+
+
 def sqlite(store: Store) -> SqliteStore:
-    """Return the store as what it is; only SQLite is measured so far."""
+    """Return the store as what it is."""
     assert isinstance(store, SqliteStore), f"not measured yet: {type(store).__name__}"
     return store
 
 
 async def read_facts(store: Store) -> StoreFacts:
     """Ask the connection that writes how durable its commits are."""
-    found = sqlite(store)
+    if store.is_server:
+        from bench import servers  # heavy
+
+        name, settings = await servers.read_settings(store)
+    else:
+        name, settings = await _sqlite_settings(sqlite(store))
+    return StoreFacts(store=name, settings=tuple(f"{one}={settings[one]}" for one in settings))
+
+
+async def _sqlite_settings(store: SqliteStore) -> tuple[str, dict[str, str]]:
     # Not part of the contract: the settings are those of one connection, and only the writing
     # thread may use it.
-    [(mode,)] = await found._work(lambda t: t.connection.run("read_journal_mode"))
-    [(synchronous,)] = await found._work(lambda t: t.connection.run("read_synchronous"))
+    [(mode,)] = await store._work(lambda t: t.connection.run("read_journal_mode"))
+    [(synchronous,)] = await store._work(lambda t: t.connection.run("read_synchronous"))
     names = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
-    return StoreFacts(
-        driver=found.driver,
-        sqlite=".".join(map(str, sqlite_version(found.driver))),
-        journal_mode=str(mode),
-        synchronous=names.get(int(synchronous), str(synchronous)),
-    )
+    version = ".".join(map(str, sqlite_version(store.driver)))
+    return f"SQLite {version} through {store.driver}", {
+        "journal_mode": str(mode),
+        "synchronous": names.get(int(synchronous), str(synchronous)),
+    }

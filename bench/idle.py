@@ -1,4 +1,4 @@
-"""How much of a core does a worker with nothing to do use?"""
+"""How much of a core does a worker with nothing to do use, and how often does it ask the store?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ async def idle(setup: Setup) -> list[Measured]:
             unit="% of a core",
             at_most=BUDGET_PERCENT,
             other=meter.other,
-        )
+        ),
+        Measured(
+            row="statements of an idle worker", value=meter.statements / meter.took_s, unit="1/s"
+        ),
     ]
 
 

@@ -43,7 +43,7 @@ def look_around(folder: Path) -> Machine:
         load=" ".join(f"{load:.2f}" for load in os.getloadavg()),
         memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
-        file_system=_file_system(folder),
+        file_system=file_system_of(folder),
         python=f"{platform.python_implementation()} {platform.python_version()}",
         commit=_commit(),
     )
@@ -60,6 +60,25 @@ def busy_s() -> float:
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0))
 
 
+def cpu_s_of(pid: int) -> float:
+    """Return how long a process and its children have computed, those that are gone included."""
+    process = psutil.Process(pid)
+    own = process.cpu_times()
+    total = own.user + own.system + own.children_user + own.children_system
+    for child in process.children():
+        try:
+            times = child.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return float(total)
+
+
+def parent_of(pid: int) -> int:
+    """Return the process that a process was started by."""
+    return int(psutil.Process(pid).ppid())
+
+
 def rss_mb() -> float:
     """Return how much memory this process occupies."""
     return float(psutil.Process().memory_info().rss) / 2**20
@@ -74,7 +93,8 @@ def _cpu() -> str:
     return models[0] if models else platform.processor() or "unknown"
 
 
-def _file_system(folder: Path) -> str:
+def file_system_of(folder: Path) -> str:
+    """Return the kind of file system that a folder is on."""
     path = folder.resolve()
     mounts = [
         part for part in psutil.disk_partitions(all=True) if path.is_relative_to(part.mountpoint)

@@ -11,7 +11,7 @@ from bench.machine import Machine
 
 HEAD = (
     "row", "n", "median", "range", "unit", "budget", "", "other", "per",
-    "CPU us", "txns", "stmts", "rows",
+    "CPU us", "server us", "txns", "stmts", "rows",
 )  # fmt: skip
 LEFT = {0, 4, 6, 8}
 """Columns of words; the others are numbers."""
@@ -42,12 +42,11 @@ class Results:
 
     machine: Machine
     store: list[StoreFacts]
-    """All that differ; one, if nothing is wrong."""
+    """All that differ; one of each kind of store, if nothing is wrong."""
     quick: bool
     rows: list[Row]
     failed: dict[str, str]
     """Cases that gave no number, and why."""
-    not_measured: list[str]
 
 
 def summarize(case: str, runs: Sequence[Sequence[Measured]], *, judge: bool) -> list[Row]:
@@ -88,7 +87,6 @@ def table(results: Results) -> str:
 def _footnotes(results: Results) -> list[str]:
     machine = results.machine
     notes = [f"FAILED {case}: {why}" for case, why in results.failed.items()]
-    notes += [f"not measured: {what}" for what in results.not_measured]
     if results.quick:
         notes.append("quick: small numbers of everything, so budgets are not judged")
     if not machine.has_disk:
@@ -101,21 +99,18 @@ def _footnotes(results: Results) -> list[str]:
         f"disk        {machine.file_system}",
         f"Python      {machine.python}",
     ]
-    notes += [
-        f"store       SQLite {facts.sqlite} through {facts.driver}, journal_mode="
-        f"{facts.journal_mode}, synchronous={facts.synchronous}"
-        for facts in results.store
-    ]
+    notes += [f"store       {facts.store}, {', '.join(facts.settings)}" for facts in results.store]
     return [*notes, f"commit      {machine.commit}"]
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     cost = row.cost
     spread = f"{_number(row.lowest)} - {_number(row.highest)}" if len(row.values) > 1 else ""
-    costs: tuple[str, ...] = ("",) * 5
+    costs: tuple[str, ...] = ("",) * 6
     if cost is not None:
-        numbers = (cost.cpu_us, cost.transactions, cost.statements, cost.rows)
-        costs = (cost.per, *map(_number, numbers))
+        server = "" if cost.server_us is None else _number(cost.server_us)
+        numbers = (cost.transactions, cost.statements, cost.rows)
+        costs = (cost.per, _number(cost.cpu_us), server, *map(_number, numbers))
     other = "" if row.other is None else f"{row.other:.2f}"
     head = (row.row, str(len(row.values)), _number(row.median), spread, row.unit)
     return (*head, row.budget, row.verdict, other, *costs)
@@ -162,6 +157,7 @@ def _median_cost(costs: Sequence[Cost]) -> Cost | None:
     return Cost(
         per=costs[0].per,
         cpu_us=statistics.median(cost.cpu_us for cost in costs),
+        server_us=_median(cost.server_us for cost in costs),
         transactions=statistics.median(cost.transactions for cost in costs),
         statements=statistics.median(cost.statements for cost in costs),
         rows=statistics.median(cost.rows for cost in costs),

@@ -9,17 +9,31 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from bench.cases import chosen
+
 PROJECT = Path(__file__).parent.parent
-MACHINERY = {"__init__", "__main__", "cases", "child", "harness", "machine", "report"}
+MACHINERY = {
+    *("__init__", "__main__", "cases", "child", "databases", "harness", "machine", "peers"),
+    *("report", "servers"),
+}
 """Files of `bench` that ask no question of their own."""
 
 
-def test_every_benchmark_gives_a_number(tmp_path: Path) -> None:
+QUESTIONS = {file.stem for file in (PROJECT / "bench").glob("*.py")} - MACHINERY
+ON_POSTGRES = {"postgres", "two_processes", "idle_fleet", "bloat"}
+
+
+@pytest.mark.parametrize(
+    "questions", [QUESTIONS - ON_POSTGRES, ON_POSTGRES], ids=["sqlite", "postgresql"]
+)
+def test_every_benchmark_gives_a_number(questions: set[str], tmp_path: Path) -> None:
     out = tmp_path / "results.json"
-    command = [sys.executable, "-m", "bench", "--quick", "--repeat", "1", "--json", str(out)]
+    options = ["--quick", "--repeat", "1", "--json", str(out)]
 
     done = subprocess.run(
-        command,
+        [sys.executable, "-m", "bench", *sorted(questions), *options],
         cwd=PROJECT,
         env={**os.environ, "BENCH_DIR": str(tmp_path)},
         capture_output=True,
@@ -30,6 +44,9 @@ def test_every_benchmark_gives_a_number(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     rows = json.loads(out.read_text())["rows"]
-    questions = {file.stem for file in (PROJECT / "bench").glob("*.py")} - MACHINERY
     assert {row["case"].split("/")[0] for row in rows} == questions
     assert [row["row"] for row in rows if not math.isfinite(row["median"])] == []
+
+
+def test_everything_is_run_when_nothing_is_asked_for() -> None:
+    assert {case.name.split("/")[0] for case in chosen([])} == QUESTIONS

@@ -54,8 +54,8 @@ async def fail() -> None:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/shop.db"
+def url(store_url: str) -> str:
+    return store_url
 
 
 @pytest.fixture

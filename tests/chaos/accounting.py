@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
-from perdure.model.builtins import BUILTINS
-from perdure.model.events import ActivityCompleted, ActivityScheduled, StoredEvent, read_event
+from perdure.model.builtins import RESERVED_PREFIX
+from perdure.model.events import (
+    ActivityCompleted,
+    ActivityScheduled,
+    EffectScheduled,
+    StoredEvent,
+    read_event,
+)
 from perdure.model.jobs import JobKey
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import Contents, Inspectable
 from perdure.testing.invariants import check
 from tests.chaos.ledger import Line
 
-SCHEDULES = ("activity_scheduled", "inline_scheduled")
+SCHEDULES = ("activity_scheduled", "inline_scheduled", "effect_scheduled")
 
 
 async def problems_in(store: Store, ledger: list[Line], *, paused: set[int]) -> list[str]:
@@ -95,10 +102,16 @@ def _runs(contents: Contents, ledger: list[Line], paused: set[int]) -> Iterator[
 def recorded_attempts(contents: Contents) -> dict[str, int]:
     """Return which attempt of each call made the recorded result."""
     return {
-        _job_key(key, event.schedule): json.loads(bytes(event.result))["attempt"]
+        _job_key(key, event.schedule): _attempt_in(json.loads(bytes(event.result)))
         for key, events in contents.histories.items()
         for event in _completions(events)
     }
+
+
+def _attempt_in(result: dict[str, Any]) -> int:
+    """Return the attempt that a result tells; one that is an input is wrapped as such."""
+    attempt: int = result.get("input", result)["attempt"]
+    return attempt
 
 
 def _completions(events: list[StoredEvent]) -> Iterator[ActivityCompleted]:
@@ -106,10 +119,12 @@ def _completions(events: list[StoredEvent]) -> Iterator[ActivityCompleted]:
     built_in = set()
     for stored in events:
         event = read_event(stored.kind, stored.body)
-        if isinstance(event, ActivityScheduled) and event.name in BUILTINS:
-            built_in.add(stored.seq)
-        if isinstance(event, ActivityCompleted) and event.schedule not in built_in:
-            yield event
+        match event:
+            case ActivityScheduled(name=name) | EffectScheduled(name=name):
+                if name.startswith(RESERVED_PREFIX):
+                    built_in.add(stored.seq)
+            case ActivityCompleted(schedule=schedule) if schedule not in built_in:
+                yield event
 
 
 def _job_key(key: ExecutionKey, seq: int) -> str:

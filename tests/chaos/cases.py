@@ -7,19 +7,24 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from perdure import Client, Handle, Status
+from perdure import Accepted, Client, Handle, Status
 from perdure.authoring.orchestration import Orchestration
 from perdure.errors import (
     InstanceCancelledError,
     InstanceEndedError,
     InstanceFailedError,
+    InstanceNotFoundError,
     InstanceTerminatedError,
+    StoreUnavailableError,
 )
-from tests.chaos import workload
+from tests.chaos import accounts, workload
 
 RESULT_WITHIN = timedelta(seconds=60)
+TRIES = 40
+"""How often a call is made again while the store cannot be had."""
+TRY_AGAIN_S = 0.25
 SENDERS = ("ada", "grace")
 NOTES = 3
 """How many signals each sender sends to one instance."""
@@ -33,9 +38,14 @@ class Book:
     """Instances by the kind of case."""
     sent: dict[str, list[str]] = field(default_factory=dict)
     """Signals by instance."""
+    ended: int = 0
+    """Cases that are over, well or not."""
+    unavailable: int = 0
+    """Calls that were told to come again later."""
     problems: list[str] = field(default_factory=list)
 
 
+T = TypeVar("T")
 Drive = Callable[["Cases", str, int], Awaitable[None]]
 
 
@@ -55,18 +65,47 @@ class Cases:
             await drive(self, instance_id, number)
         except Exception as error:
             self.book.problems.append(f"{instance_id}: {type(error).__name__}: {error}")
+        finally:
+            self.book.ended += 1
+
+    async def surely(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call as a client does that tries again when the store could not be had."""
+        for _ in range(TRIES):
+            try:
+                return await call()
+            except StoreUnavailableError:
+                self.book.unavailable += 1
+                await asyncio.sleep(TRY_AGAIN_S)
+        return await call()
 
     async def start(
         self, instance_id: str, orchestration: Orchestration[..., Any], *args: Any
     ) -> Handle[Any]:
         """Start an instance and note it."""
-        handle = await self._client.start(instance_id, orchestration, *args)
+        handle = await self.surely(lambda: self._client.start(instance_id, orchestration, *args))
         self.book.started[instance_id] = orchestration.name
         return handle
 
+    async def note(self, instance_id: str, value: str) -> None:
+        """Send a signal, which is its own id."""
+        handle = self._client.handle(instance_id)
+        await self.surely(lambda: handle.send(workload.note, value, message_id=value))
+
+    async def deposit(self, account: str, number: int) -> None:
+        """Give an account an input with an id: every other one is decided here, and accepted."""
+        given, input_id = accounts.Deposit(account, number), f"deposit {number}"
+        if number % 2:
+            send = self._client.send
+            await self.surely(lambda: send(accounts.Account, given, input_id=input_id))
+            return
+        execute = self._client.execute
+        outcome = await self.surely(lambda: execute(accounts.Account, given, input_id=input_id))
+        if not isinstance(outcome, Accepted):
+            self.book.problems.append(f"{account}: {input_id} came to {outcome}")
+
     async def expect(self, handle: Handle[Any], *outcomes: Any) -> None:
         """Wait for the end, and note it if it is none of these."""
-        ended = await outcome_of(handle)
+        ended = await self.surely(lambda: outcome_of(handle))
         if ended not in outcomes:
             self.book.problems.append(
                 f"{handle.instance_id} ended with {ended!r}, not {outcomes!r}"
@@ -118,13 +157,12 @@ async def listen(cases: Cases, instance_id: str, n: int) -> None:
     """Two senders, one of them perhaps before the start; each repeats some of its signals."""
 
     async def send(sender: str) -> None:
-        handle = cases._client.handle(instance_id)
         for index in range(NOTES):
             value = f"{sender} {index}"
             for _ in range(cases._chance.choice((1, 1, 2))):
                 # The second one may come when the instance has heard everything and ended.
                 try:
-                    await handle.send(workload.note, value, message_id=value)
+                    await cases.note(instance_id, value)
                 except InstanceEndedError:
                     break
             cases.book.sent.setdefault(instance_id, []).append(value)
@@ -133,7 +171,7 @@ async def listen(cases: Cases, instance_id: str, n: int) -> None:
     sending = [asyncio.create_task(send(sender)) for sender in SENDERS]
     await cases.moment()
     handle = await cases.start(instance_id, workload.listen, len(SENDERS) * NOTES)
-    heard = await outcome_of(handle)
+    heard = await cases.surely(lambda: outcome_of(handle))
     await asyncio.gather(*sending)
     for sender in SENDERS:
         mine = [value for value in heard if value.startswith(sender)]
@@ -169,21 +207,21 @@ async def inlined(cases: Cases, instance_id: str, n: int) -> None:
 async def cancelled(cases: Cases, instance_id: str, n: int) -> None:
     handle = await cases.start(instance_id, workload.guarded, n)
     await cases.moment()
-    await handle.cancel("enough")
+    await cases.surely(lambda: handle.cancel("enough"))
     await cases.expect(handle, Status.CANCELLED)
 
 
 async def perhaps_cancelled(cases: Cases, instance_id: str, n: int) -> None:
     handle = await cases.start(instance_id, workload.chain, n, 4)
     await cases.moment()
-    await handle.cancel("perhaps too late")
+    await cases.surely(lambda: handle.cancel("perhaps too late"))
     await cases.expect(handle, Status.CANCELLED, n + 4)
 
 
 async def terminated(cases: Cases, instance_id: str, n: int) -> None:
     handle = await cases.start(instance_id, workload.guarded, n)
     await cases.moment()
-    await handle.terminate("at once")
+    await cases.surely(lambda: handle.terminate("at once"))
     await cases.expect(handle, Status.TERMINATED)
 
 
@@ -192,7 +230,7 @@ async def continued(cases: Cases, instance_id: str, n: int) -> None:
     handle = await cases.start(instance_id, workload.generations, n, NOTES - 1, [])
     values = [f"note {index}" for index in range(NOTES)]
     for value in values:
-        await handle.send(workload.note, value, message_id=value)
+        await cases.note(instance_id, value)
         cases.book.sent.setdefault(instance_id, []).append(value)
         await cases.moment()
     await cases.expect(handle, [*values, str(n + NOTES)])
@@ -208,10 +246,49 @@ async def bound(cases: Cases, instance_id: str, n: int) -> None:
     await cases.expect(handle, n + 2)
 
 
+async def account(cases: Cases, instance_id: str, n: int) -> None:
+    """Inputs are decided here and queued by turns, some of them twice; each counts once."""
+    deposits = 2 + n % 3
+    for number in range(deposits):
+        for _ in range(cases._chance.choice((1, 1, 2))):
+            await cases.deposit(instance_id, number)
+        await cases.moment()
+    close = accounts.Close(instance_id)
+    await cases.surely(lambda: cases._client.send(accounts.Account, close, input_id="close"))
+    await account_ends(cases, instance_id, deposits)
+
+
+async def account_ends(cases: Cases, instance_id: str, deposits: int) -> None:
+    """Wait until an account has ended, and look at what it has recorded."""
+    async with asyncio.timeout(RESULT_WITHIN.total_seconds()):
+        # It has no event for those who wait elsewhere.
+        while not await cases.surely(lambda: has_ended(cases._client, instance_id)):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    events = await cases.surely(lambda: cases._client.events(accounts.Account, instance_id))
+    noted = [event.event.what for event in events]
+    cases.book.problems += accounts.problems_of_account(instance_id, noted, deposits)
+
+
+async def has_ended(client: Client, instance_id: str) -> bool:
+    try:
+        return (await client.handle(f"account:{instance_id}").info()).status.is_terminal
+    except InstanceNotFoundError:
+        return False  # Its first input waits for its first turn.
+
+
+async def teller(cases: Cases, instance_id: str, n: int) -> None:
+    deposits = 2 + n % 3
+    account = f"{instance_id}-account"
+    handle = await cases.start(instance_id, accounts.teller, account, deposits)
+    await cases.expect(handle, ["Accepted"] * ((deposits + 1) // 2))
+    await account_ends(cases, account, deposits)
+
+
 KINDS: list[tuple[str, Drive]] = [
     (drive.__name__, drive)
     for drive in (
         *(one, chain, fan, nap, listen, failing, family, retried, hurried, inlined),
         *(cancelled, perhaps_cancelled, terminated, continued, reaching, bound),
+        *(account, teller),
     )
 ]

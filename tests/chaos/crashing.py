@@ -91,7 +91,7 @@ class FaultyStore:
 
     async def read_contents(self) -> Contents:
         """Return everything, without faults: it is the checker that asks."""
-        contents: Contents = await self._store.read_contents()  # type: ignore[attr-defined]  # SQLite
+        contents: Contents = await self._store.read_contents()  # type: ignore[attr-defined]  # both can
         return contents
 
     async def forget(self) -> None:
@@ -390,6 +390,7 @@ class World:
         definitions: Definitions = scenario.DEFINITIONS,
         *,
         settles: bool = False,
+        url: str = "sqlite://:memory:",
     ) -> None:
         self.script = script
         self.options = options
@@ -401,8 +402,8 @@ class World:
         self.ledger: list[Line] = []
         self.clock = ManualClock()
         self.lives = 0
-        self.store = open_store("sqlite://:memory:", clock=self.clock)
-        """The database: in memory, for speed, and shared by all processes."""
+        self.store = open_store(url, clock=self.clock)
+        """The database, shared by all processes; in memory, for speed, unless told otherwise."""
 
     async def __aenter__(self) -> Self:
         await self.store.open()

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.ledger import read_ledger
+from tests.chaos.ledger import Line, read_ledger
 
 ROOT = Path(__file__).parents[2]
 ENDS_WITHIN_S = 15.0
@@ -23,18 +23,17 @@ class Fleet:
     """Some worker processes. Whoever dies is replaced at once."""
 
     folder: Path
+    url: str
+    """The store they share."""
     starts: int = 20
     """How many instances each process starts itself."""
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     kills: int = 0
     pauses: int = 0
+    expected: tuple[str, ...] = EXPECTED
+    """What they may say."""
     paused: set[int] = field(default_factory=set)
     """Processes that once stood still."""
-
-    @property
-    def url(self) -> str:
-        """The store they share."""
-        return f"sqlite:///{self.folder}/store.db"
 
     @property
     def ledger(self) -> Path:
@@ -62,11 +61,14 @@ class Fleet:
     async def ready(self, worker: subprocess.Popen[bytes]) -> None:
         """Wait until a process works."""
         async with asyncio.timeout(ENDS_WITHIN_S):
-            while worker.pid not in self._at_work():  # noqa: ASYNC110 - a file has no event
+            # A file has no event.
+            while worker.pid not in self.at_work(read_ledger(self.ledger)):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
-    def _at_work(self) -> set[int]:
-        return {line.pid for line in read_ledger(self.ledger) if line.what == "ready"}
+    @staticmethod
+    def at_work(ledger: list[Line]) -> set[int]:
+        """Return the processes that have begun to work."""
+        return {line.pid for line in ledger if line.what == "ready"}
 
     def kill(self, worker: subprocess.Popen[bytes]) -> None:
         """Kill a process in the middle of whatever it does, and start another one."""
@@ -109,8 +111,4 @@ class Fleet:
     def complaints(self) -> list[str]:
         """Return what the workers logged that they should not have to."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        return [line for line in lines if line.strip() and not _is_expected(line)]
-
-
-def _is_expected(line: str) -> bool:
-    return any(text in line for text in EXPECTED)
+        return [line for line in lines if not any(text in line for text in self.expected)]

@@ -12,7 +12,7 @@ import msgspec
 
 from perdure import activity_context
 
-What = Literal["begin", "end", "failed", "asked", "started", "ready"]
+What = Literal["begin", "end", "failed", "asked", "started", "ready", "refused"]
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -24,6 +24,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     pid: int
     """The process that did it."""
     attempt: int = 0
+    """Of a run; of what was refused, how much."""
     activity: str = ""
 
 

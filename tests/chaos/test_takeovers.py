@@ -20,9 +20,17 @@ from tests.chaos.accounting import recorded_attempts
 from tests.chaos.crashing import OPTIONS, Fault, FaultKind, HandDriven, World
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    if request.param == "sqlite":
+        return "sqlite://:memory:"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with World() as world:
+async def world(url: str) -> AsyncIterator[World]:
+    async with World(url=url) as world:
         yield world
 
 
@@ -190,10 +198,10 @@ async def test_calls_that_are_given_up_in_their_own_turn_take_no_room(world: Wor
         assert engine.serving.jobs.room()[Kind.THREADED] == before
 
 
-async def test_a_worker_without_room_in_memory_runs_everything_all_the_same() -> None:
+async def test_a_worker_without_room_in_memory_runs_everything_all_the_same(url: str) -> None:
     """An instance that is brought into memory for a turn must not be the one that is evicted."""
     async with (
-        World(options=replace(OPTIONS, hot_instances=0)) as world,
+        World(options=replace(OPTIONS, hot_instances=0), url=url) as world,
         world.process() as engine,
     ):
         for number in range(3):

@@ -1,7 +1,8 @@
 """A worker as a process, to be killed: python -m tests.chaos.worker_process URL LEDGER STARTS.
 
 It works until SIGTERM. It also starts so many instances itself, so that the first turn goes with
-the start, and notes in the ledger what it asked for and what was acknowledged.
+the start, and notes in the ledger what it asked for and what was acknowledged; at its end, how much
+of its work was refused.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import sys
 from datetime import timedelta
 
 from perdure import Engine, WorkerOptions
+from perdure.errors import StoreUnavailableError
+from tests.chaos import accounts, workload
 from tests.chaos.ledger import FileLedger, Ledger
-from tests.chaos.workload import DEFINITIONS, chain
+from tests.chaos.workload import chain
 
+DEFINITIONS = [*workload.DEFINITIONS, *accounts.DEFINITIONS]
 LEASE = timedelta(seconds=1)
 
 OPTIONS = WorkerOptions(
@@ -35,12 +39,25 @@ async def work(url: str, ledger: Ledger, starts: int) -> None:
     """Serve everything until SIGTERM."""
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
-    async with Engine(url, DEFINITIONS, options=OPTIONS, resources=[ledger]) as engine:
+    async with await opened(url, ledger) as engine:
         ledger.note("ready", "")
         starting = asyncio.create_task(start_some(engine, ledger, starts))
         await told.wait()
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
+    # What others were faster with: turns, and jobs whose lease was somebody else's by then.
+    refused = int(engine.telemetry.snapshot().value("perdure_commits_refused_total"))
+    ledger.note("refused", "turns", refused)
+    ledger.note("refused", "jobs", engine._serving.jobs.counts.lost)
+
+
+async def opened(url: str, ledger: Ledger) -> Engine:
+    """Open an engine; where the database is down just now, as often as it takes."""
+    while True:
+        try:
+            return await Engine(url, DEFINITIONS, options=OPTIONS, resources=[ledger]).open()
+        except StoreUnavailableError:
+            await asyncio.sleep(0.25)
 
 
 async def start_some(engine: Engine, ledger: Ledger, starts: int) -> None:
@@ -48,12 +65,36 @@ async def start_some(engine: Engine, ledger: Ledger, starts: int) -> None:
     for number in range(starts):
         instance_id = f"own-{os.getpid()}-{number}"
         ledger.note("asked", instance_id)
-        await engine.start(instance_id, chain, number, 2)
+        while True:
+            try:
+                await engine.start(instance_id, chain, number, 2)
+            except StoreUnavailableError:
+                await asyncio.sleep(0.25)
+            else:
+                break
         ledger.note("started", instance_id)
         await asyncio.sleep(0.05)
 
 
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.WARNING, format="%(process)d %(name)s %(message)s")
+class OneLine(logging.Formatter):
+    """Writes every record on a line of its own, with its traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).replace("\n", "\\n")
+
+
+def main() -> None:
+    """Work as a process."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine("%(process)d %(name)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     url, path, starts = sys.argv[1:]
-    asyncio.run(work(url, FileLedger(path), int(starts)))
+    try:
+        asyncio.run(work(url, FileLedger(path), int(starts)))
+    except Exception:
+        logging.getLogger(__name__).exception("a worker ended by itself")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,8 +43,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path}/store.db", clock=clock)
+async def store(store_url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    store = open_store(store_url, clock=clock)
     await store.open()
     yield store
     await store.close()

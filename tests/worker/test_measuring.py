@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -94,9 +93,9 @@ async def test_a_caller_that_goes_away_is_not_an_error() -> None:
     assert metrics.snapshot().value(ERRORS) == 0
 
 
-async def test_a_real_store_counts_what_it_does(tmp_path: Path) -> None:
+async def test_a_real_store_counts_what_it_does(store_url: str) -> None:
     metrics = Metrics()
-    store = measure(open_store(f"sqlite:///{tmp_path}/store.db"), metrics)
+    store = measure(open_store(store_url), metrics)
     await store.open()
     try:
         [number] = await store.intern([DefinitionKey("activity", "charge", "")])

@@ -1,0 +1,198 @@
+"""Everything at once on PostgreSQL: workers are killed and frozen, the server crashes under them.
+
+    python -m tests.chaos.storm [--full] [--seed NUMBER]
+
+runs it by itself and tells what happened. What goes wrong comes by progress of the cases, not by
+the clock: so all of it comes under load, on slow machines too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos import fleet as fleets
+from tests.chaos.accounting import overtaken
+from tests.chaos.cases import Book
+from tests.chaos.fleet import Fleet
+from tests.chaos.ledger import Line, read_ledger
+from tests.chaos.load import last_look, load
+from tests.chaos.worker_process import LEASE
+from tests.postgres import Server
+
+WORKERS = 4
+LOOK_EVERY_S = 0.02
+EXPECTED = (*fleets.EXPECTED, "StoreUnavailableError", "waits for the store")
+"""What workers may say when the server crashes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How much of everything."""
+
+    cases: int
+    kills: int
+    crashes: int
+    freezes: int
+
+
+SMALL = Size(cases=300, kills=10, crashes=2, freezes=2)
+"""What every run of the tests has time for."""
+FULL = Size(cases=2_000, kills=50, crashes=5, freezes=5)
+
+
+@dataclass
+class Report:
+    """What happened, and what is wrong after it."""
+
+    seed: int
+    size: Size
+    took_s: float = 0.0
+    instances: int = 0
+    kills: int = 0
+    crashes: int = 0
+    freezes: int = 0
+    down_s: float = 0.0
+    """How long the server was away, all crashes together."""
+    told_to_wait: int = 0
+    """Calls of the client that were told to come again later."""
+    runs: int = 0
+    """Runs of activities, the lost ones included."""
+    overtaken: int = 0
+    """Runs of a frozen worker that another one began as well."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """What workers that were not killed wanted to write and others had written."""
+    refused_frozen: int = 0
+    """Of that, what workers wanted that had been frozen."""
+    problems: list[str] = field(default_factory=list)
+
+
+class Storm:
+    """What happens to a fleet and its server.
+
+    Args:
+        server: Loses no commit when it crashes.
+        fleet: Its workers.
+        chance: Decides who is hit, and when.
+    """
+
+    def __init__(self, server: Server, fleet: Fleet, chance: random.Random) -> None:
+        self.crashes = 0
+        self.down_s = 0.0
+        self._server = server
+        self._fleet = fleet
+        self._chance = chance
+
+    async def rage(self, size: Size, book: Book) -> None:
+        """Let everything happen once the cases are so far."""
+        chance = self._chance
+        whats = ["kill"] * size.kills + ["crash"] * size.crashes + ["freeze"] * size.freezes
+        chance.shuffle(whats)
+        # Not at the very end: what is broken then meets no more load.
+        moments = sorted(chance.uniform(0.02, 0.95) * size.cases for _ in whats)
+        for what, moment in zip(whats, moments, strict=True):
+            while book.ended < moment:  # noqa: ASYNC110 - a number has no event
+                await asyncio.sleep(LOOK_EVERY_S)
+            await {"kill": self.kill, "crash": self.crash, "freeze": self.freeze}[what]()
+
+    async def kill(self) -> None:
+        """Kill a worker that is at work, in the middle of whatever it does."""
+        worker = await self._one_at_work()
+        self._fleet.kill(worker)
+
+    async def crash(self) -> None:
+        """Stop the server as a crash does, and start it again."""
+        began_s = time.monotonic()
+        await asyncio.to_thread(self._server.stop, "immediate")
+        await asyncio.sleep(self._chance.uniform(0, 2 * LEASE.total_seconds()))
+        await asyncio.to_thread(self._server.start)
+        self.crashes += 1
+        self.down_s += time.monotonic() - began_s
+
+    async def freeze(self) -> None:
+        """Let a worker that runs something stand still for longer than its leases last."""
+        worker = await self._one_at_work(is_running=True)
+        await self._fleet.pause(worker, self._chance.uniform(1.5, 3) * LEASE.total_seconds())
+
+    async def _one_at_work(self, *, is_running: bool = False) -> subprocess.Popen[bytes]:
+        """Return a worker that works; one that was frozen is kept, to hear what was refused."""
+        while True:
+            ledger = read_ledger(self._fleet.ledger)
+            pids = _running(ledger) if is_running else self._fleet.at_work(ledger)
+            found = [
+                worker
+                for worker in self._fleet.workers
+                if worker.pid in pids and worker.pid not in self._fleet.paused
+            ]
+            if found:
+                return self._chance.choice(found)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _running(ledger: list[Line]) -> set[int]:
+    """Return the processes in which an activity runs now."""
+    running: dict[tuple[str, int, int], bool] = {}
+    for line in ledger:
+        if line.what in ("begin", "end", "failed"):
+            running[line.key, line.attempt, line.pid] = line.what == "begin"
+    return {pid for (_, _, pid), is_open in running.items() if is_open}
+
+
+async def storm(size: Size, seed: int, folder: Path) -> Report:
+    """Run it; the report says what is wrong in the end."""
+    report, chance, began_s = Report(seed, size), random.Random(seed), time.monotonic()
+    with await asyncio.to_thread(Server, durable=True) as server:
+        fleet = Fleet(folder, server.create_database(), expected=EXPECTED)
+        raging = Storm(server, fleet, chance)
+        try:
+            for _ in range(WORKERS):
+                fleet.add()
+            book = await load(
+                fleet, chance, lambda book: raging.rage(size, book), at_least=size.cases
+            )
+            report.problems = [*book.problems, *await last_look(fleet)]
+        finally:
+            fleet.close()
+    ledger = read_ledger(fleet.ledger)
+    report.took_s = time.monotonic() - began_s
+    report.instances = book.ended
+    report.kills, report.freezes = fleet.kills, fleet.pauses
+    report.crashes, report.down_s = raging.crashes, raging.down_s
+    report.told_to_wait = book.unavailable
+    report.runs = sum(line.what == "begin" for line in ledger)
+    report.overtaken = len(overtaken(ledger, fleet.paused))
+    for line in ledger:
+        if line.what == "refused":
+            report.refused[line.key] += line.attempt
+            report.refused_frozen += line.attempt if line.pid in fleet.paused else 0
+    return report
+
+
+def main() -> None:
+    """Run it as a program."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.storm")
+    parser.add_argument("--full", action="store_true", help=f"{FULL} instead of {SMALL}")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    parser.add_argument("--folder", help="where ledger and log are written, and stay")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="perdure-storm-") as passing:
+        folder = Path(given.folder or passing)
+        folder.mkdir(exist_ok=True)
+        report = asyncio.run(storm(FULL if given.full else SMALL, given.seed, folder))
+    for name, value in vars(report).items():
+        if name != "problems":
+            print(f"{name}: {value}")  # noqa: T201 - a program
+    print(f"problems: {len(report.problems)}", *report.problems, sep="\n  ")  # noqa: T201
+    sys.exit(1 if report.problems else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Workers are killed and frozen while PostgreSQL crashes: nothing is lost, nothing is doubled.
+
+Here with 300 orchestrations and deciders, 10 kills, 2 crashes of the server and 2 frozen workers;
+with PERDURE_CHAOS_FULL=1, or by `python -m tests.chaos.storm --full`, with 2,000, 50, 5 and 5.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.storm import FULL, SMALL, storm
+
+SIZE = FULL if os.environ.get("PERDURE_CHAOS_FULL") else SMALL
+
+
+@pytest.mark.timeout(900 if SIZE is FULL else 240)
+async def test_a_storm_loses_and_repeats_nothing(tmp_path: Path, chance: random.Random) -> None:
+    report = await storm(SIZE, chance.getrandbits(30), tmp_path)
+
+    assert report.problems == []
+    assert (report.kills, report.crashes, report.freezes) == (
+        SIZE.kills,
+        SIZE.crashes,
+        SIZE.freezes,
+    )
+    assert report.instances >= SIZE.cases
+    assert report.refused_frozen, "no worker woke up to find its work done by others"
