@@ -119,6 +119,7 @@ REFUSED: dict[str, Callable[[int], object]] = {
 
 ELSEWHERE = {
     "MAX_TREE_SHOWN": "engine/test_engine_limits.py",
+    "MAX_EXECUTIONS_SEARCHED": "engine/test_crossing.py",
     "MAX_DETAILS_BYTES": "engine/test_engine_limits.py",
     "BULK_MAX": "engine/test_engine_limits.py",
     "MAX_LABEL_SETS": "test_telemetry.py",

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 _NO_ENCRYPTION = (80877103, 80877104)
 """Requests for TLS and GSSAPI, before anything else. They are answered with no."""
 QUERY, PARSE, TERMINATE = b"Q", b"P", b"X"
-AUTHENTICATION, READY = b"R", b"Z"
+KEY, READY = b"K", b"Z"
 IDLE = b"I"
 
 _GONE = (OSError, asyncio.IncompleteReadError)
@@ -298,5 +298,7 @@ class Pooler(_Listener):
         writer.write(self._hello)
         greeting = b""
         while not greeting.endswith(Message(READY, IDLE).data):
-            greeting += (await read_message(reader)).data
+            message = await read_message(reader)
+            # Clients get a key of the pooler's: which connection they will have is open.
+            greeting += (Message(KEY, bytes(8)) if message.kind == KEY else message).data
         return _Backend(reader, writer, greeting)

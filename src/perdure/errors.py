@@ -14,7 +14,9 @@ PerdureError                     catch this to catch everything below
 │   ├── AlreadyExistsError       that id is taken by something else
 │   ├── UniqueKeyError           another instance of the decider has that business key
 │   ├── VersionConflictError     the decider's instance is not at the expected version
-│   └── InstanceHeldError        the instance is parked or blocked, and takes no input until freed
+│   ├── InstanceHeldError        the instance is parked or blocked, and takes no input until freed
+│   ├── InputDroppedError        the input was taken out of the inbox before it was decided
+│   └── DecisionTooLongError     the decider's code computes too long over the input
 ├── OutcomeError                 an instance or an activity did not succeed
 │   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
 │   └── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
@@ -169,13 +171,34 @@ class VersionConflictError(UsageError):
 class InstanceHeldError(UsageError):
     """The instance is parked or blocked: it takes no input until somebody frees it."""
 
-    def __init__(self, instance_id: str, status: str, reason: str) -> None:
-        super().__init__(
-            f"instance {instance_id!r} is {status}: {reason}; "
-            f"client.handle({instance_id!r}).unpark() lets it be tried again"
-        )
+    def __init__(self, instance_id: str, status: str, reason: str, *, advice: str = "") -> None:
+        hint = f"client.handle({instance_id!r}).unpark() lets it be tried again"
+        if advice:
+            hint = f"{hint}; {advice}"
+        super().__init__(f"instance {instance_id!r} is {status}: {reason}; {hint}")
         self.instance_id = instance_id
         self.status = status
+        self.reason = reason
+
+
+class InputDroppedError(UsageError):
+    """The input waited in the inbox, and was removed from there before it was decided."""
+
+    def __init__(self, instance_id: str, input_id: str) -> None:
+        super().__init__(
+            f"input {input_id!r} of instance {instance_id!r} was dropped from the inbox before it "
+            "was decided, or the instance was deleted; it may be given again under the same id"
+        )
+        self.instance_id = instance_id
+        self.input_id = input_id
+
+
+class DecisionTooLongError(UsageError):
+    """The decider's code computes too long over the input. Nothing of it was recorded."""
+
+    def __init__(self, instance_id: str, reason: str) -> None:
+        super().__init__(f"an input for instance {instance_id!r} cannot be decided: {reason}")
+        self.instance_id = instance_id
         self.reason = reason
 
 

@@ -77,6 +77,10 @@ PAGE_MAX = 500
 MAX_TREE_SHOWN = 10_000
 """The largest tree of instances that is shown as a whole."""
 
+MAX_EXECUTIONS_SEARCHED = 100
+"""How many executions of an instance, the newest, a tree searches for calls; those that were called
+by earlier ones alone are left out."""
+
 BULK_MAX = 1_000
 """How many instances one bulk operation removes at most, unless told otherwise."""
 

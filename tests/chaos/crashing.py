@@ -272,6 +272,7 @@ class HandDriven(Engine):
             await asyncio.wait(tasks)
         await self._watch.close()
         self.serving.turns.watchdog.close()
+        self._handlers.close()
         await self.serving.jobs._launcher.close()
 
     async def _come_to_rest(self) -> bool:

@@ -239,6 +239,66 @@ async def checkout(ctx: Context, order: str) -> list[str]:
     return [*(event.what for event in placed.events), type(again).__name__]
 
 
+# --------------------------------------------------- a parcel whose effect is retried by hand
+
+
+@dataclass(frozen=True)
+class Post:
+    parcel: str
+
+
+@dataclass(frozen=True)
+class Posted:
+    parcel: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Told:
+    how: str
+
+
+class Roads:
+    """Which roads are open: whoever repairs them does that outside the processes that may die."""
+
+    is_open = False
+
+
+@activity(retry=RETRY)
+async def deliver(parcel: str) -> Posted:
+    """Not in the ledger: when a dead job is put back its attempts are counted anew."""
+    if parcel == "remote" or not Roads.is_open:
+        raise RuntimeError("no road")
+    return Posted(parcel, "delivered")
+
+
+class Parcel(Decider[int, Post | Posted, Told, str]):
+    """Goes on when its effect is dead, and when that is retried."""
+
+    name = "parcel"
+    snapshot_every = 2
+
+    def initial(self) -> int:
+        return 0
+
+    def instance_id(self, input: Post | Posted, /) -> str:
+        return input.parcel
+
+    def decide(
+        self, state: int, input: Post | Posted, now: datetime, /
+    ) -> Decision[Post | Posted, Told, str]:
+        if isinstance(input, Posted):
+            return Decision.accept(Told(f"{input.how} {state}"))
+        return Decision.accept(Told("posted")).effect(deliver, input.parcel)
+
+    def evolve(self, state: int, event: Told, /) -> int:
+        return state + 1
+
+    def on_dead(self, effect: DeadEffect, /) -> Post | Posted | None:
+        return Posted(effect.arguments["parcel"], f"{effect.message}, {effect.attempts} times")
+
+
 DEFINITIONS: list[AnyDefinition] = [
-    *(charge, declined, slow, write, pack, ship, checkout, Order, Stock)
+    *(Parcel, deliver),
+    *(charge, declined, slow, write, pack, ship, checkout, Order, Stock),
 ]

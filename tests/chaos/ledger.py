@@ -76,6 +76,22 @@ def noted() -> Iterator[int]:
 
 def read_ledger(path: Path) -> list[Line]:
     """Return all lines of a file in the order they were written."""
-    if not path.exists():
-        return []
-    return [msgspec.json.decode(line, type=Line) for line in path.read_bytes().splitlines()]
+    return LedgerTail(path).read()
+
+
+class LedgerTail:
+    """Reads a file that grows, every line once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._place = 0
+
+    def read(self) -> list[Line]:
+        """Return the lines that were written since the last time."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._place)
+            data = file.read()
+        self._place += len(data)
+        return [msgspec.json.decode(line, type=Line) for line in data.splitlines()]

@@ -54,7 +54,7 @@ async def until_idle(fleet: Fleet, client: Client) -> list[str]:
     with suppress(TimeoutError):
         async with asyncio.timeout(IDLE_WITHIN_S):
             while left := await left_to_do(fleet, client):  # noqa: ASYNC110 - it has no event
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.5)
     return left
 
 

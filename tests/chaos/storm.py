@@ -23,7 +23,7 @@ from tests.chaos import fleet as fleets
 from tests.chaos.accounting import overtaken
 from tests.chaos.cases import Book
 from tests.chaos.fleet import Fleet
-from tests.chaos.ledger import Line, read_ledger
+from tests.chaos.ledger import LedgerTail, read_ledger
 from tests.chaos.load import last_look, load
 from tests.chaos.worker_process import LEASE
 from tests.postgres import Server
@@ -90,6 +90,10 @@ class Storm:
         self._server = server
         self._fleet = fleet
         self._chance = chance
+        self._ledger = LedgerTail(fleet.ledger)
+        self._at_work: set[int] = set()
+        self._running: set[tuple[str, int, int]] = set()
+        """Runs of activities that have begun and not ended: key, attempt, process."""
 
     async def rage(self, size: Size, book: Book) -> None:
         """Let everything happen once the cases are so far."""
@@ -123,27 +127,26 @@ class Storm:
         await self._fleet.pause(worker, self._chance.uniform(1.5, 3) * LEASE.total_seconds())
 
     async def _one_at_work(self, *, is_running: bool = False) -> subprocess.Popen[bytes]:
-        """Return a worker that works; one that was frozen is kept, to hear what was refused."""
+        """Return a worker that works; if there is another one, none that was frozen: at its end it
+        tells what was refused."""
         while True:
-            ledger = read_ledger(self._fleet.ledger)
-            pids = _running(ledger) if is_running else self._fleet.at_work(ledger)
-            found = [
-                worker
-                for worker in self._fleet.workers
-                if worker.pid in pids and worker.pid not in self._fleet.paused
-            ]
+            self._watch()
+            pids = {pid for _, _, pid in self._running} if is_running else self._at_work
+            found = [worker for worker in self._fleet.workers if worker.pid in pids]
+            fresh = [worker for worker in found if worker.pid not in self._fleet.paused]
             if found:
-                return self._chance.choice(found)
+                return self._chance.choice(fresh or found)
             await asyncio.sleep(LOOK_EVERY_S)
 
-
-def _running(ledger: list[Line]) -> set[int]:
-    """Return the processes in which an activity runs now."""
-    running: dict[tuple[str, int, int], bool] = {}
-    for line in ledger:
-        if line.what in ("begin", "end", "failed"):
-            running[line.key, line.attempt, line.pid] = line.what == "begin"
-    return {pid for (_, _, pid), is_open in running.items() if is_open}
+    def _watch(self) -> None:
+        """Take in what the workers have done since the last time."""
+        lines = self._ledger.read()
+        self._at_work |= self._fleet.at_work(lines)
+        for line in lines:
+            if line.what == "begin":
+                self._running.add((line.key, line.attempt, line.pid))
+            elif line.what in ("end", "failed"):
+                self._running.discard((line.key, line.attempt, line.pid))
 
 
 async def storm(size: Size, seed: int, folder: Path) -> Report:

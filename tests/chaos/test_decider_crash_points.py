@@ -34,7 +34,7 @@ from perdure.store.contents import Contents
 from perdure.testing.invariants import check
 from tests.chaos import decider_scenario as scenario
 from tests.chaos.crashing import OPTIONS, Fault, FaultKind, HandDriven, Life, Step, World
-from tests.chaos.decider_scenario import Move, Order, Place, Postpone, Stock
+from tests.chaos.decider_scenario import Move, Order, Parcel, Place, Post, Postpone, Stock
 from tests.chaos.statements import StatementFault, StatementStore, points_of, sqlite_of
 
 WITHIN_S = 20.0
@@ -89,6 +89,35 @@ async def move_at_once(engine: HandDriven) -> None:
 async def start_checkout(engine: HandDriven) -> None:
     await engine.start("checkout", scenario.checkout, "driven")
 
+
+async def post(engine: HandDriven) -> None:
+    scenario.Roads.is_open = False
+    for parcel in ("near", "remote"):
+        await engine.execute(Parcel, Post(parcel), input_id="post", correlation="c-1")
+
+
+async def wait_for_the_dead(engine: HandDriven) -> None:
+    """Let the time pass that it takes the effects to die."""
+    while await engine.count_dead_jobs() < 2:
+        await engine.until_idle()
+        await engine.pass_time()
+
+
+async def retry_the_dead(engine: HandDriven) -> None:
+    """Done again, it finds nothing that it could put back."""
+    scenario.Roads.is_open = True
+    await engine.retry_dead_jobs(instance_id="parcel:near")
+
+
+async def retry_in_vain(engine: HandDriven) -> None:
+    """Once, although it is dead again after that."""
+    [key] = [job.key for job in (await engine.dead_jobs()).items if "remote" in job.key] or [""]
+    history = await engine.handle("remote", Parcel).history()
+    if key and not any(event.kind == "effect_retried" for event in history):
+        await engine.retry_dead_job(key)
+
+
+RETRIED: Sequence[Step] = [post, wait_for_the_dead, retry_the_dead, retry_in_vain]
 
 SCRIPT: Sequence[Step] = [
     *(place, be_rejected, send, place_slow, take_a_taken_key, postpone, move_at_once),
@@ -148,8 +177,8 @@ def _line(stored: StoredEvent) -> str | None:
 # -------------------------------------------------------------------------- the processes
 
 
-def new_world() -> World:
-    return World(SCRIPT, OPTIONS, scenario.DEFINITIONS, settles=True)
+def new_world(script: Sequence[Step] = SCRIPT) -> World:
+    return World(script, OPTIONS, scenario.DEFINITIONS, settles=True)
 
 
 def new_life(world: World, fault: StatementFault | None = None) -> Life:
@@ -180,28 +209,30 @@ class Undisturbed(NamedTuple):
     logs: dict[str, Log]
 
 
+async def run_undisturbed(script: Sequence[Step]) -> Undisturbed:
+    async with new_world(script) as world:
+        life = new_life(world)
+        await follow(lambda: life)
+        assert isinstance(life.store, StatementStore)
+        return Undisturbed(life.store.statements, life.store.writes, await look_at(world))
+
+
 @pytest.fixture(scope="module")
 def undisturbed() -> Undisturbed:
-    async def run() -> Undisturbed:
-        async with new_world() as world:
-            life = new_life(world)
-            await follow(lambda: life)
-            assert isinstance(life.store, StatementStore)
-            return Undisturbed(life.store.statements, life.store.writes, await look_at(world))
-
-    return asyncio.run(run())
+    return asyncio.run(run_undisturbed(SCRIPT))
 
 
 async def failures_of(
     run: Callable[[World, Any], Awaitable[dict[str, Log]]],
     points: Sequence[Any],
     undisturbed: Undisturbed,
+    script: Sequence[Step] = SCRIPT,
 ) -> list[str]:
     """Try all points, and return those after which something was different."""
     wrong = []
     for point in points:
         try:
-            async with asyncio.timeout(WITHIN_S), new_world() as world:
+            async with asyncio.timeout(WITHIN_S), new_world(script) as world:
                 logs = await run(world, point)
         except (AssertionError, TimeoutError) as error:
             wrong.append(f"{point}: {error!r}")
@@ -284,3 +315,27 @@ async def test_what_was_decided_before_is_answered_again() -> None:
         async with world.process() as engine:
             late = await engine.execute(Order, Place("paid"))
         assert late == AlreadyCompleted()
+
+
+async def test_a_process_may_die_at_any_statement_while_dead_effects_are_retried() -> None:
+    undisturbed = await run_undisturbed(RETRIED)
+    near, remote = (undisturbed.logs[f"parcel:{name}"].lines for name in ("near", "remote"))
+
+    async def run(world: World, point: StatementFault) -> dict[str, Log]:
+        first = new_life(world, point)
+        await follow(lambda: first, lambda: new_life(world))
+        contents = await sqlite_of(world).read_contents()
+        assert {name: len(jobs) for name, jobs in contents.dead_jobs.items()} == {
+            "parcel:remote": 1
+        }
+        return await look_at(world)
+
+    assert [line.rpartition(" by ")[2] for line in near if " by " in line] == [
+        "client", "dead", "retried",
+    ]  # fmt: skip
+    assert [line.rpartition(" by ")[2] for line in remote if " by " in line] == [
+        "client", "dead", "dead",
+    ]  # fmt: skip
+    points = points_of(undisturbed.statements)
+
+    assert await failures_of(run, points, undisturbed, RETRIED) == []

@@ -90,9 +90,10 @@ async def finish(shop: Shop) -> str:
     """Let another process, an hour later, do what is left."""
     book = shop.book()
     definitions = [book, shop_with(book)]
-    async with Engine(
-        shop.url, definitions, clock=lambda: system_clock() + LATER_MS
-    ) as engine, asyncio.timeout(WITHIN_S):
+    async with (
+        Engine(shop.url, definitions, clock=lambda: system_clock() + LATER_MS) as engine,
+        asyncio.timeout(WITHIN_S),
+    ):
         said: str = await engine.handle(INSTANCE).result()
         assert await check(engine.store) == []
     return said

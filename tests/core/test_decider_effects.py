@@ -222,7 +222,7 @@ def test_effects_in_order_begin_one_after_the_other() -> None:
     desk.check()
 
     policy = msgspec.json.decode(desk.jobs[third].policy, type=JobPolicy)
-    assert policy == JobPolicy()
+    assert policy == JobPolicy(correlation="cart-8")
     desk.complete(third)
     assert desk.jobs == {}
 

@@ -29,11 +29,21 @@ OPTIONS = WorkerOptions(
 )
 
 
+INSERTS = {
+    "sqlite": "INSERT INTO kept VALUES (?, ?, ?)",
+    "postgresql": "INSERT INTO kept VALUES ($1, $2, $3)",
+}
+"""Each database has its own signs for values."""
+
+
 class Kept(SqlProjection[Placed | Shipped]):
     """One row for each event."""
 
     name = "kept"
     deciders: ClassVar[Sequence[type[AnyDecider]]] = (Order,)
+
+    def __init__(self, url: str) -> None:
+        self.insert = INSERTS[url.partition(":")[0]]
 
     def setup(self, tables: Tables, /) -> None:
         tables.execute(
@@ -43,8 +53,7 @@ class Kept(SqlProjection[Placed | Shipped]):
 
     def handle(self, event: Placed | Shipped, meta: EventMeta, tables: Tables, /) -> None:
         what = type(event).__name__.lower()
-        sql = "INSERT INTO kept VALUES (:position, :order_id, :what)"
-        tables.execute(sql, {"position": meta.position, "order_id": event.order_id, "what": what})
+        tables.execute(self.insert, (meta.position, event.order_id, what))
 
 
 def orders_in(url: str) -> list[tuple[str, str, int]]:
@@ -55,7 +64,8 @@ def orders_in(url: str) -> list[tuple[str, str, int]]:
 
 
 class DyingKept(Kept):
-    def __init__(self, dies_at: int) -> None:
+    def __init__(self, url: str, dies_at: int) -> None:
+        super().__init__(url)
         self._dies_at = dies_at
 
     def handle(self, event: Placed | Shipped, meta: EventMeta, tables: Tables, /) -> None:
@@ -97,9 +107,9 @@ async def handle_all(kind: str, url: str, file: Path, dies_at: int) -> None:
     projection: Kept | DyingLines
     match kind:
         case "sql":
-            projection = DyingKept(dies_at)
+            projection = DyingKept(url, dies_at)
         case "deadly":
-            projection = Deadly()
+            projection = Deadly(url)
         case _:
             projection = DyingLines(file, dies_at)
     async with Engine(url, [projection], options=OPTIONS) as engine:

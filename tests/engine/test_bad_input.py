@@ -66,7 +66,7 @@ async def waiting() -> str:
         ("sqlite://shop.db", "write three for a relative path"),
         ("sqlite:///shop.db?cache=1", "unknown option cache in the store URL"),
         ("sqlite:///shop.db?driver=other", "driver='other' is not known; known: sqlite3, apsw"),
-        ("postgresql://host/db?pooler=session", "pooler='session' is not known"),
+        ("postgresql://host/db?pooler=statement", "pooler='statement' is not known"),
         ("postgresql://host/db?schema=pg_shop", "names that begin with pg_ are PostgreSQL's own"),
         ("sqlite:///a%00b", "NUL"),
     ],

@@ -618,6 +618,42 @@ async def test_an_orchestration_and_the_deciders_it_called_are_one_tree(
     assert len(await handle.tree(calls=False)) == 2
 
 
+@orchestration
+async def rounds(ctx: Context, number: int) -> str:
+    await ctx.execute(Ticket, Open(f"r-{number}"))
+    await ctx.execute(Ticket, Open("shared"))
+    if number < 5:
+        rounds.continue_as_new(number + 1)
+    return await go.receive()
+
+
+async def test_deciders_that_earlier_executions_called_are_in_the_tree(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order of the calls, as far back as is searched and kept."""
+    engine = await stage.engine([rounds, Ticket])
+    handle = await engine.start("rounds", rounds, 1)
+    await waits_for(handle, "signal")
+    called = [each.info.instance_id for each in (await handle.tree()).calls]
+
+    assert called == ["ticket:r-1", "ticket:shared", *(f"ticket:r-{n}" for n in range(2, 6))]
+
+    monkeypatch.setattr("perdure.client.trees.EVENTS_PER_READ", 2)
+    monkeypatch.setattr("perdure.client.trees.HISTORIES_PER_READ", 2)
+    assert [each.info.instance_id for each in (await handle.tree()).calls] == called
+
+    monkeypatch.setattr("perdure.client.trees.MAX_EXECUTIONS_SEARCHED", 2)
+    assert list(shape(await handle.tree())) == [
+        "-> ticket:r-4",
+        "-> ticket:shared",
+        "-> ticket:r-5",
+    ]
+
+    monkeypatch.undo()
+    await handle.prune()
+    assert list(shape(await handle.tree())) == ["-> ticket:r-5", "-> ticket:shared"]
+
+
 async def test_a_tree_of_calls_in_a_circle_has_each_instance_once(stage: Stage) -> None:
     """A decider starts an orchestration that calls it and another, which sends to the first."""
 

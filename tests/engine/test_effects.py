@@ -24,7 +24,7 @@ from perdure.authoring.decider import DeadEffect
 from perdure.authoring.decision import Acceptance
 from perdure.errors import DefinitionError, UsageError
 from tests.engine.shop import Basket, BasketState, Bought, Buy, ChargeFailed, charge
-from tests.engine.stage import Gate, Stage, idle, kinds, options, until
+from tests.engine.stage import Gate, Stage, kinds, options, until
 
 SOON = Retry(max_attempts=3, first_delay=timedelta(0), jitter=0)
 SHORT_LEASE = timedelta(milliseconds=200)
@@ -418,15 +418,9 @@ async def test_a_dead_effect_is_listed_counted_and_can_be_retried(stage: Stage) 
     assert "it has 1 dead job" in await engine.handle("a", Flaky).explain()
     works.append(True)
     assert await engine.retry_dead_jobs(activity="flaky", instance_id="flaky:a") == 1
-    await until(lambda: not engine._serving.jobs.leases())
-
-    async def is_gone() -> bool:
-        return not await engine.handle("a", Flaky).jobs() and not (await engine.dead_jobs()).items
-
-    await until(is_gone)
-    await idle(engine)
-    # Its failure was decided long ago: what it returns now means nothing any more.
-    assert await engine.state(Flaky, "a") == Log(("x",), ("dead flaky ConnectionError",))
+    await settles(engine, Flaky, "a", Log(("x",), ("dead flaky ConnectionError", "late")))
+    assert await engine.handle("a", Flaky).jobs() == []
+    assert (await engine.dead_jobs()).items == []
 
 
 async def test_a_decider_without_on_dead_goes_on(stage: Stage) -> None:

@@ -583,6 +583,103 @@ async def test_a_client_elsewhere_pauses_and_resumes_too(stage: Stage) -> None:
     assert seen.given == orders(3)
 
 
+async def test_a_projection_that_is_no_more_can_be_forgotten(stage: Stage) -> None:
+    """Whatever state it is in: handed to a worker again it begins with the first event."""
+    stage.expect_log("a projection could not handle an event and tries again")
+    stage.expect_log("a projection is stuck at an event")
+    client = await stage.client()
+    seen = Seen()
+    seen.bad = {Placed("o-1")}
+    engine = await stage.engine([seen])
+    await record(client, *orders(2))
+    await until(lambda: is_stuck(client))
+    await engine.close()
+
+    await client.forget_projection("seen")
+
+    assert await client.projections() == []
+    with pytest.raises(NotRegisteredError, match="no projection named 'seen'"):
+        await client.projection("seen")
+    again = Seen()
+    await stage.engine([again])
+    await until(lambda: len(again.given) == 2)
+
+
+async def test_a_projection_that_was_never_run_cannot_be_forgotten(stage: Stage) -> None:
+    await stage.engine([Seen()])
+    client = await stage.client()
+    await until(client.projections)
+
+    with pytest.raises(NotRegisteredError, match=r"no projection named 'sean'.*known: seen"):
+        await client.forget_projection("sean")
+
+
+@pytest.mark.parametrize("state", ["running", "paused", "stuck"])
+async def test_a_projection_that_a_living_worker_has_cannot_be_forgotten(
+    stage: Stage, state: str
+) -> None:
+    """Also one that nobody reads for now: the worker would begin anew with the first event."""
+    seen = Seen()
+    engine = await stage.engine([seen], options=options(name="w-1"))
+    client = await stage.client()
+    if state == "stuck":
+        stage.expect_log("a projection could not handle an event and tries again")
+        stage.expect_log("a projection is stuck at an event")
+        seen.bad = {Placed("o-0")}
+        await record(engine, *orders(1))
+        await until(lambda: is_stuck(client))
+    else:
+        await record(engine, *orders(1))
+        await until(lambda: is_at(client, 1))
+    if state == "paused":
+        await client.pause_projection("seen")
+    before = await client.projection("seen")
+
+    with pytest.raises(UsageError, match=r"'seen' cannot be forgotten.*worker w-1 has it"):
+        await client.forget_projection("seen")
+
+    assert (await client.projection("seen")).position == before.position
+    assert before.status == state
+
+
+async def test_a_projection_of_a_worker_that_was_lost_is_forgotten_when_its_lease_has_run_out(
+    stage: Stage,
+) -> None:
+    clock = ManualClock()
+    client = await stage.client(clock=clock)
+    await client.store.claim_feed("lost", lease=7, lease_ms=90_000)
+
+    with pytest.raises(UsageError, match="gives no sign of life"):
+        await client.forget_projection("lost")
+    clock.advance(timedelta(seconds=90))
+    await client.forget_projection("lost")
+
+    assert await client.projections() == []
+
+
+async def test_a_reader_that_was_forgotten_lets_go(stage: Stage) -> None:
+    """By hand, say. It asks for the name again and finds nothing handled."""
+    seen = Rebuildable()
+    engine = await stage.engine([seen])
+    await record(engine, *orders(2))
+    await until(lambda: is_at(engine, 2))
+
+    lease = await engine.store.set_reader("seen")
+    await engine.store.forget_reader("seen")
+    await record(engine, Placed("o-2"))
+    await until(lambda: is_at(engine, 3))
+
+    assert lease
+    assert seen.given == [*orders(2), *orders(3)]
+
+
+async def test_a_worker_names_its_projections_in_its_sign_of_life(stage: Stage) -> None:
+    engine = await stage.engine([Seen()])
+    [worker] = await engine.workers()
+
+    assert [key.name for key in worker.definitions if key.kind == "projection"] == ["seen"]
+
+
 async def test_a_rebuilt_projection_is_emptied_and_gets_all_events_again(stage: Stage) -> None:
     seen = Rebuildable()
     engine = await stage.engine([seen])

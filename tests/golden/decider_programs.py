@@ -289,3 +289,63 @@ class CounterInUnits(Decider[dict[str, int], Add, AddedInUnits, Never]):
 
     def upcast(self, tag: str, version: int, data: Any, /) -> tuple[str, Any]:
         return tag, {"units": data["amount"], "unit": "piece"}
+
+
+# ----------------------------------------------------- a parcel whose effect dies and is retried
+
+
+@dataclass(frozen=True)
+class Post:
+    parcel_id: str
+
+
+@dataclass(frozen=True)
+class Posted:
+    parcel_id: str
+    number: str
+
+
+@dataclass(frozen=True)
+class NotPosted:
+    parcel_id: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Moved:
+    to: str
+
+
+@activity(retry=Retry(max_attempts=2))
+async def post(parcel_id: str) -> Posted:
+    return Posted(parcel_id, "unused")
+
+
+class Parcel(Decider[tuple[str, ...], Post | Posted | NotPosted, Moved, Never]):
+    """Goes on after its effect has failed for good."""
+
+    name = "parcel"
+
+    def initial(self) -> tuple[str, ...]:
+        return ()
+
+    def instance_id(self, input: Post | Posted | NotPosted, /) -> str:
+        return input.parcel_id
+
+    def decide(
+        self, state: tuple[str, ...], input: Post | Posted | NotPosted, now: datetime, /
+    ) -> Decision[Post | Posted | NotPosted, Moved, Never]:
+        match input:
+            case Post(parcel_id):
+                return Decision.accept(Moved("counter")).effect(post, parcel_id)
+            case Posted(_, number):
+                return Decision.accept(Moved(number))
+            case NotPosted(_, why):
+                return Decision.accept(Moved(why))
+
+    def evolve(self, state: tuple[str, ...], event: Moved, /) -> tuple[str, ...]:
+        return (*state, event.to)
+
+    def on_dead(self, effect: DeadEffect, /) -> Post | Posted | NotPosted | None:
+        why = f"{effect.attempts} times: {effect.message}"
+        return NotPosted(effect.arguments["parcel_id"], why)

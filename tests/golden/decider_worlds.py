@@ -29,6 +29,7 @@ from perdure.model.events import (
     CancelRequested,
     ChildCompleted,
     ChildFailed,
+    EffectRetried,
     Failure,
     InputTaken,
     MessageEvent,
@@ -48,7 +49,7 @@ START_MS = 1_800_000_000_000
 INCARNATION = 7_700_000_078
 CODE = "c0de"
 GUARD = Guard(watch_calls=True)
-OWN_CAUSES = ("effect:", "dead:", "ended:")
+OWN_CAUSES = ("effect:", "retried:", "dead:", "ended:")
 """Causes of inputs that are no messages: they follow from one."""
 
 
@@ -145,6 +146,19 @@ class DeciderWorld:
         """Let an effect fail for good."""
         failures = (Failure("OSError", "no route", at_ms=1), Failure("Declined", "no", at_ms=2))
         self.take(ActivityFailed(schedule=self.asked(name), failures=failures, attempts=2))
+
+    def retry(self, seq: int, value: object = None) -> None:
+        """Let an effect that is dead return after all, or die again if there is no value."""
+        effect = self.event(seq)
+        retried = EffectRetried(
+            effect=seq, activity=effect.name, returns_input=effect.returns_input, correlation="c-1"
+        )
+        if value is None:
+            failures = (Failure("OSError", "no route", at_ms=1), Failure("Lost", "still", at_ms=2))
+            facts = {"failures": failures, "attempts": 2, "input": effect.input}
+        else:
+            facts = {"result": msgspec.Raw(json.dumps(value).encode())}
+        self.take(msgspec.structs.replace(retried, **facts))
 
 
 class GoldenDecider(NamedTuple):
@@ -254,3 +268,12 @@ def events_are_read_in_another_shape_later(world: DeciderWorld) -> None:
 @golden(programs.CounterInUnits, "c-1")
 def events_are_written_in_a_second_shape(world: DeciderWorld) -> None:
     world.send(programs.Add("c-1", 2), programs.Add("c-1", 5))
+
+
+@golden(programs.Parcel, "p-1")
+def a_dead_effect_is_retried_dies_again_and_returns_at_last(world: DeciderWorld) -> None:
+    world.execute(programs.Post("p-1"), correlation="c-1")
+    seq = world.asked("post")
+    world.fail("post")
+    world.retry(seq)
+    world.retry(seq, {"tag": "Posted", "input": {"parcel_id": "p-1", "number": "77"}})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from typing import Any, Self
 
@@ -226,7 +226,7 @@ class Plans:
         self.connection = psycopg.connect(url, autocommit=True, prepare_threshold=None)
         self._begin = begin
         self._in_functions = in_functions
-        self._calls: dict[str, sql.Composable] = {}
+        self._calls: dict[str, sql.Composed] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -234,7 +234,7 @@ class Plans:
     def __exit__(self, *_: object) -> None:
         self.connection.close()
 
-    def plan(self, names: Sequence[str], *, times: int = 1) -> None:
+    def plan(self, names: list[str], *, times: int = 1) -> None:
         """Have statements planned, and leave the tables as they are.
 
         From the sixth time on PostgreSQL may use the same plan again without being told to.
@@ -299,7 +299,7 @@ def looked_at(read: Callable[[str], Iterable[tuple[Any, ...]]]) -> Counter[str]:
     )
 
 
-def _call(name: str, values: dict[str, Any]) -> sql.Composable:
+def _call(name: str, values: dict[str, Any]) -> sql.Composed:
     rows = values["keys"] if "keys" in values else values["rows"]
     if name in LOADS:
         return sql.SQL("SELECT perdure.load_1(ARRAY[{}], ARRAY[{}::jsonb])").format(name, rows)

@@ -12,6 +12,7 @@ from perdure.clock import ManualClock
 from perdure.errors import RowError, StoreUnavailableError
 from perdure.model.instances import Status
 from perdure.model.turns import FedEvent, Snapshot, TurnReceipt, TurnStatus, UniqueKey
+from perdure.store.base import ExecutionKey
 from perdure.store.opening import open_store
 from perdure.store.sql import feed
 from perdure.store.sql.connection import Connection
@@ -214,6 +215,22 @@ async def test_an_event_that_is_lost_does_not_hide_those_behind_it(store: Sqlite
     rest, _ = await store.read_feed(after=upto, limit=9)
 
     assert [event.tag for event in (*events, *rest)] == ["b", "c", "d"]
+
+
+async def test_numbers_go_on_though_events_were_removed(store: SqliteStore) -> None:
+    """By hand, or by somebody who archives them: nothing is counted."""
+    stamp = await decided(store, events=(STARTED, PLACED, PLACED), feed=(FedEvent(1, "a"),))
+
+    def archive(connection: Connection) -> None:
+        connection.run_own("DELETE FROM history WHERE seq < 3", ())
+
+    await store._work(lambda t: archive(t.connection))
+    await accepted(store, next_turn(ID, stamp, events=(PLACED,), feed=(FedEvent(0, "b"),)))
+    [history] = await store.read_histories([ExecutionKey(ID, stamp.incarnation, stamp.execution)])
+
+    assert [event.seq for event in history] == [3, 4]
+    events, _ = await store.read_feed(after=0, limit=9)
+    assert [(event.tag, event.stored.seq) for event in events] == [("b", 4)]
 
 
 async def test_readers_see_every_event_of_stores_that_write_at_once(

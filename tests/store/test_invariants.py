@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from perdure.clock import ManualClock
-from perdure.model.events import ActivityCompleted, write_event
+from perdure.model.events import (
+    ActivityCompleted,
+    ActivityFailed,
+    EffectRetried,
+    EffectScheduled,
+    Failure,
+    write_event,
+)
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.testing.invariants import check
@@ -259,3 +266,19 @@ async def test_an_answer_to_nothing_is_found(store: Store) -> None:
 
     assert [violation.invariant for violation in found] == ["S4", "S4"]
     assert [violation.instance_id for violation in found] == ["i", "i"]
+
+
+@pytest.mark.parametrize("has_failed", [True, False], ids=["failed", "open"])
+async def test_a_retry_of_an_effect_that_has_not_failed_is_found(
+    store: Store, has_failed: bool
+) -> None:
+    effect = EffectScheduled(name="charge", input=RAW)
+    failed = ActivityFailed(schedule=2, failures=(Failure("E", "no"),))
+    completed = ActivityCompleted(schedule=2, result=RAW)
+    retried = EffectRetried(effect=2, activity="charge")
+    events = (BEGIN, effect, failed if has_failed else completed, retried, retried)
+    await accepted(store, first_turn(new_instance(), events=tuple(map(write_event, events))))
+
+    found = await check(store)
+
+    assert [violation.invariant for violation in found] == ([] if has_failed else ["S4", "S4"])

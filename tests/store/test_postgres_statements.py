@@ -62,7 +62,7 @@ ONLY_HERE = {
     "read_newest",
     "read_now",
     "read_place",
-    "read_standby",
+    "read_server",
     "read_transaction_over",
     "read_xid",
     "refuse_unborn",

@@ -134,7 +134,7 @@ async def test_a_host_that_takes_the_call_and_says_nothing_is_given_up(impatient
     [
         ("sslmode=perhaps", "sslmode"),
         ("sslmode=verify-full&sslrootcert=/nowhere/root.crt", "root"),
-        ("pooler=session", "pooler='session' is not known"),
+        ("pooler=statement", "pooler='statement' is not known"),
         ("schema=", "must have 1 to 63 bytes"),
         ("schema=pg_mine", "PostgreSQL's own"),
     ],

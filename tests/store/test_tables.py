@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -257,3 +258,88 @@ async def run_rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
 
     await store.work_feed("p", lease=LEASE, from_pos=7, work=work)
     return found
+
+
+# ------------------------------------------------------------------------- their time
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+LONG = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3000000) "
+    "SELECT count(*) FROM n"
+)
+
+
+async def test_a_statement_that_never_ends_is_ended_when_the_time_is_over(
+    store: Store, run: Run
+) -> None:
+    def work(tables: Tables) -> int:
+        tables.execute("INSERT INTO notes (text) VALUES ('gone')")
+        tables.execute(ENDLESS)
+        return 5
+
+    with pytest.raises(TimeoutError, match=r"may use its tables for 0\.05 s"):
+        await store.work_feed("p", lease=LEASE, from_pos=0, work=work, within_s=0.05)
+
+    assert await run("SELECT * FROM notes") == []
+    assert await position(store) == 0
+
+
+async def test_no_statement_begins_when_the_time_is_over(store: Store, run: Run) -> None:
+    refused: list[TimeoutError] = []
+
+    def work(tables: Tables) -> int:
+        for _ in range(3):
+            with pytest.raises(TimeoutError) as late:
+                tables.execute("INSERT INTO notes (text) VALUES ('late')")
+            refused.append(late.value)
+        with pytest.raises(TimeoutError):
+            tables.execute_many("INSERT INTO notes (text) VALUES (?)", [("late",)])
+        return 0
+
+    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work, within_s=0)
+
+    assert len(refused) == 3
+    assert await run("SELECT * FROM notes") == []
+
+
+async def test_a_change_that_is_ended_takes_nobody_elses_writes_with_it(
+    store: Store, run: Run
+) -> None:
+    """SQLite rolls the whole transaction back with it; the others are written again."""
+
+    def grow(tables: Tables) -> int:
+        tables.execute(
+            "INSERT INTO notes WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+            "SELECT i, 'x' FROM n"
+        )
+        return 5
+
+    def note(tables: Tables) -> int:
+        tables.execute("INSERT INTO notes (text) VALUES ('kept')")
+        return 7
+
+    await store.claim_feed("q", lease=LEASE, lease_ms=LEASE_MS)
+    grown, noted = await asyncio.gather(
+        store.work_feed("p", lease=LEASE, from_pos=0, work=grow, within_s=0.05),
+        store.work_feed("q", lease=LEASE, from_pos=0, work=note, within_s=20),
+        return_exceptions=True,
+    )
+
+    assert isinstance(grown, RowError)
+    assert "ended because its time was over" in str(grown)
+    assert noted is True
+    assert await run("SELECT text FROM notes") == [("kept",)]
+
+
+async def test_the_stores_own_statements_have_no_deadline(store: Store, run: Run) -> None:
+    """What a projection was given ends with it."""
+    with pytest.raises(TimeoutError):
+        await store.work_feed(
+            "p", lease=LEASE, from_pos=0, work=lambda t: len(t.execute(ENDLESS)), within_s=0.05
+        )
+
+    counted = await store._work(  # type: ignore[attr-defined]  # of this store
+        lambda transaction: transaction.connection.run_own(LONG, ())
+    )
+
+    assert counted == [(3_000_000,)]

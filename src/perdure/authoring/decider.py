@@ -112,7 +112,11 @@ class Decider(ABC, Generic[S, I, E, X]):
         return None
 
     def on_dead(self, effect: DeadEffect, /) -> I | None:
-        """Return what to decide when an effect has failed for good; None: nothing."""
+        """Return what to decide when an effect has failed for good; None: nothing.
+
+        Asked again if a person retries it and it fails once more. If it returns then, what it
+        returns is an input as ever: be ready for it after the failure.
+        """
         return None
 
     def on_ended(self, ended: EndedOrchestration, /) -> I | None:

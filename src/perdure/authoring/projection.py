@@ -37,6 +37,10 @@ BATCH = 200
 HANDLE_WITHIN = timedelta(minutes=5)
 """How long a projection may take for one event, unless told otherwise."""
 
+WRITE_WITHIN = timedelta(seconds=10)
+"""How long one that writes in the store's transaction may take, unless told otherwise: shorter than
+leases are, which cannot be renewed meanwhile."""
+
 
 class AnyProjection(ABC, Generic[E]):
     """What both sorts of projections have in common."""
@@ -57,6 +61,9 @@ class AnyProjection(ABC, Generic[E]):
     retry: ClassVar[Retry] = READER_RETRY
     """How often an event that it cannot handle is tried, and with which pauses. Then the projection
     is stuck there until a person resumes it."""
+
+    timeout: ClassVar[timedelta]
+    """How long it may take for one event."""
 
     @cached_property
     def filter(self) -> EventFilter:
@@ -89,6 +96,10 @@ class AnyProjection(ABC, Generic[E]):
         if not 1 <= self.batch <= PAGE_MAX:
             raise DefinitionError(
                 f"projection {shown} has batch = {self.batch!r}: it must be from 1 to {PAGE_MAX}"
+            )
+        if not self.timeout > timedelta(0):
+            raise DefinitionError(
+                f"projection {shown} has timeout = {self.timeout!r}: it must be more than nothing"
             )
         self._check_methods(shown)
         _ = self.filter
@@ -124,10 +135,6 @@ class Projection(AnyProjection[E]):
         needs it. May be called again before the first of them is handled."""
 
     def _check_methods(self, shown: str) -> None:
-        if not self.timeout > timedelta(0):
-            raise DefinitionError(
-                f"projection {shown} has timeout = {self.timeout!r}: it must be more than nothing"
-            )
         for method in ("handle", "reset"):
             if not inspect.iscoroutinefunction(getattr(self, method)):
                 raise DefinitionError(
@@ -144,6 +151,12 @@ class SqlProjection(AnyProjection[E]):
     but what they write: a transaction that fails is run again. Table names must not be those of
     perdure nor begin with `perdure_`. Other programs may read the tables at any time.
     """
+
+    timeout: ClassVar[timedelta] = WRITE_WITHIN
+    """How long it may take for one event, to set itself up or to begin anew; nothing else is
+    written to the store meanwhile. Then its statements and its Python code are interrupted, and
+    that counts as a failure. What waits in the operating system or an extension cannot be
+    interrupted: the log and `health` then say which projection holds the store and how long."""
 
     @abstractmethod
     def setup(self, tables: Tables, /) -> None:

@@ -254,6 +254,11 @@ def orchestration_key(name: str, version: str) -> DefinitionKey:
     return DefinitionKey("orchestration", name, version, BEHAVIOUR)
 
 
+def reader_key(name: str) -> DefinitionKey:
+    """Return what a projection or subscription is named by in a worker's sign of life."""
+    return DefinitionKey("projection", name, "")
+
+
 def decider_key(name: str) -> DefinitionKey:
     """Return what instances of a decider are claimed by."""
     return DefinitionKey("decider", name, "", BEHAVIOUR)

@@ -146,10 +146,12 @@ class BlockingAdministration:
     def retry_dead_job(self, key: str, /) -> None:
         """Put a dead job back into its queue, with all its attempts before it.
 
-        Its orchestration or decider was told of the failure and went on. What the job now returns
-        reaches an orchestration only if that still waits for it, and a decider never: it has
-        decided on the failure (`on_dead`), so the effect is not open any more. The activity itself
-        is run again, with the same idempotency key.
+        The activity is run again, with the same idempotency key and its attempts counted from 1.
+        Its orchestration or decider was told of the failure and went on. For an orchestration the
+        call stays failed. A decider gets what the effect now returns as an input, as if it had
+        returned it at first; if it dies again, `on_dead` is asked again and it is listed again.
+        Effects that had to wait for it (`in_order`) have gone on, and are not run again. With the
+        end of its instance a job that was put back goes too.
 
         Raises:
             UsageError: There is no such dead job.
@@ -214,7 +216,9 @@ class BlockingAdministration:
     def drop_message(self, instance_id: str, no: int, /) -> None:
         """Remove a message or timer from an inbox, as if it had never been sent.
 
-        What waits for it then waits for ever, unless something else comes.
+        What waits for it then waits for ever, unless something else comes; but whoever waits for
+        an input of a decider to be decided gets `InputDroppedError`. An id that it was sent under
+        may be used again.
 
         Raises:
             UsageError: There is no such message, or a turn has taken it by now.

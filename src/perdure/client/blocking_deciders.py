@@ -57,6 +57,8 @@ class BlockingDeciders:
             UniqueKeyError: Another instance has the business key; the error names it.
             VersionConflictError: The instance has another number of events than expected.
             InstanceHeldError: The instance is parked or blocked.
+            DecisionTooLongError: The decider's code computes too long over the input.
+            InputDroppedError: It was queued because others kept being faster, and dropped by hand.
             PayloadError: The input is none of the decider, or cannot be stored.
             StoreUnavailableError: The store has not answered in time.
         """
@@ -130,6 +132,9 @@ class BlockingDeciders:
         Raises:
             NotRegisteredError: The decider is not here, and no instance id was given.
             PayloadError: It is no input of the decider, or one for another instance.
+            InstanceHeldError: The instance is parked or blocked. If that came about while it was
+                waited for a worker, the input stays queued.
+            InputDroppedError: It was dropped from the inbox before a worker decided it.
             ResultTimeoutError: No worker has decided it in time.
         """
         return self._thread.run(

@@ -61,3 +61,15 @@ class BlockingProjectionAdministration:
             NotRegisteredError: No worker has ever run one of that name.
         """
         self._thread.run(self._projections.rebuild_projection(name))
+
+    def forget_projection(self, name: str, /) -> None:
+        """Forget a projection or subscription that exists no more, and how far it had come.
+
+        Tables of a `SqlProjection` and what else it has written stay. Handed to a worker again, it
+        begins with the first event.
+
+        Raises:
+            NotRegisteredError: No worker has ever run one of that name.
+            UsageError: A living worker has it; the error says which.
+        """
+        self._thread.run(self._projections.forget_projection(name))

@@ -19,6 +19,7 @@ from perdure.authoring.describing import Transition
 from perdure.client.decisions import (
     DryRun,
     Observed,
+    check_takes_inputs,
     dry_run_of,
     observed_of,
     receipt_json,
@@ -85,6 +86,8 @@ class Deciders(InputDoor):
             UniqueKeyError: Another instance has the business key; the error names it.
             VersionConflictError: The instance has another number of events than expected.
             InstanceHeldError: The instance is parked or blocked.
+            DecisionTooLongError: The decider's code computes too long over the input.
+            InputDroppedError: It was queued because others kept being faster, and dropped by hand.
             PayloadError: The input is none of the decider, or cannot be stored.
             StoreUnavailableError: The store has not answered in time.
         """
@@ -162,6 +165,9 @@ class Deciders(InputDoor):
         Raises:
             NotRegisteredError: The decider is not here, and no instance id was given.
             PayloadError: It is no input of the decider, or one for another instance.
+            InstanceHeldError: The instance is parked or blocked. If that came about while it was
+                waited for a worker, the input stays queued.
+            InputDroppedError: It was dropped from the inbox before a worker decided it.
             ResultTimeoutError: No worker has decided it in time.
         """
         definition, stored_id, given = self._from_json(
@@ -182,6 +188,7 @@ class Deciders(InputDoor):
     ) -> dict[str, Json]:
         """Queue an input, and wait until a worker has decided it."""
         given = given._replace(input_id=given.input_id or uuid4().hex)
+        await check_takes_inputs(self.store, stored_id, given.input_id)
         try:
             await self.send_input(decider, stored_id, given)
         except InstanceEndedError:

@@ -23,7 +23,7 @@ from perdure.core.answers import (
 )
 from perdure.core.deciding import DeciderExecution
 from perdure.core.turn import TurnTerms
-from perdure.errors import UniqueKeyError
+from perdure.errors import InstanceHeldError, UniqueKeyError
 from perdure.model.events import (
     ChildScheduled,
     EffectScheduled,
@@ -34,7 +34,7 @@ from perdure.model.events import (
     read_event,
 )
 from perdure.model.feeds import Observation
-from perdure.model.instances import Stamp
+from perdure.model.instances import Stamp, Status
 from perdure.store.base import ExecutionKey, Store
 
 E_co = TypeVar("E_co", covariant=True)
@@ -132,6 +132,24 @@ def dry_run_of(
         tuple(event.instance_id for event in asked if isinstance(event, InputSent)),
         tuple(event.instance_id for event in asked if isinstance(event, ChildScheduled)),
     )
+
+
+async def check_takes_inputs(store: Store, instance_id: str, input_id: str) -> None:
+    """Refuse to queue an input that would wait for an operator.
+
+    Args:
+        store: Where the instance is.
+        instance_id: As stored.
+        input_id: Of the input; one that has an outcome passes.
+
+    Raises:
+        InstanceHeldError: The instance is parked.
+    """
+    [row] = await store.read_instances([instance_id])
+    if row is None or row.status is not Status.PARKED:
+        return
+    if (await store.read_receipts(instance_id, [input_id])).get(input_id) is None:
+        raise InstanceHeldError(instance_id, row.status, row.reason or "")
 
 
 async def receipt_json(

@@ -12,6 +12,7 @@ from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
 from perdure.model.options import WorkerOptions
 from perdure.projection.duties import reader_duties
+from perdure.worker.handler_watch import HandlerWatch
 from perdure.worker.serving import Health, Serving
 
 
@@ -56,6 +57,7 @@ class Engine(Client):
         super().__init__(url, clock=clock)
         self._lent = LentLoop("client of the worker")
         self._for_threads = WorkerClient(self, self._lent)
+        self._handlers = HandlerWatch(self._held)
         registry, behaviour = Registry(definitions), options or WorkerOptions()
         self._serving = Serving(
             self._store,
@@ -66,7 +68,12 @@ class Engine(Client):
             self,
             self.telemetry,
             reader_duties(
-                self._store, registry.readers, behaviour, self.telemetry, self.noticed_work
+                self._store,
+                registry.readers,
+                behaviour,
+                self.telemetry,
+                self.noticed_work,
+                self._handlers,
             ),
         )
         self._beside = self._serving
@@ -90,6 +97,7 @@ class Engine(Client):
             await self._serving.stop()
             self._lent.take_back()
             await super().close()
+            self._handlers.close()
 
     def hurry(self) -> None:
         """Grant running activities no more time: `close`, also one under way, gives them back."""
@@ -99,6 +107,9 @@ class Engine(Client):
         """Return the client for an activity that asks: this one on the loop it belongs to, and one
         that waits on any other thread."""
         return self if self._lent.is_here() else self._for_threads
+
+    def _held(self, what: str) -> None:
+        self._serving.health.holds_store = what
 
     @property
     def worker_id(self) -> str:

@@ -262,7 +262,7 @@ class Handle(Generic[R_co]):
 
         What it started and waits for are `children`. Deciders that were given inputs, by
         `ctx.execute` and `ctx.send` or by the decision of another decider, are `calls` of the one
-        that did so, as the history of its current execution tells.
+        that did so, as the histories of its newest 100 executions tell.
 
         Args:
             calls: Whether to look for calls. Without them only rows are read, no histories.

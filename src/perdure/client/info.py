@@ -88,8 +88,9 @@ class InstanceTree:
     children: tuple[InstanceTree, ...]
     """What it started, oldest first."""
     calls: tuple[InstanceTree, ...]
-    """The deciders its current execution gave inputs to, in the order of the calls. One that
-    several called is below one of them only."""
+    """The deciders it gave inputs to, in the order of the calls, as the histories of its newest 100
+    executions tell, without those that were pruned. One that several called is below one of them
+    only."""
 
     def __len__(self) -> int:
         """How many instances are in it."""

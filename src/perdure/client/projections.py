@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from perdure.authoring.registry import reader_key
 from perdure.clock import to_datetime
 from perdure.errors import NotRegisteredError, UsageError
 from perdure.model.feeds import (
@@ -19,6 +20,7 @@ from perdure.model.feeds import (
     read_stuck,
 )
 from perdure.store.base import Store
+from perdure.worker.unserved import LIVE_WORKER_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +136,35 @@ class ProjectionAdministration(ABC):
         """
         await self._checkpoint(name)
         await self.store.set_reader(name, status=ReaderStatus.RUNNING, reason=REBUILD, pos=0)
+
+    async def forget_projection(self, name: str, /) -> None:
+        """Forget a projection or subscription that exists no more, and how far it had come.
+
+        Tables of a `SqlProjection` and what else it has written stay. Handed to a worker again, it
+        begins with the first event.
+
+        Raises:
+            NotRegisteredError: No worker has ever run one of that name.
+            UsageError: A living worker has it; the error says which.
+        """
+        await self._checkpoint(name)
+        key = reader_key(name)
+        since_ms = self.store.clock() - LIVE_WORKER_MS
+        workers = await self.store.read_workers(seen_since_ms=since_ms)
+        having = [worker.worker_id for worker in workers if key in worker.definitions]
+        if having:
+            raise UsageError(
+                f"projection {name!r} cannot be forgotten, it would begin anew at once: worker "
+                f"{', '.join(sorted(having))} has it. Stop that, or deploy it without the "
+                "projection; if it was killed, try again in a minute"
+            )
+        if not await self.store.forget_reader(name):
+            # Fails if another has forgotten it meanwhile.
+            await self._checkpoint(name)
+            raise UsageError(
+                f"projection {name!r} is read by a worker that gives no sign of life; it can be "
+                "forgotten when its lease has run out"
+            )
 
     # ------------------------------------------------------------------------ inside
 

@@ -8,6 +8,7 @@ import msgspec
 
 from perdure.client.info import InstanceTree, info_of
 from perdure.errors import LimitExceededError
+from perdure.limits import MAX_EXECUTIONS_SEARCHED
 from perdure.model.builtins import EXECUTE, SEND_INPUT, GiveInput
 from perdure.model.events import (
     ActivityScheduled,
@@ -137,26 +138,41 @@ def _check_size(found: Mapping[str, InstanceRow], limit: int) -> None:
 
 
 async def _find_calls(store: Store, rows: Sequence[InstanceRow]) -> dict[str, str]:
-    """Return which deciders the current executions gave inputs to, and the first row of those."""
-    targets: dict[str, list[str]] = {row.instance_id: [] for row in rows}
-    keys = [ExecutionKey(row.instance_id, row.incarnation, row.execution) for row in rows]
+    """Return which deciders some instances gave inputs to, each with the first that did."""
+    keys = [
+        ExecutionKey(row.instance_id, row.incarnation, execution)
+        for row in rows
+        for execution in range(
+            max(1, row.execution - MAX_EXECUTIONS_SEARCHED + 1), row.execution + 1
+        )
+    ]
+    called: dict[str, str] = {}
+    for first in range(0, len(keys), HISTORIES_PER_READ):
+        found = await _targets_of(store, keys[first : first + HISTORIES_PER_READ])
+        for key, targets in found.items():
+            for target in targets:
+                called.setdefault(target, key.instance_id)
+    return called
+
+
+async def _targets_of(
+    store: Store, keys: Sequence[ExecutionKey]
+) -> dict[ExecutionKey, dict[str, None]]:
+    """Return which deciders each execution gave inputs to, in order; none if it was pruned."""
+    targets: dict[ExecutionKey, dict[str, None]] = {key: {} for key in keys}
     after = 0
     while keys:
         histories = await store.read_histories(keys, after_seq=after, limit=EVENTS_PER_READ)
         for key, history in zip(keys, histories, strict=True):
             found = (_target_of(stored) for stored in history)
-            targets[key.instance_id] += dict.fromkeys(each for each in found if each is not None)
+            targets[key] |= dict.fromkeys(each for each in found if each is not None)
         keys = [
             key
             for key, history in zip(keys, histories, strict=True)
             if len(history) == EVENTS_PER_READ
         ]
         after += EVENTS_PER_READ
-    called: dict[str, str] = {}
-    for caller, its_targets in targets.items():
-        for target in its_targets:
-            called.setdefault(target, caller)
-    return called
+    return targets
 
 
 def _target_of(stored: StoredEvent) -> str | None:

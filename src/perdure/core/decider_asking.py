@@ -91,10 +91,10 @@ class DeciderAsking(DeciderNotes):
 
     def _begin_effect(self, seq: int, policy: bytes) -> None:
         """Have an effect run whose turn it is."""
-        start_by_ms = self.open[seq].start_by_ms
-        if self._changes.add_job(seq, self.open_effect(seq), policy, start_by_ms):
-            assert start_by_ms is not None
-            self.alarms.set(f"start:{seq}", start_by_ms)
+        call = self.open[seq]
+        if self._changes.add_job(seq, call, self.open_effect(seq), policy):
+            assert call.start_by_ms is not None
+            self.alarms.set(f"start:{seq}", call.start_by_ms)
 
     def _arm(self, timer: Timer) -> None:
         tag, data = timer.tagged or self.definition.tag_input(timer.input)

@@ -16,11 +16,12 @@ from perdure.model.events import (
     ChildCompleted,
     ChildFailed,
     ChildScheduled,
+    EffectRetried,
     EffectScheduled,
     InputTaken,
 )
 
-OWN = ("timer:", "effect:", "dead:", "ended:")
+OWN = ("timer:", "effect:", "retried:", "dead:", "ended:")
 """Causes of inputs that an instance has by itself: they may be meant for another one."""
 
 
@@ -73,8 +74,17 @@ def input_of_effect(
     stored_id: str,
     event: ActivityCompleted | ActivityFailed,
     call: OpenCall,
+    *,
+    cause: str = "effect",
 ) -> InputTaken | None:
     """Return what to decide because an effect has ended.
+
+    Args:
+        definition: The decider.
+        stored_id: Of the instance.
+        event: How it ended.
+        call: What had been asked for.
+        cause: What an input is said to come from that it returned.
 
     Raises:
         PayloadError: What it returned is no input.
@@ -87,7 +97,7 @@ def input_of_effect(
         dead = DeadEffect(
             instance_id=definition.own_id(stored_id),
             activity=effect.name,
-            arguments=JSON.decode(bytes(effect.input)),
+            arguments=JSON.decode(bytes(effect.input)) or {},
             type_name=last.type_name,
             message=last.message,
             attempts=event.attempts,
@@ -101,8 +111,34 @@ def input_of_effect(
         where = f"result of effect {effect.name!r}"
         raise PayloadError(where, f"is no input: {error}") from error
     return InputTaken(
-        tag=given.tag, input=given.input, cause=f"effect:{seq}", correlation=call.correlation
+        tag=given.tag, input=given.input, cause=f"{cause}:{seq}", correlation=call.correlation
     )
+
+
+def answer_of(retried: EffectRetried) -> ActivityCompleted | ActivityFailed:
+    """Return the end of an effect that was put back as if it had run for the first time."""
+    seq, failures = retried.effect, retried.failures
+    if retried.attempts:
+        return ActivityFailed(schedule=seq, failures=failures, attempts=retried.attempts)
+    return ActivityCompleted(schedule=seq, result=retried.result, failures=failures)
+
+
+def input_of_retried(
+    definition: DeciderDefinition, stored_id: str, retried: EffectRetried
+) -> InputTaken | None:
+    """Return what to decide because an effect has ended that had failed for good before.
+
+    Nothing is remembered of such an effect: the event says all.
+
+    Raises:
+        PayloadError: What it returned is no input.
+        Exception: What `on_dead` raised.
+    """
+    effect = EffectScheduled(
+        name=retried.activity, input=retried.input, returns_input=retried.returns_input
+    )
+    call = OpenCall(effect, at_ms=0, correlation=retried.correlation)
+    return input_of_effect(definition, stored_id, answer_of(retried), call, cause="retried")
 
 
 def input_of_end(

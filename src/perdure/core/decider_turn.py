@@ -13,6 +13,7 @@ from perdure.authoring.registry import (
     decider_key,
     orchestration_key,
 )
+from perdure.core.decider_notes import OpenCall
 from perdure.core.ending import outcome_of, parent_message
 from perdure.core.identity import ExecutionId, child_incarnation
 from perdure.core.turn import TurnTerms
@@ -58,6 +59,14 @@ def policy_for_input(policy: bytes) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(read, returns_input=True))
 
 
+def _policy_within(policy: bytes, correlation: str) -> bytes:
+    """Return the policy of a job that belongs to something, which a retry by hand must know."""
+    if not correlation:
+        return policy
+    read = msgspec.json.decode(policy, type=JobPolicy)
+    return msgspec.json.encode(msgspec.structs.replace(read, correlation=correlation))
+
+
 class DeciderChanges:
     """Collects what a turn changes besides the state in memory."""
 
@@ -90,10 +99,9 @@ class DeciderChanges:
 
     # -------------------------------------------------------------------- jobs
 
-    def add_job(
-        self, seq: int, event: EffectScheduled, policy: bytes, start_by_ms: int | None
-    ) -> bool:
+    def add_job(self, seq: int, call: OpenCall, event: EffectScheduled, policy: bytes) -> bool:
         """Have an effect run; tell whether a timer watches that somebody begins it in time."""
+        start_by_ms = call.start_by_ms
         queue = activity_key(event.name, event.tag)
         # Who may run a job with a session is decided when it is claimed.
         leased = event.session is None and self._terms.takes(queue)
@@ -105,7 +113,7 @@ class DeciderChanges:
             seq=seq,
             queue=queue,
             input=bytes(event.input),
-            policy=policy,
+            policy=_policy_within(policy, call.correlation),
             session=event.session,
             start_by_ms=start_by_ms,
             leased=leased,

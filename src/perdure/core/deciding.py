@@ -27,25 +27,28 @@ from perdure.core.answers import (
     AcceptedReceipt,
     Answer,
     AnyReceipt,
-    CompletedReceipt,
     DirectInput,
     KeyTakenReceipt,
-    Outcome,
-    RejectedReceipt,
     UnreadableReceipt,
     write_receipt,
 )
-from perdure.core.decider_asking import DeciderAsking
-from perdure.core.decider_ends import OWN, input_of_effect, input_of_end, read_input, why_unreadable
-from perdure.core.decider_snapshots import is_snapshot_due, read_snapshot, write_snapshot
+from perdure.core.decider_ends import (
+    OWN,
+    answer_of,
+    input_of_effect,
+    input_of_end,
+    input_of_retried,
+    read_input,
+    why_unreadable,
+)
+from perdure.core.decider_keeping import DeciderKeeping
+from perdure.core.decider_snapshots import read_snapshot
 from perdure.core.decider_turn import KEYED, DeciderChanges
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.judging import Acceptable, Refused, judge
 from perdure.core.turn import TurnTerms
 from perdure.errors import (
-    LimitExceededError,
-    PayloadError,
     UniqueKeyError,
     VersionConflictError,
 )
@@ -58,6 +61,7 @@ from perdure.model.events import (
     ChildCompleted,
     ChildFailed,
     ChildScheduled,
+    EffectRetried,
     EffectScheduled,
     Event,
     EventRecorded,
@@ -71,12 +75,12 @@ from perdure.model.events import (
 )
 from perdure.model.feeds import StoredSnapshot
 from perdure.model.messages import Message
-from perdure.model.turns import FedEvent, NewObservation, Snapshot, Turn, UniqueKey
+from perdure.model.turns import FedEvent, Turn, UniqueKey
 
 logger = logging.getLogger(__name__)
 
 
-class DeciderExecution(DeciderAsking):
+class DeciderExecution(DeciderKeeping):
     """A decider's instance in memory. It has the face of an orchestration's execution.
 
     *Making one.* `DeciderExecution(definition, id, code, guard)` has not begun. Bring it to where
@@ -128,8 +132,8 @@ class DeciderExecution(DeciderAsking):
     __slots__ = (
         "_code",
         "_direct",
-        "_outcomes",
         "answers",
+        "is_answering",
         "is_unchanged",
         "taken_keys",
     )
@@ -139,12 +143,13 @@ class DeciderExecution(DeciderAsking):
     ) -> None:
         super().__init__(definition, id, guard)
         self.answers: tuple[Answer, ...] = ()
+        self.is_answering = False
+        """Whether the turn has come to its direct inputs: what stops it there is theirs."""
         self.is_unchanged = True
         self.taken_keys: Mapping[str, str] = {}
         """Business keys that other instances have, with the stored ids of those."""
         self._code = code
         self._direct: tuple[DirectInput, ...] = ()
-        self._outcomes: dict[str, Outcome] = {}
 
     @property
     def guard(self) -> Guard:
@@ -217,6 +222,7 @@ class DeciderExecution(DeciderAsking):
         """
         direct, self._direct = self._direct, ()
         self._outcomes = {}
+        self.is_answering = False
         is_first = self.last_seq == 0
         self.now_ms = max(self.now_ms, now_ms)
         changes = self._changes = DeciderChanges(self.id, terms, self.now_ms)
@@ -226,6 +232,7 @@ class DeciderExecution(DeciderAsking):
         with self._fold.place, self._fold.guard:
             for message in messages:
                 self._take(message)
+            self.is_answering = bool(direct)
             self.answers = tuple([self._answer(each) for each in direct])
             snapshot = self._snapshot() if self._fold.version > version else None
         vanishes = is_first and not changes.accepted and changes.refused > 0
@@ -261,6 +268,8 @@ class DeciderExecution(DeciderAsking):
                 self._append(msgspec.structs.replace(event, code=self._code))
             case ActivityCompleted() | ActivityFailed():
                 self._end_effect(event, timer_key)
+            case EffectRetried():
+                self._end_retried(event)
             case ChildCompleted() | ChildFailed():
                 self._end_orchestration(event)
             case CancelRequested(reason=reason):
@@ -348,6 +357,19 @@ class DeciderExecution(DeciderAsking):
         if not self.is_closing:
             self._decide_own(input_of_effect(self.definition, self.instance_id, event, call))
         self._complete_if_done()
+
+    def _end_retried(self, event: EffectRetried) -> None:
+        """Take the end of an effect that a person put back after it had died.
+
+        It had ended before, so it ends nothing now: neither what waited for it nor the instance
+        waits again. If its failure was not taken yet, this is its end instead.
+        """
+        if event.effect in self.open:
+            self._end_effect(answer_of(event), None)
+            return
+        self._append(event)
+        if not self.is_closing:
+            self._decide_own(input_of_retried(self.definition, self.instance_id, event))
 
     def _end_orchestration(self, event: ChildCompleted | ChildFailed) -> None:
         call = self.open.get(event.schedule)
@@ -456,45 +478,3 @@ class DeciderExecution(DeciderAsking):
         if judged.is_terminal:
             self._close()
         return outcome
-
-    # ---------------------------------------------------------------- what is noted
-
-    def _note_refused(self, judged: Refused, tag: str, data: bytes, input_id: str) -> None:
-        self._changes.refused += 1
-        reason = judged.tagged
-        self._observe(tag, data, "rejected", reason.data, input_id)
-        if input_id:
-            receipt = RejectedReceipt(tag=reason.tag, reason=msgspec.Raw(reason.data))
-            self._changes.receipts[input_id] = write_receipt(receipt)
-            self._outcomes[input_id] = Rejected(judged.reason)
-
-    def _note_completed(self, tag: str, data: bytes, input_id: str) -> None:
-        self._changes.refused += 1
-        self._observe(tag, data, "completed", None, input_id)
-        if input_id:
-            self._changes.receipts[input_id] = write_receipt(CompletedReceipt())
-            self._outcomes[input_id] = AlreadyCompleted()
-
-    def _observe(
-        self, tag: str, data: bytes, outcome: str, rejection: bytes | None, input_id: str
-    ) -> None:
-        if self.definition.observes_inputs:
-            seen = NewObservation(tag, data, outcome, rejection, input_id)
-            self._changes.observations.append(seen)
-
-    def _snapshot(self) -> Snapshot | None:
-        """Return a snapshot if one is due."""
-        definition, fold = self.definition, self._fold
-        if self.terminal is not None or not is_snapshot_due(fold, self.snapshot_version):
-            return None
-        self.snapshot_version = fold.version
-        try:
-            return write_snapshot(definition, fold.state, fold.version, self._memory())
-        except (PayloadError, LimitExceededError) as error:
-            # Only a load is slower without it. A turn must not fail for that.
-            logger.warning(
-                "the state of a decider cannot be kept as a snapshot: %s",
-                error,
-                extra={"instance_id": self.instance_id, "definition": self.name},
-            )
-            return None

@@ -11,7 +11,6 @@ are raw JSON inside the body and are never opened here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -121,6 +120,22 @@ class ActivityFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True
     failures: tuple[Failure, ...]
     attempts: int = 1
     """How many attempts failed."""
+
+
+class EffectRetried(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A dead effect was put back by a person, and its job has ended once more."""
+
+    kind: ClassVar[str] = "effect_retried"
+    effect: int
+    activity: str
+    result: msgspec.Raw = NULL
+    failures: tuple[Failure, ...] = ()
+    attempts: int = 0
+    """How many attempts failed if it is dead again; 0: it returned."""
+    returns_input: bool = False
+    input: msgspec.Raw = NULL
+    """Its arguments, if it is dead again: the decider is told of them."""
+    correlation: str = ""
 
 
 class TimerFired(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -482,8 +497,3 @@ def read_event(kind: str, body: bytes) -> Event:
 
 class UnreadableEventError(Exception):
     """Stored bytes are not an event this version can read. The instance is parked, not failed."""
-
-
-def is_terminal(events: Iterable[StoredEvent]) -> bool:
-    """Tell whether an execution's events include its end."""
-    return any(event.kind in TERMINAL_KINDS for event in events)

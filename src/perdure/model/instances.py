@@ -47,7 +47,8 @@ class DefinitionKey(NamedTuple):
     """What a claim asks for: an orchestration's version, a decider, or an activity's queue.
 
     For an orchestration `variant` is its version; for an activity it is the tag or ""; for a
-    decider "".
+    decider "". A worker's sign of life also names its projections and subscriptions, as kind
+    "projection" and with "".
     """
 
     kind: str

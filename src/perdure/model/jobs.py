@@ -43,6 +43,8 @@ class JobPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long the call may take in all. The owner's timer keeps it; attempts only know of it."""
     returns_input: bool = False
     """Whether its result is written as an input of the decider that asked for it."""
+    correlation: str = ""
+    """Of an effect: what the input belongs to that asked for it."""
 
 
 class JobFailures(msgspec.Struct, frozen=True):
@@ -95,6 +97,8 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     owner_name: str = ""
     owner_version: str = ""
     """Which orchestration made the call."""
+    is_rerun: bool = False
+    """Whether a person put it back after it had died: its call has failed for good."""
     lease_until_ms: int = 0
     """When the lease ends unless it is renewed; 0: not known."""
     damage: str = ""

@@ -128,7 +128,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Token it was claimed under; 0 for the short way, which needs that no other worker holds a
     lease."""
     seize: bool = False
-    """Accept it whoever holds the lease: for a termination."""
+    """Accept it whoever holds the lease: for a termination, and for inputs of callers; those are
+    not accepted while the instance is parked."""
     start: NewInstance | None = None
     """Start the instance and run its first turn in one commit."""
     seen_no: int = 0
@@ -249,6 +250,10 @@ class JobClaim(NamedTuple):
     token: int
     sessions: SessionClaim | None = None
     """On what terms it takes jobs with a session; None: not at all."""
+
+
+NOBODY = "*"
+"""In place of a code digest: no code may try this instance until an operator says so."""
 
 
 class Hold(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from perdure.authoring.feed import EventFilter, EventMeta
 from perdure.authoring.projection import Projection, SqlProjection
@@ -19,6 +20,13 @@ from perdure.projection.reading import LET_GO_WITHIN_S, EventFailedError, StartF
 MAX_WORK_S = 0.05
 """How long a transaction of a projection may take before the rest of its batch goes into the next:
 everybody else waits for it."""
+
+STATEMENTS_LATER_S = 0.5
+"""How long after the limit of a handler its statements are ended: by then it is known that it was
+the handler, although its own clock starts a little later."""
+
+START = -1
+"""Stands for the place of an event where a projection sets itself up."""
 
 NO_RESET = (
     "the projection has no reset(), so it cannot be rebuilt: write one that removes what it has "
@@ -125,37 +133,83 @@ class ProjectionConsumer(_OfProjection):
             raise EventFailedError(place, error) from error
 
 
+class Watch(Protocol):
+    """Ends handlers that hold the store too long, if they can be ended, and says so if not."""
+
+    def run(
+        self, projection: str, method: str, limit_s: float, handle: Callable[[], None]
+    ) -> TimeoutError | None:
+        """Run a handler on this thread; return why it counts as failed if it took too long.
+
+        Raises:
+            Exception: What the handler raised in time.
+        """
+        ...
+
+
+class _Late(NamedTuple):
+    """What took too long."""
+
+    place: int
+    error: TimeoutError
+
+
 class SqlConsumer(_OfProjection):
     """Hands events to a projection that writes to its own tables in the store, exactly once."""
 
     def __init__(
-        self, projection: SqlProjection[Any], now_s: Callable[[], float] = time.monotonic
+        self,
+        projection: SqlProjection[Any],
+        watch: Watch,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(projection)
         self._projection = projection
+        self._watch = watch
+        self._limit_s = projection.timeout.total_seconds()
         self._now_s = now_s
+        self._late: _Late | None = None
+        """Not run again in this attempt: a transaction that failed is run anew, perhaps often."""
 
     async def prepare(self, hold: Hold) -> None:
         """Make the tables; anew, if it is to be rebuilt."""
         projection, must_reset, pos = self._projection, hold.must_reset, hold.pos
         if must_reset:
             self.check_reset(projection)
+        self._late = None
+
+        def begin(tables: Tables) -> None:
+            projection.setup(tables)
+            if must_reset:
+                projection.reset(tables)
+                # It may have removed the tables.
+                projection.setup(tables)
 
         def work(tables: Tables) -> int:
             try:
-                projection.setup(tables)
-                if must_reset:
-                    projection.reset(tables)
-                    # It may have removed the tables.
-                    projection.setup(tables)
+                self._call(START, "reset" if must_reset else "setup", lambda: begin(tables))
             except Exception as error:
                 raise StartFailedError(error) from error
             return pos
 
-        await hold.work(work, defining=True)
+        try:
+            await hold.work(work, within_s=self._limit_s + STATEMENTS_LATER_S, defining=True)
+        except RowError as error:
+            # A statement has ended the transaction itself.
+            raise StartFailedError(self._late.error if self._late else error) from error
+
+    def _call(self, place: int, method: str, handle: Callable[[], None]) -> None:
+        """Run a method of the projection, not longer than it may."""
+        if self._late is not None and self._late.place == place:
+            raise self._late.error
+        late = self._watch.run(self.name, method, self._limit_s, handle)
+        if late is not None:
+            self._late = _Late(place, late)
+            raise late
 
     async def consume(self, events: Sequence[FeedEvent], end: int, hold: Hold) -> None:
         """Write down events and move the position, in as few transactions as are short enough."""
+        self._late = None
         readable = read_all(self.filter, events)
         if readable.error is None:
             await self._write_all(readable.events, end, hold)
@@ -185,15 +239,20 @@ class SqlConsumer(_OfProjection):
             for number, (event, meta, place) in enumerate(events):
                 if number and self._now_s() >= until_s:
                     return events[number - 1].meta.position
+                handle = partial(self._projection.handle, event, meta, tables)
                 try:
-                    self._projection.handle(event, meta, tables)
+                    self._call(place, "handle", handle)
                 except Exception as error:
                     raise EventFailedError(place, error) from error
             return end
 
         try:
-            await hold.work(work)
+            # Its last event begins before that much of it is over.
+            most_s = MAX_WORK_S + self._limit_s
+            await hold.work(work, within_s=most_s + STATEMENTS_LATER_S)
         except RowError as error:
+            if self._late is not None and any(one.place == self._late.place for one in events):
+                raise EventFailedError(*self._late) from error
             # A statement has ended the transaction itself, and nobody knows for which event.
             first = events[0]
             if len(events) == 1:

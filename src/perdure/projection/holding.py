@@ -51,7 +51,7 @@ class Hold:
         self._until_ms = found.lease_until_ms
 
     async def confirm(self) -> None:
-        """Find out whether somebody has paused the reader or set it elsewhere.
+        """Find out whether somebody has paused the reader, set it elsewhere or forgotten it.
 
         Raises:
             LeaseLostError: Somebody has.
@@ -59,8 +59,9 @@ class Hold:
         for found in await self._store.read_checkpoints():
             if found.name == self.name:
                 is_held = found.status is ReaderStatus.RUNNING and found.lease_until_ms > 0
-                if not is_held or found.pos != self.pos:
-                    raise self._lost()
+                if is_held and found.pos == self.pos:
+                    return
+        raise self._lost()
 
     async def ensure(self) -> None:
         """Make sure that nobody else can have the right to read: call it before each handling."""
@@ -83,8 +84,13 @@ class Hold:
             raise self._lost()
         self._stand_at(to_pos)
 
-    async def work(self, work: FeedWork, *, defining: bool = False) -> None:
+    async def work(self, work: FeedWork, *, within_s: float, defining: bool = False) -> None:
         """Let a function write to the user's tables, and stand where it says, in one commit.
+
+        Args:
+            work: Writes, and returns the new position.
+            within_s: How long it may run statements.
+            defining: Whether it may make and remove tables too.
 
         Raises:
             LeaseLostError: The right to read is lost; nothing was written.
@@ -97,7 +103,12 @@ class Hold:
             return reached
 
         if not await self._store.work_feed(
-            self.name, lease=self._lease, from_pos=self.pos, work=noting, defining=defining
+            self.name,
+            lease=self._lease,
+            from_pos=self.pos,
+            work=noting,
+            within_s=within_s,
+            defining=defining,
         ):
             raise self._lost()
         self._stand_at(reached)

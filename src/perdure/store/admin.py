@@ -108,7 +108,8 @@ class AdminStore(Protocol):
         ...
 
     async def retry_dead_jobs(self, keys: Sequence[JobKey]) -> list[bool]:
-        """Put dead jobs back into their queues, with all their attempts before them."""
+        """Put dead jobs back into their queues, with all their attempts before them. Whoever claims
+        one is told that it is a rerun."""
         ...
 
     async def forget_dead_jobs(self, keys: Sequence[JobKey]) -> list[bool]:
@@ -123,7 +124,8 @@ class AdminStore(Protocol):
         """Remove a message or timer from an inbox; False: there is no such message. The start of an
         execution is none.
 
-        Ends the instance's lease, so that a turn which may have taken the message is refused.
+        Ends the instance's lease, so that a turn which may have taken the message is refused. Its
+        receipt goes with it, unless it was decided: it may be sent again under the same id.
         """
         ...
 

@@ -138,7 +138,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
 
         A turn of a decider brings more: what its inputs came to, its business key, a snapshot as of
         its last event, which of its events are fed, what it observed. It is refused if one of its
-        inputs was decided before, and stopped if another instance has the key. An input that was
+        inputs was decided before, and stopped if another instance has the key. One that seizes a
+        parked instance is refused, unless it terminates it. An input that was
         decided directly is removed from the inbox if it waits there under the same id. A turn that
         vanishes leaves no row but its receipts and observations; if there are messages that it has
         not taken, those it has taken go, and the instance waits for its first turn again.

@@ -217,7 +217,10 @@ class Batcher:
             call.patience_s = patience_s
 
     def _too_long(self, patience_s: float) -> StoreUnavailableError:
-        trouble = self._trouble or "another process keeps writing, or the disk is slow"
+        trouble = self._trouble or (
+            "another process keeps writing, the disk is slow, or a projection does not return "
+            "(the log says which)"
+        )
         return StoreUnavailableError(f"nothing was written within {patience_s:g} s: {trouble}")
 
     async def close(self) -> None:
@@ -229,9 +232,9 @@ class Batcher:
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join, CLOSE_WITHIN_S + MAX_PAUSE_S)
         if self._thread.is_alive():
-            # It waits for another process that holds the lock and does not move. It finds nothing
-            # left to do when it wakes up, and ends then.
-            logger.error("the store was closed while another process kept it locked")
+            # It waits for another process that holds the lock and does not move, or for a
+            # projection. It finds nothing left to do when it wakes up, and ends then.
+            logger.error("the store was closed while something kept it from writing")
             self._give_up([*self._backlog, *self._drain()])
 
     def _give_up(self, calls: Iterable[Call]) -> None:

@@ -90,7 +90,14 @@ class DeciderStore(Protocol):
         ...
 
     async def work_feed(
-        self, name: str, *, lease: int, from_pos: int, work: FeedWork, defining: bool = False
+        self,
+        name: str,
+        *,
+        lease: int,
+        from_pos: int,
+        work: FeedWork,
+        within_s: float | None = None,
+        defining: bool = False,
     ) -> bool:
         """Let a function write to the user's own tables, and move the checkpoint to the position
         it returns, in one transaction; False if the lease is lost or it stands elsewhere.
@@ -104,6 +111,8 @@ class DeciderStore(Protocol):
             lease: Proves the right to write.
             from_pos: Where the checkpoint stands.
             work: Writes, and returns the new position.
+            within_s: How long it may run statements; one that runs then ends with a TimeoutError,
+                and no other is begun. None: as long as it likes.
             defining: Whether it may make and remove tables too.
         """
         ...
@@ -134,6 +143,13 @@ class DeciderStore(Protocol):
 
         False: there is no such reader, or `lease` was given and is lost. The reason is replaced in
         any case, and forgotten when the reader moves on.
+        """
+        ...
+
+    async def forget_reader(self, name: str) -> bool:
+        """Forget a reader and how far it has come: claimed again it begins before all events.
+
+        False: there is no such reader, or somebody has the right to read.
         """
         ...
 

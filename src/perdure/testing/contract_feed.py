@@ -402,6 +402,30 @@ class TestReaders:
         assert not await store.set_reader("never", status=ReaderStatus.PAUSED)
         assert await store.read_checkpoints() == []
 
+    async def test_a_reader_that_is_forgotten_begins_before_all_events(self, store: Store) -> None:
+        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+        await store.claim_feed("kept", lease=5, lease_ms=LEASE_MS)
+        await store.set_reader("mail", status=ReaderStatus.STUCK, reason="why")
+
+        assert await store.forget_reader("mail")
+        assert not await store.forget_reader("mail")
+
+        assert [one.name for one in await store.read_checkpoints()] == ["kept"]
+        claimed = await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
+        assert claimed is not None
+        assert (claimed.pos, claimed.status) == (0, ReaderStatus.RUNNING)
+
+    async def test_a_reader_is_not_forgotten_while_somebody_reads(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+
+        assert not await store.forget_reader("mail")
+        clock.advance(LEASE)
+        assert await store.forget_reader("mail")
+        assert not await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+
     async def test_readers_are_listed_by_name(self, store: Store) -> None:
         for name in ("b", "c", "a"):
             await store.claim_feed(name, lease=5, lease_ms=LEASE_MS)

@@ -8,7 +8,7 @@ from perdure.clock import ManualClock
 from perdure.model.events import Failure
 from perdure.model.instances import DefinitionKey, Stamp
 from perdure.model.jobs import ClaimedJob, JobEnd, JobFailures, JobKey
-from perdure.model.turns import JobClaim, TurnClaim, WorkerRow
+from perdure.model.turns import JobClaim, TurnClaim, TurnReceipt, TurnStatus, WorkerRow
 from perdure.store.base import JobLease, Store, TurnLease
 from perdure.testing.store_values import (
     LEASE_MS,
@@ -136,6 +136,22 @@ class TestTurnClaims:
 
         [second] = await claim(store, "w2")
         assert second.attempts == 1
+
+    async def test_a_worker_of_the_same_name_has_not_the_lease(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        """Two processes of one name, or one that was started again: the token counts."""
+        await store.start([new_instance()])
+        [first] = await claim(store, "w1")
+        clock.advance(LEASE)
+        [second] = await claim(store, "w1")
+
+        assert await store.commit([turn_of(first)]) == [TurnReceipt(TurnStatus.REFUSED)]
+        await store.release_turns([TurnLease("i", first.lease)])
+        lost, _ = await store.renew([TurnLease("i", first.lease)], [], lease_ms=LEASE_MS)
+
+        assert lost == [TurnLease("i", first.lease)]
+        await accepted(store, turn_of(second))
 
     async def test_a_lease_that_was_stolen_cannot_be_released(
         self, store: Store, clock: ManualClock

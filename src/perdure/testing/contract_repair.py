@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from perdure.clock import ManualClock
+from perdure.model.events import Failure
 from perdure.model.instances import Status
-from perdure.model.jobs import JobFailures, JobKey
+from perdure.model.jobs import JobEnd, JobFailures, JobKey
+from perdure.model.messages import DeliveryStatus
 from perdure.model.turns import Hold, TurnReceipt, TurnStatus
 from perdure.store.base import Store
 from perdure.testing.contract_admin import dead
 from perdure.testing.store_values import (
     LEASE_MS,
+    ORDER,
     accepted,
     begun,
     claim,
     claim_jobs,
+    decided,
+    given,
     job,
     message,
     new_instance,
+    next_turn,
+    outcome,
+    queued,
     result_of,
     timer,
     turn_of,
@@ -50,6 +59,111 @@ class TestRepair:
         assert (claimed.attempt, claimed.lost, claimed.failures) == (1, 0, JobFailures())
         assert (claimed.input, claimed.policy) == (b"in", b'{"max_attempts":1}')
         assert await store.end_jobs([result_of(claimed.key, claimed.token)]) == [True]
+
+    async def test_a_job_that_was_put_back_is_known_as_such_until_it_ends(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        key = await dead(store)
+        await store.retry_dead_jobs([key])
+
+        [claimed] = await claim_jobs(store)
+        later = JobEnd(key=key, token=claimed.token, retry_at_ms=clock())
+        assert await store.end_jobs([later]) == [True]
+        [again] = await claim_jobs(store)
+        clock.advance(LEASE)
+        [after_a_loss] = await claim_jobs(store)
+
+        assert [one.is_rerun for one in (claimed, again, after_a_loss)] == [True] * 3
+        assert (after_a_loss.attempt, after_a_loss.lost) == (3, 1)
+        keys = {one.key.idempotency_key for one in (claimed, again, after_a_loss)}
+        assert keys == {key.idempotency_key}
+
+    async def test_a_job_that_never_died_is_no_rerun(self, store: Store) -> None:
+        await begun(store, jobs=(job(),))
+
+        [claimed] = await claim_jobs(store)
+
+        assert not claimed.is_rerun
+
+    async def test_the_end_of_a_job_that_was_put_back_reaches_its_owner_once(
+        self, store: Store
+    ) -> None:
+        key = await dead(store)
+        await store.retry_dead_jobs([key])
+        [claimed] = await claim_jobs(store)
+        end = result_of(key, claimed.token, "late")
+
+        assert await store.end_jobs([end]) == [True]
+        assert await store.end_jobs([end]) == [False]
+
+        assert await store.read_jobs("i") == []
+        [turn] = await claim(store)
+        assert [m.body for m in turn.messages] == [b"{}", b"late"]
+
+    async def test_a_turn_takes_the_end_of_a_job_that_was_put_back_the_short_way(
+        self, store: Store
+    ) -> None:
+        key = await dead(store)
+        [claimed] = await claim(store)
+        await accepted(store, turn_of(claimed))
+        stamp = claimed.stamp._replace(next_seq=claimed.stamp.next_seq + 1)
+        await store.retry_dead_jobs([key])
+        [job] = await claim_jobs(store)
+        turn = next_turn("i", stamp, job_ends=(result_of(key, job.token),))
+
+        first = await accepted(store, turn)
+
+        assert await store.commit([turn]) == [first]
+        assert await store.read_jobs("i") == []
+        assert await store.read_inbox("i") == []
+
+    async def test_a_job_that_dies_again_is_dead_again(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        key = await dead(store)
+        await store.retry_dead_jobs([key])
+        [claimed] = await claim_jobs(store)
+        clock.advance(MS)
+        failure = Failure("OSError", "still")
+        end = msgspec.structs.replace(result_of(key, claimed.token), failure=failure, is_dead=True)
+
+        assert await store.end_jobs([end]) == [True]
+
+        [again] = await store.read_dead_jobs(limit=9)
+        assert (again.key, again.attempts, again.died_ms) == (key, 1, clock())
+        assert again.failures == JobFailures(1, (failure,))
+        assert await store.retry_dead_jobs([key]) == [True]
+
+    @pytest.mark.parametrize("meanwhile", ["ended", "replaced"])
+    async def test_the_end_of_a_job_whose_owner_is_gone_reaches_nobody(
+        self, store: Store, meanwhile: str
+    ) -> None:
+        key = await dead(store)
+        [claimed] = await claim(store)
+        await accepted(store, turn_of(claimed, outcome=outcome()))
+        await store.retry_dead_jobs([key])
+        [job] = await claim_jobs(store)
+        if meanwhile == "replaced":
+            assert await store.start([new_instance(replaces=key.incarnation)]) == [None]
+
+        was_ours = await store.end_jobs([result_of(key, job.token)])
+
+        assert was_ours == [meanwhile == "ended"]
+        assert await store.read_jobs("i") == []
+        assert all(m.kind == "started" for m in await store.read_inbox("i"))
+
+    async def test_the_end_of_an_instance_takes_a_job_along_that_was_put_back(
+        self, store: Store
+    ) -> None:
+        key = await dead(store)
+        await store.retry_dead_jobs([key])
+        [job] = await claim_jobs(store)
+        [claimed] = await claim(store)
+
+        await accepted(store, turn_of(claimed, outcome=outcome()))
+
+        assert await store.read_jobs("i") == []
+        assert await store.end_jobs([result_of(key, job.token)]) == [False]
 
     async def test_a_dead_job_is_forgotten(self, store: Store) -> None:
         key = await dead(store)
@@ -110,6 +224,36 @@ class TestRepair:
         await accepted(store, turn_of(again))
         assert not await store.drop_message("i", 1)
         assert not await store.drop_message("never", 1)
+
+    async def test_a_dropped_message_may_be_sent_again_under_its_id(self, store: Store) -> None:
+        stamp = await decided(store)
+        one, other = queued(), queued(input_id="y")
+        assert await store.deliver([one, other]) == [DeliveryStatus.DELIVERED] * 2
+
+        assert await store.drop_message("order:1", 1)
+
+        assert await store.read_receipts("order:1", ["x", "y"]) == {"y": None}
+        statuses = await store.deliver([one, other])
+        assert statuses == [DeliveryStatus.DELIVERED, DeliveryStatus.DUPLICATE]
+        [claimed] = await claim(store, definitions=(ORDER,))
+        assert [m.no for m in claimed.messages] == [2, 3]
+        assert claimed.stamp == stamp
+        await accepted(store, turn_of(claimed, receipts=(given("ok"), given("ok", "y"))))
+        assert await store.read_receipts("order:1", ["x", "y"]) == {"x": b"ok", "y": b"ok"}
+
+    async def test_a_message_that_was_taken_is_not_forgotten_with_another(
+        self, store: Store
+    ) -> None:
+        await begun(store)
+        taken = message(message_id="taken")
+        await store.deliver([taken])
+        [claimed] = await claim(store)
+        await accepted(store, turn_of(claimed))
+        await store.deliver([message(message_id="waits")])
+
+        assert await store.drop_message("i", 2)
+
+        assert await store.deliver([taken]) == [DeliveryStatus.DUPLICATE]
 
     async def test_a_timer_can_be_dropped(self, store: Store, clock: ManualClock) -> None:
         due = clock() + 10

@@ -9,7 +9,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.errors import RowError
 from perdure.model.instances import Stamp, Status
-from perdure.model.turns import ChildStart, TurnReceipt, TurnStatus
+from perdure.model.turns import NOBODY, ChildStart, Hold, TurnReceipt, TurnStatus
 from perdure.store.base import Store
 from perdure.testing.store_values import (
     COMPLETED,
@@ -211,6 +211,31 @@ class TestFencing:
         )
 
         assert await store.commit([turn_of(claimed)]) == [REFUSED]
+
+    async def test_a_seizing_turn_is_refused_while_the_instance_is_parked(
+        self, store: Store
+    ) -> None:
+        stamp = await begun(store)
+        await store.hold([Hold("i", stamp, 0, Status.PARKED, NOBODY, "why")])
+
+        assert await store.commit([next_turn("i", stamp, seize=True)]) == [REFUSED]
+        [row] = await store.read_instances(["i"])
+        assert row is not None
+        assert (row.status, row.reason) == (Status.PARKED, "why")
+        end = outcome(Status.COMPLETED)
+        assert await store.commit([next_turn("i", stamp, seize=True, outcome=end)]) == [REFUSED]
+        await accepted(store, next_turn("i", stamp, seize=True, outcome=outcome(Status.TERMINATED)))
+
+    async def test_a_seizing_turn_may_end_a_block(self, store: Store) -> None:
+        """The code that seizes it may be the right one."""
+        stamp = await begun(store)
+        await store.hold([Hold("i", stamp, 0, Status.BLOCKED, "c1", "why")])
+
+        await accepted(store, next_turn("i", stamp, seize=True))
+
+        [row] = await store.read_instances(["i"])
+        assert row is not None
+        assert row.status is Status.RUNNING
 
     async def test_a_seizing_turn_needs_the_right_stamp(self, store: Store) -> None:
         stamp = await begun(store)

@@ -16,7 +16,9 @@ from perdure.model.digests import digest_for
 from perdure.model.events import (
     LAST_KINDS,
     TERMINAL_KINDS,
+    ActivityFailed,
     ContinuedAsNew,
+    EffectRetried,
     Event,
     KvCleared,
     KvPruned,
@@ -105,9 +107,14 @@ def _shape(events: Sequence[StoredEvent]) -> Iterator[str]:
 def _answers(events: Sequence[StoredEvent]) -> Iterator[str]:
     asked: dict[int, Event] = {}
     answered: set[int] = set()
+    failed: set[int] = set()
     for seq, event in readable(events):
         if isinstance(event, SCHEDULES):
             asked[seq] = event
+        if isinstance(event, ActivityFailed):
+            failed.add(event.schedule)
+        if isinstance(event, EffectRetried) and event.effect not in failed:
+            yield f"event {seq} ({event.kind}) retries {event.effect}, which has not failed"
         schedule = schedule_of(event)
         if schedule is None:
             continue

@@ -17,12 +17,11 @@ from perdure.core.deciding import DeciderExecution
 from perdure.core.identity import ExecutionId
 from perdure.errors import InstanceHeldError
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status
-from perdure.model.turns import NewObservation
+from perdure.model.turns import NOBODY, NewObservation
 from perdure.store.base import ExecutionKey, Store
 from perdure.worker.asked import Asked
 from perdure.worker.background import Background
 from perdure.worker.executions import Executions
-from perdure.worker.holds import NOBODY
 from perdure.worker.hot import HotInstance
 from perdure.worker.inputs import check_decider, new_decider_instance
 from perdure.worker.loading import Past, Wanted, read_pasts

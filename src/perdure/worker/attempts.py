@@ -20,7 +20,14 @@ from perdure.authoring.activity import Activity, encode_result
 from perdure.authoring.failures import describe
 from perdure.authoring.members import encode_returned_input
 from perdure.authoring.scope import InlineRequest
-from perdure.model.events import ActivityCompleted, ActivityFailed, Event, Failure, write_event
+from perdure.model.events import (
+    NULL,
+    ActivityCompleted,
+    ActivityFailed,
+    EffectRetried,
+    Failure,
+    write_event,
+)
 from perdure.model.jobs import ClaimedJob, JobEnd, JobPolicy
 from perdure.model.options import delay_after
 from perdure.worker.running import RunningActivity
@@ -234,10 +241,10 @@ def conclude(
     """
     match outcome:
         case Returned(result):
-            return _answer(
-                job,
-                ActivityCompleted(schedule=job.key.seq, result=result, failures=job.failures.kept),
+            completed = ActivityCompleted(
+                schedule=job.key.seq, result=result, failures=job.failures.kept
             )
+            return _answer(job, policy, completed)
         case GivenBack(delay_ms, refund):
             return JobEnd(
                 key=job.key,
@@ -254,7 +261,7 @@ def conclude(
                 failed = ActivityFailed(
                     schedule=job.key.seq, failures=all_failures.kept, attempts=all_failures.count
                 )
-                end = _answer(job, failed)
+                end = _answer(job, policy, failed)
                 # A dead job is kept with all its failures, so the last one goes with it.
                 return (
                     msgspec.structs.replace(end, is_dead=True, failure=failure) if is_dead else end
@@ -287,6 +294,37 @@ def _is_exhausted(job: ClaimedJob, policy: JobPolicy, outcome: Raised) -> bool:
     )
 
 
-def _answer(job: ClaimedJob, event: Event) -> JobEnd:
-    kind, body = write_event(event)
+def _answer(
+    job: ClaimedJob, policy: JobPolicy, event: ActivityCompleted | ActivityFailed
+) -> JobEnd:
+    # Only orchestrations have a version, and for those a call that has failed stays so.
+    is_retried = job.is_rerun and not job.owner_version
+    kind, body = write_event(_retried(job, policy, event) if is_retried else event)
     return JobEnd(key=job.key, token=job.token, kind=kind, body=body)
+
+
+def _retried(
+    job: ClaimedJob, policy: JobPolicy, event: ActivityCompleted | ActivityFailed
+) -> EffectRetried:
+    """Return the end of an effect that was put back, with all that its decider has forgotten."""
+    retried = EffectRetried(
+        effect=job.key.seq,
+        activity=job.queue.name,
+        failures=event.failures,
+        returns_input=policy.returns_input,
+        correlation=policy.correlation,
+    )
+    if isinstance(event, ActivityCompleted):
+        return msgspec.structs.replace(retried, result=event.result)
+    return msgspec.structs.replace(
+        retried, attempts=max(event.attempts, 1), input=_arguments(job.input)
+    )
+
+
+def _arguments(input: bytes) -> msgspec.Raw:
+    """Return arguments as a part of a message, which those of a damaged row cannot be."""
+    try:
+        msgspec.json.decode(input)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return NULL
+    return msgspec.Raw(input)

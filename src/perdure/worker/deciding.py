@@ -7,6 +7,10 @@ alone. Refused, the input is decided again on what the instance has become, afte
 An input never overtakes what its caller has sent before: messages that wait in the inbox are taken
 first, if there may be some; timers are not, workers deliver those. A rejection is decided on what
 is in memory, so it counts only once the store was seen to have nothing newer.
+
+Inputs of several callers share a turn. If it fails for a reason that one of them has brought (code
+that computes too long, a value that the store refuses), each gets a turn of its own: only the
+culprit fails.
 """
 
 from __future__ import annotations
@@ -19,18 +23,23 @@ from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.core.answers import Answer, DirectInput
 from perdure.core.deciding import DeciderExecution
 from perdure.core.identity import ExecutionId
-from perdure.errors import InstanceHeldError, StoreUnavailableError
+from perdure.errors import (
+    DecisionTooLongError,
+    InstanceHeldError,
+    RowError,
+    StoreUnavailableError,
+)
 from perdure.model.messages import Message
 from perdure.model.turns import ClaimedTurn, Turn
 from perdure.store.base import ExecutionKey, Store
 from perdure.worker.arrivals import Arrivals
-from perdure.worker.asked import Asked
+from perdure.worker.asked import Asked, InputTooLongError, SharedTurnError
 from perdure.worker.background import Background
 from perdure.worker.commits import CommitQueue
 from perdure.worker.executions import Executions
 from perdure.worker.hot import HotInstance
 from perdure.worker.loading import Wanted, read_pasts
-from perdure.worker.memory import Memory
+from perdure.worker.memory import Memory, takes_inputs
 from perdure.worker.patience import Patience
 from perdure.worker.watchdog import TurnTooLongError
 
@@ -112,9 +121,20 @@ class Deciding:
         Raises:
             AlreadyExistsError: The id is that of something else.
             InstanceHeldError: The instance is held, or cannot decide a message that came before.
+            DecisionTooLongError: The decider's code computes too long over it.
+            RowError: The store refuses a value of it.
             StoreUnavailableError: The store has not answered in time.
         """
-        asked = Asked(input)
+        try:
+            return await self._decide(decider, instance_id, Asked(input), patience_s)
+        except SharedTurnError:
+            alone = Asked(input, is_alone=True)
+        return await self._decide(decider, instance_id, alone, patience_s)
+
+    async def _decide(
+        self, decider: DeciderDefinition, instance_id: str, asked: Asked, patience_s: float
+    ) -> Answer | None:
+        """Have an input go into a turn, as soon as the instance is here."""
         waiting = self._patience.begin(patience_s, partial(_lose_patience, asked, patience_s))
         try:
             hot = self._memory.hot.get(instance_id)
@@ -183,7 +203,7 @@ class Deciding:
             self._give_up(hot, error)
             return
         hot.is_committing = False
-        if live is None or live.stamp != hot.stamp:
+        if live is None or not takes_inputs(hot, live):
             self._drop(hot)
             return
         # Timers are left to workers, also those that are due: an input that takes one back comes
@@ -200,6 +220,10 @@ class Deciding:
     def _run(self, hot: HotInstance, messages: Sequence[Message]) -> None:
         try:
             turn = self._run_turn(hot, messages)
+        except InputTooLongError as error:
+            self.spoil(hot, error, has_more=bool(messages) and hot.start is None)
+            self._drop(hot)
+            return
         except (Exception, TurnTooLongError) as error:
             why = f"a message that came before cannot be decided: {type(error).__name__}: {error}"
             held = InstanceHeldError(hot.execution.instance_id, "stuck", why)
@@ -215,6 +239,13 @@ class Deciding:
             self._background.spawn(self._confirm(hot, turn))
         else:
             self._commits.submit(hot, turn)
+
+    def spoil(self, hot: HotInstance, error: InputTooLongError, *, has_more: bool) -> None:
+        """A turn computed too long over the inputs in it; `has_more`: not only over them."""
+        asked = hot.take_asked()
+        too_long = DecisionTooLongError(hot.execution.instance_id, str(error))
+        for one in asked:
+            one.spoil(too_long, is_sole=len(asked) == 1 and not has_more)
 
     def _give_up(self, hot: HotInstance, error: BaseException) -> None:
         """The inputs that wait cannot be decided now."""
@@ -236,6 +267,13 @@ class Deciding:
             is_newest = hot.start is not None or await self._is_newest(hot)
             if is_newest and (turn.receipts or turn.observations):
                 await self._settle(hot, turn)
+        except RowError as error:
+            hot.is_committing = False
+            asked = hot.take_asked()
+            for one in asked:
+                one.spoil(error, is_sole=len(asked) == 1)
+            self._drop(hot)
+            return
         except Exception as error:
             # Whatever it is, the instance must not wait for an answer that will not come.
             hot.is_committing = False
@@ -266,7 +304,7 @@ class Deciding:
 
     async def _is_newest(self, hot: HotInstance) -> bool:
         live = await self._store.read_live(hot.execution.instance_id)
-        return live is not None and live.stamp == hot.stamp
+        return live is not None and takes_inputs(hot, live)
 
 
 def pause_before(tries: int) -> float:

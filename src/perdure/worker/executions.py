@@ -22,12 +22,13 @@ from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.messages import Message
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import Turn
+from perdure.worker.asked import InputTooLongError
 from perdure.worker.coverage import Coverage
 from perdure.worker.hot import HotInstance
 from perdure.worker.kinds import AnyExecution
 from perdure.worker.loading import Past
 from perdure.worker.taken import TakenKeys
-from perdure.worker.watchdog import Watchdog
+from perdure.worker.watchdog import TurnTooLongError, Watchdog
 
 
 class Jobs(Protocol):
@@ -143,7 +144,12 @@ class Executions:
         start: NewInstance | None,
         job_ends: tuple[JobEnd, ...],
     ) -> Turn:
-        """Run a turn; the jobs that come out of it have room."""
+        """Run a turn; the jobs that come out of it have room.
+
+        Raises:
+            TurnTooLongError: It computes too long; an InputTooLongError if that is due to the
+                inputs that callers wait for.
+        """
         now_ms = self._clock()
         execution = hot.execution
         promised: list[DefinitionKey] = []
@@ -175,6 +181,10 @@ class Executions:
                     turn = self._decide(hot, messages, terms, now_ms=now_ms)
             made = turn.jobs
             return turn
+        except TurnTooLongError as error:
+            if isinstance(execution, DeciderExecution) and execution.is_answering:
+                raise InputTooLongError(*error.args) from error
+            raise
         finally:
             _unpromise(jobs, promised, made)
 
@@ -185,7 +195,8 @@ class Executions:
         execution = hot.execution
         assert isinstance(execution, DeciderExecution)
         execution.guard = self._guard_of_turn(execution.definition)
-        asked = hot.take_inputs()
+        # The start of an instance is no company for an input that must be alone.
+        asked = hot.take_inputs(with_messages=bool(messages) and terms.start is None)
         given = [one for one in asked if one.input is not None]
         execution.give([one.input for one in given if one.input is not None])
         hot.taken_keys = execution.taken_keys

@@ -10,15 +10,12 @@ import logging
 
 from perdure.errors import NondeterminismError, RowError
 from perdure.model.instances import DefinitionKey, Status
-from perdure.model.turns import ClaimedTurn, Hold, Turn
+from perdure.model.turns import NOBODY, ClaimedTurn, Hold, Turn
 from perdure.store.base import Store
 from perdure.worker.background import Background
 from perdure.worker.metrics import WorkerMetrics
 
 logger = logging.getLogger(__name__)
-
-NOBODY = "*"
-"""In place of a code digest: no code may try this instance until an operator says so."""
 
 
 class Holds:

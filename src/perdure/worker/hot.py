@@ -72,15 +72,22 @@ class HotInstance:
         """Tell whether somebody still waits for an input of the next turn to be decided."""
         return any(one.input is not None and not one.is_over for one in self.inputs or ())
 
-    def take_inputs(self) -> list[Asked]:
+    def take_inputs(self, *, with_messages: bool) -> list[Asked]:
         """Take the inputs for a turn that is about to run; none as long as a message that their
-        callers have sent before may still be missing."""
+        callers have sent before may still be missing. One that must be alone is."""
         inputs = self.inputs
         if not inputs or self.was_sent or self.has_mail:
             return []
-        self.inputs = None
-        self.asked = [one for one in inputs if not one.is_over]
-        return self.asked
+        waiting = [one for one in inputs if not one.is_over]
+        alone = [one for one in waiting if one.is_alone]
+        if alone:
+            waiting = [one for one in waiting if not one.is_alone]
+            # Who only wants the inbox to be read is no company.
+            if not with_messages and all(one.input is None for one in waiting):
+                waiting.append(alone.pop(0))
+        self.inputs = alone or None
+        self.asked = waiting
+        return waiting
 
     def take_asked(self) -> list[Asked]:
         """Take those whose turn has been answered by the store."""

@@ -9,15 +9,23 @@ import msgspec
 
 from perdure.authoring.decider_definition import SEPARATOR
 from perdure.core.decider_turn import start_of
-from perdure.errors import AlreadyExistsError, InstanceEndedError
+from perdure.errors import (
+    AlreadyExistsError,
+    InputDroppedError,
+    InstanceEndedError,
+    InstanceHeldError,
+)
 from perdure.model.events import InputTaken
-from perdure.model.instances import NewInstance
+from perdure.model.instances import NewInstance, Status
 from perdure.store.base import Store
 from perdure.worker.ids import fresh_id
 
 LOOK_MIN_S = 0.005
 LOOK_MAX_S = 0.25
 """How often to look for what became of an input."""
+
+BLOCKED_WITHIN_S = 1.0
+"""How long an instance may be blocked while an input is waited for: other code may come at once."""
 
 
 def new_decider_instance(name: str, instance_id: str, *, now_ms: int) -> NewInstance:
@@ -73,15 +81,35 @@ async def wait_receipt(store: Store, instance_id: str, input_id: str) -> bytes |
     """Wait until an input was decided; return what is kept of its outcome.
 
     None: the instance ended before it came to that.
+
+    Raises:
+        InputDroppedError: Somebody took it out of the inbox, and it will not be decided.
+        InstanceHeldError: The instance is parked, or stays blocked.
     """
     pause_s = LOOK_MIN_S
+    blocked_s = 0.0
     while True:
         [row] = await store.read_instances([instance_id])
-        outcome = (await store.read_receipts(instance_id, [input_id])).get(input_id)
+        known = await store.read_receipts(instance_id, [input_id])
+        outcome = known.get(input_id)
         if outcome is not None or row is None or row.status.is_terminal:
             return outcome
+        if input_id not in known:
+            raise InputDroppedError(instance_id, input_id)
+        if row.status is Status.PARKED or blocked_s >= BLOCKED_WITHIN_S:
+            raise InstanceHeldError(
+                instance_id, row.status, row.reason or "", advice=_ADVICE[row.status]
+            )
         await asyncio.sleep(pause_s)
+        blocked_s = blocked_s + pause_s if row.status is Status.BLOCKED else 0.0
         pause_s = min(2 * pause_s, LOOK_MAX_S)
+
+
+_ADVICE = {
+    Status.PARKED: "the input stays queued and is decided then",
+    Status.BLOCKED: "or deploy code that fits its history. The input stays queued and is decided "
+    "then",
+}
 
 
 def check_decider(name: str, instance_id: str, kind: str, found: str) -> None:

@@ -277,7 +277,7 @@ class JobRunner:
             # A damaged row, annotations that cannot be stored: whatever it is, this job can never
             # succeed.
             run.refusal = raised(error, is_final=True)
-        if run.policy.deadline_ms is not None:
+        if run.policy.deadline_ms is not None and not job.is_rerun:
             run.context.call_until_ms = job.created_ms + run.policy.deadline_ms
         # What is our own kills no worker; waiting for a result outlives very many of them.
         is_own = lane.kind in (Kind.BUILTIN, Kind.WAITING)

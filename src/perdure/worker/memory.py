@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from perdure.model.instances import LiveRow
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.options import WorkerOptions
-from perdure.model.turns import ClaimedTurn
+from perdure.model.turns import NOBODY, ClaimedTurn
 from perdure.store.base import Store, TurnLease
 from perdure.worker.attempts import Settled
 from perdure.worker.background import Background
@@ -148,6 +149,15 @@ def owns(hot: HotInstance, key: JobKey) -> bool:
     """Tell whether a job belongs to the very execution that is in memory."""
     owner = hot.execution.id
     return (owner.incarnation, owner.execution) == (key.incarnation, key.execution)
+
+
+def takes_inputs(hot: HotInstance, live: LiveRow) -> bool:
+    """Tell whether what is in memory is what the store has, and may decide.
+
+    Another worker may have parked the instance. Let go here, it is read again, and then whoever
+    asks is told.
+    """
+    return live.stamp == hot.stamp and live.blocked_by != NOBODY
 
 
 def job_key(execution: AnyExecution, seq: int) -> JobKey:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.registry import Registry, orchestration_key
+from perdure.authoring.registry import Registry, orchestration_key, reader_key
 from perdure.errors import StoreError, UsageError
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd
@@ -62,6 +62,9 @@ class Health:
     last_error: str = ""
     failing: str = ""
     """The loop that is down at the moment, or nothing."""
+    holds_store: str = ""
+    """Which projection has been keeping everybody from writing for longer than it may, since when
+    and where it stands; or nothing."""
 
 
 class Serving:
@@ -95,6 +98,7 @@ class Serving:
         self.coverage = Coverage(registry, options)
         self.health = Health()
         self._duties = duties
+        self._readers = [reader_key(name) for name in registry.readers]
         self._store = store
         self._options = options
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -304,7 +308,7 @@ class Serving:
             pid=os.getpid(),
             started_ms=self._started_ms,
             seen_ms=self._store.clock(),
-            definitions=self.coverage.claimable(),
+            definitions=(*self.coverage.claimable(), *self._readers),
         )
         if self._options.name is not None:
             await self._names.look(row)

@@ -16,6 +16,7 @@ from perdure.model.jobs import ClaimedJob
 from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
 from perdure.store.base import TurnLease
 from perdure.telemetry import error_facts
+from perdure.worker.asked import Asked
 from perdure.worker.background import Background
 from perdure.worker.endings import Endings
 from perdure.worker.executions import Jobs
@@ -97,14 +98,26 @@ class Settlement:
         if isinstance(answer, RowError):
             asked = hot.take_asked()
             self._refused(hot, turn, None)
-            for one in asked:
-                one.fail(answer)
-            if not asked:
+            if asked:
+                self._spoil(asked, turn, answer)
+            else:
                 self._background.spawn(self._park_unstorable(hot, turn, answer))
         elif answer.status is TurnStatus.ACCEPTED:
             self._accepted(hot, turn, answer)
         else:
             self._refused(hot, turn, answer)
+
+    def _spoil(self, asked: Sequence[Asked], turn: Turn, error: RowError) -> None:
+        """The database refuses a value of a turn with inputs that callers wait for: each is tried
+        by itself, so that one fails. What else was in the turn comes again by the inbox."""
+        is_sole = len(asked) == 1 and not turn.consumed and not turn.job_ends
+        for one in asked:
+            one.spoil(error, is_sole=is_sole)
+        if turn.job_ends:
+            self._memory.spawn_ends(turn.job_ends)
+        if turn.lease:
+            lease = TurnLease(turn.instance_id, turn.lease)
+            self._background.spawn(self._memory.give_back(lease))
 
     def _accepted(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         execution = hot.execution

@@ -29,6 +29,7 @@ from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, Turn, TurnStatus
 from perdure.store.base import ExecutionKey, Store, TurnLease
 from perdure.telemetry import error_facts
+from perdure.worker.asked import InputTooLongError
 from perdure.worker.attempts import Settled
 from perdure.worker.background import Background
 from perdure.worker.commits import CommitQueue
@@ -342,6 +343,13 @@ class TurnRunner:
         except NondeterminismError as error:
             self._memory.drop(hot)
             self._block(claim, error)
+        except InputTooLongError as error:
+            # That is its caller's trouble. The messages are decided without it.
+            self.deciding.spoil(hot, error, has_more=True)
+            self._memory.drop(hot)
+            self._memory.unlease(claim.instance_id)
+            lease = TurnLease(claim.instance_id, claim.lease)
+            self._background.spawn(self._memory.give_back(lease))
         except (UnreadableEventError, TurnTooLongError) as error:
             self._memory.drop(hot)
             self._park(claim, str(error), type(error).__name__)
@@ -372,6 +380,8 @@ class TurnRunner:
             turn = self._run(hot, messages, lease=0, job_ends=ends)
         except (Exception, TurnTooLongError) as error:
             # The results go to the inbox; the claimed turn that takes them holds the instance.
+            if isinstance(error, InputTooLongError):
+                self.deciding.spoil(hot, error, has_more=True)
             if not isinstance(error, NondeterminismError | UnreadableEventError | TurnTooLongError):
                 self._say_failed(hot, error)
             self._memory.drop(hot)

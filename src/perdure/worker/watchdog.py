@@ -7,23 +7,18 @@ turn, which the worker catches: the instance is parked, the worker goes on.
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
-import sys
 import threading
 import time
-import traceback
 from datetime import timedelta
-from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from perdure.worker.interrupting import absorb, is_in_user_code, place_of, raise_in
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.25
-
-_PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
 
 
 class TurnTooLongError(BaseException):
@@ -85,7 +80,7 @@ class Watchdog:
             self._turn = None
             has_struck, self._has_struck = self._has_struck, False
         if has_struck:
-            _absorb_strike()
+            absorb(TurnTooLongError)
         return has_struck
 
     def close(self) -> None:
@@ -102,7 +97,7 @@ class Watchdog:
                 took_s = time.monotonic() - since_s
                 if took_s > self._warning_s and not self._has_warned:
                     self._has_warned = True
-                    self._stuck_at = _where(thread_id)
+                    self._stuck_at = place_of(thread_id)
                     logger.warning(
                         "a turn of %s computes for %.1f s at %s",
                         name,
@@ -111,51 +106,13 @@ class Watchdog:
                         extra={"instance_id": instance_id, "definition": name},
                     )
                 # Only inside user code: what runs around it must not be cut off halfway.
-                if took_s > self._limit_s and _is_in_user_code(thread_id):
+                if took_s > self._limit_s and is_in_user_code(thread_id):
                     self._has_struck = True
-                    self._stuck_at = _where(thread_id)
-                    _raise_in(thread_id, TurnTooLongError)
+                    self._stuck_at = place_of(thread_id)
+                    raise_in(thread_id, TurnTooLongError)
 
     def _text(self, instance_id: str, name: str) -> str:
         return (
             f"a turn of {name} ({instance_id}) computed longer than {self._limit_s:g} s, at "
             f"{self._stuck_at}: move long work into an activity"
         )
-
-
-def _where(thread_id: int) -> str:
-    """Return the innermost line of user code that a thread is at."""
-    frame = sys._current_frames().get(thread_id)
-    if frame is None:
-        return "an unknown place"
-    stack = traceback.extract_stack(frame)
-    theirs = [entry for entry in stack if not _is_ours(entry.filename)]
-    entry = (theirs or stack)[-1]
-    return f"{entry.filename.rsplit('/', 1)[-1]}:{entry.lineno} in {entry.name}"
-
-
-def _is_in_user_code(thread_id: int) -> bool:
-    frame = sys._current_frames().get(thread_id)
-    return frame is not None and not _is_ours(frame.f_code.co_filename)
-
-
-def _is_ours(filename: str) -> bool:
-    return filename.startswith(_PACKAGE)
-
-
-def _raise_in(thread_id: int, error: type[BaseException]) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), ctypes.py_object(error))
-
-
-def _absorb_strike() -> None:
-    """Have a strike raised here that may not have been raised yet.
-
-    It cannot be taken back: Python 3.11 then keeps a flag set that no exception clears, and spins
-    for ever in the next function that a profiler (the guard's, say) looks at.
-    """
-    try:
-        _raise_in(threading.get_ident(), TurnTooLongError)
-        while True:
-            pass  # Asynchronous exceptions are raised at a jump backwards.
-    except TurnTooLongError:
-        return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from perdure.errors import UsageError
@@ -25,8 +26,8 @@ class Address:
     dsn: str
     """For the driver: the URL without what is ours."""
     schema: str = DEFAULT_SCHEMA
-    is_pooled: bool = False
-    """Whether a pooler in transaction mode is in between: no prepared statements, no LISTEN."""
+    pooler: Literal["none", "session", "transaction"] = "none"
+    """What is in between."""
 
     @classmethod
     def parse(cls, url: str) -> Address:
@@ -45,15 +46,21 @@ class Address:
             raise UsageError(f"schema={schema!r} in the store URL must have 1 to 63 bytes")
         if schema.startswith("pg_"):
             raise UsageError(f"schema={schema!r}: names that begin with pg_ are PostgreSQL's own")
-        if pooler not in ("none", "transaction"):
-            raise UsageError(f"pooler={pooler!r} is not known; known: none, transaction")
+        if pooler not in ("none", "session", "transaction"):
+            raise UsageError(f"pooler={pooler!r} is not known; known: none, session, transaction")
         for name in _FILES:
             if name in options and options[name] != "system" and not Path(options[name]).is_file():
                 raise UsageError(
                     f"{name}={options[name]!r} in the store URL: there is no such file"
                 )
         dsn = urlunsplit(("postgresql", *parts[1:3], urlencode(options), ""))
-        return cls(dsn, schema, pooler == "transaction")
+        return cls(dsn, schema, pooler)
+
+    @property
+    def is_pooled(self) -> bool:
+        """Tell whether every transaction may have another session: no prepared statements, no
+        LISTEN."""
+        return self.pooler == "transaction"
 
     @property
     def shown(self) -> str:

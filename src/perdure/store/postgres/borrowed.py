@@ -73,6 +73,10 @@ class BorrowedConnection(ABC):
         found: list[str] = self._fetch(text, [names, keys])[0][0]
         return found
 
+    def set_deadline(self, until_s: float | None) -> None:
+        """See `Connection`. No projection runs on a connection of the user's."""
+        raise NotImplementedError
+
     def change(self, name: str, /, **params: Value) -> int:
         """See `Connection`."""
         self.send_writes()

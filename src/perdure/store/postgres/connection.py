@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import resources
+from time import monotonic
 from typing import Any, TypeVar
 
 import asyncpg
@@ -114,6 +116,13 @@ class PostgresConnection:
         self.send_writes()
         self._wait(self._connection.executemany(text, [_places(row) for row in rows]), of_user)
 
+    def set_deadline(self, until_s: float | None) -> None:
+        """See `Connection`."""
+        left_ms = ANSWER_WITHIN_S * 1000 if until_s is None else (until_s - monotonic()) * 1000
+        # A transaction that has failed takes no statement; its settings go with what is undone.
+        with suppress(StoreError):
+            self.run_script(f"SET LOCAL statement_timeout = {max(int(left_ms), 1)}")
+
     def in_transaction(self) -> bool:
         """See `Connection`."""
         return not self.is_broken and self._connection.is_in_transaction()
@@ -126,6 +135,10 @@ class PostgresConnection:
     def server_version(self) -> int:
         """Return the major version of the server."""
         return self._connection.get_server_version().major
+
+    def server_pid(self) -> int:
+        """Return the process that serves this connection, as whoever we have called says."""
+        return self._connection.get_server_pid()
 
     def close(self) -> None:
         """Say goodbye, or hang up if nobody listens. Harmless the second time."""

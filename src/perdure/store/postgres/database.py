@@ -33,7 +33,8 @@ def prepare(connection: PostgresConnection, address: Address, *, now_ms: int | N
         now_ms: What time to record; None: the database's.
 
     Raises:
-        StoreError: The server is too old, or the schema is missing and may not be made.
+        StoreError: The server is too old, or a pooler that the URL does not tell of, or the schema
+            is missing and may not be made.
         StoreUnavailableError: It is a standby.
         SchemaError: The schema was written by a newer perdure.
     """
@@ -42,7 +43,13 @@ def prepare(connection: PostgresConnection, address: Address, *, now_ms: int | N
         raise StoreError(
             f"{address.shown} is PostgreSQL {version}; perdure needs {OLDEST_SERVER} or newer"
         )
-    [(is_standby,)] = connection.run("read_standby")
+    [(is_standby, pid)] = connection.run("read_server")
+    if pid != connection.server_pid() and address.pooler == "none":
+        # Prepared statements would be missing after a while, or be those of somebody else.
+        raise StoreError(
+            f"{address.shown} is a pooler, not the server itself: add pooler=transaction to the "
+            "store URL, or pooler=session if it keeps the same connection for a whole session"
+        )
     if is_standby:
         raise StoreUnavailableError(
             f"{address.shown} only reads: it is a standby; give the address of the primary"

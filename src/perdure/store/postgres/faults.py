@@ -45,6 +45,7 @@ _OURS = {
     "42P01": "has no such table; run: perdure migrate --store URL",
     "42883": "has no such function; run: perdure migrate --store URL",
 }
+_CANCELLED = "57014"
 _CORRUPT = {"XX001", "XX002"}
 _STATEMENT_LOST = {"26000", "42P05"}
 """A prepared statement is missing, or is there twice: somebody shares the session with us."""
@@ -92,7 +93,7 @@ def of_user(where: str, error: BaseException) -> StoreError:
         if error.sqlstate in _CONFLICTS and error.sqlstate[:2] == "23":
             # No other writer will make room: the handler itself has to do something else.
             return RowError(f"the database refused a value: {_text(error)}")
-        if error.sqlstate in _OURS:
+        if error.sqlstate in _OURS or error.sqlstate == _CANCELLED:
             return StoreError(f"{where} refused a statement ({_text(error)})")
     return ours(where, error)
 
@@ -125,7 +126,8 @@ def from_server(where: str, code: str, text: str) -> StoreError:
 def is_broken(error: BaseException) -> bool:
     """Tell whether the connection is of no use after this error."""
     if isinstance(error, asyncpg.PostgresError):
-        return _is_connection(error) or (error.sqlstate or "")[:2] in ("57", "58")
+        code = error.sqlstate or ""
+        return _is_connection(error) or (code[:2] in ("57", "58") and code != _CANCELLED)
     return isinstance(
         error, asyncio.TimeoutError | TimeoutError | asyncpg.InterfaceError | OSError
     ) and not isinstance(error, asyncpg.DataError)

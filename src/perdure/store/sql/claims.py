@@ -237,10 +237,11 @@ def _read_claimed(
     jobs = []
     for row, failure, policy, payload, details in zip(
         rows,
-        *(cut(blob, (row[12 + place] for row in rows)) for place, blob in enumerate(blobs)),
+        *(cut(blob, (row[13 + place] for row in rows)) for place, blob in enumerate(blobs)),
         strict=True,
     ):
-        index, *queue, attempt, lost, created_ms, session, owner, version, start_by_ms = row[:12]
+        index, *queue, attempt, lost, created_ms, session, owner, version = row[:11]
+        start_by_ms, rerun = row[11:13]
         failures, damage = _read_failures(failure)
         job = ClaimedJob(
             key=JobKey(*keys[index][1:5]),
@@ -256,6 +257,7 @@ def _read_claimed(
             details=details or None,
             owner_name=owner,
             owner_version=version,
+            is_rerun=bool(rerun),
             lease_until_ms=until_ms,
             damage=damage,
         )

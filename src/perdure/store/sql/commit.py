@@ -19,6 +19,7 @@ from perdure.errors import RowError
 from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
 from perdure.model.jobs import JobEnd, JobFailures, JobKey
 from perdure.model.turns import (
+    NOBODY,
     ChildStart,
     Continuation,
     Hold,
@@ -145,6 +146,9 @@ class Commit:
     def _is_fenced_in(self, turn: Turn, row: LiveState) -> bool:
         if not row.is_born or row.stamp != turn.stamp:
             return False
+        if turn.seize and row.blocked_by == NOBODY:
+            # It waits for an operator, who may end it; inputs of callers are not decided.
+            return turn.outcome is not None and turn.outcome.status is Status.TERMINATED
         if turn.seize or self._holds(turn.lease, row):
             return True
         # The short way of a worker that has claimed the instance at the same time: it holds the

@@ -61,6 +61,13 @@ class Connection(Protocol):
         """Run one statement of the user's own, once per row."""
         ...
 
+    def set_deadline(self, until_s: float | None) -> None:
+        """Have statements that run then fail with a StoreError, by `time.monotonic`; None: never.
+
+        Such an end may roll the transaction back.
+        """
+        ...
+
     def in_transaction(self) -> bool:
         """Tell whether a transaction is open."""
         ...

@@ -147,7 +147,14 @@ class SqlDeciders(ABC):
         )
 
     async def work_feed(
-        self, name: str, *, lease: int, from_pos: int, work: FeedWork, defining: bool = False
+        self,
+        name: str,
+        *,
+        lease: int,
+        from_pos: int,
+        work: FeedWork,
+        within_s: float | None = None,
+        defining: bool = False,
     ) -> bool:
         """Let a function write to the user's own tables and move the checkpoint, in one commit."""
         done = await self._work(
@@ -158,6 +165,7 @@ class SqlDeciders(ABC):
                 lease=lease,
                 from_pos=from_pos,
                 work=work,
+                within_s=within_s,
                 defining=defining,
             )
         )
@@ -201,6 +209,10 @@ class SqlDeciders(ABC):
         )
         self._tell_feed()
         return changed
+
+    async def forget_reader(self, name: str) -> bool:
+        """Forget a reader and how far it has come, unless somebody has the right to read."""
+        return await self._work(lambda t: feed.forget_reader(t.connection, name, now_ms=t.now_ms))
 
     async def read_checkpoints(self) -> list[Checkpoint]:
         """Return how far every reader has come, by name."""

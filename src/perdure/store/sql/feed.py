@@ -116,6 +116,11 @@ def set_reader(
     return bool(changed)
 
 
+def forget_reader(connection: Connection, name: str, *, now_ms: int) -> bool:
+    """Forget a reader, unless somebody has the right to read."""
+    return bool(connection.run("forget_reader", name=name, now_ms=now_ms))
+
+
 def read_checkpoints(connection: Connection) -> list[Checkpoint]:
     """Return how far every reader has come, by name."""
     return [_checkpoint(row) for row in connection.run("read_checkpoints")]

@@ -7,11 +7,14 @@ A failing handler must not disturb whoever shares the transaction: what it wrote
 where it began. On PostgreSQL a handler has failed as soon as one of its statements has, however it
 takes it. Trouble that has ended the transaction itself cannot be kept from the others: it is raised
 once more when the handler has returned.
+
+A handler whose time is over can run no more statements, and the one that runs is ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from perdure.errors import (
@@ -67,10 +70,20 @@ class Approval(Protocol):
 class OwnTables:
     """See `perdure.model.tables.Tables`."""
 
-    def __init__(self, connection: Connection, approval: Approval, *, defining: bool) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        approval: Approval,
+        *,
+        within_s: float | None,
+        defining: bool,
+    ) -> None:
         self._connection: Connection | None = connection
         self._approval = approval
+        self._within_s = within_s
+        self._until_s = None if within_s is None else monotonic() + within_s
         self._defining = defining
+        connection.set_deadline(self._until_s)
         self.trouble: StoreError | None = None
         """What ended the transaction, or may end with it."""
         self.failed: StoreError | None = None
@@ -84,6 +97,7 @@ class OwnTables:
             return connection.run_own(sql, parameters)
         except StoreError as error:
             self._note(connection, error)
+            self._check_time(error)
             raise
 
     def execute_many(self, sql: str, rows: Iterable[Parameters], /) -> None:
@@ -97,11 +111,16 @@ class OwnTables:
             connection.run_own_many(sql, ready)
         except StoreError as error:
             self._note(connection, error)
+            self._check_time(error)
             raise
 
     def close(self) -> None:
         """Let nobody write from here on."""
-        self._connection = None
+        if self._connection is not None:
+            self._connection.set_deadline(None)
+            self._connection = None
+        if self._defining:
+            self._approval.forget()
 
     def _open(self) -> Connection:
         if self._connection is None:
@@ -112,11 +131,27 @@ class OwnTables:
         for error in (self.trouble, self.failed):
             if error is not None:
                 raise error
+        self._check_time(None)
         return self._connection
+
+    def _is_late(self) -> bool:
+        return self._until_s is not None and monotonic() >= self._until_s
+
+    def _check_time(self, error: StoreError | None) -> None:
+        """Say that the time is over, in place of an error that comes of it."""
+        if self._is_late():
+            raise TimeoutError(
+                f"a projection may use its tables for {self._within_s:g} s at a time"
+            ) from error
 
     def _note(self, connection: Connection, error: StoreError) -> None:
         if isinstance(error, StoreUnavailableError | StoreCorruptError):
             self.trouble = error
+        elif not connection.in_transaction() and self._is_late():
+            self.trouble = RowError(
+                "a statement of a projection was ended because its time was over, and with it the "
+                "transaction that it shares with others"
+            )
         elif not connection.in_transaction():
             self.trouble = RowError(
                 f"a statement of a projection rolled back the transaction it shares with others "
@@ -134,6 +169,7 @@ def work_feed(
     lease: int,
     from_pos: int,
     work: FeedWork,
+    within_s: float | None,
     defining: bool,
 ) -> WorkDone | None:
     """Run a function on the user's tables and move a checkpoint to the position it returns.
@@ -154,7 +190,9 @@ def work_feed(
     connection.run("begin_part")
     done = None
     if moved(from_pos):
-        done = _run_on_tables(connection, approval, work, defining=defining)
+        approval.begin(connection)
+        tables = OwnTables(connection, approval, within_s=within_s, defining=defining)
+        done = _run_on_tables(tables, work)
         if done.error is not None:
             connection.run("undo_part")
         elif done.pos != from_pos and not moved(done.pos):
@@ -163,11 +201,7 @@ def work_feed(
     return done
 
 
-def _run_on_tables(
-    connection: Connection, approval: Approval, work: FeedWork, *, defining: bool
-) -> WorkDone:
-    tables = OwnTables(connection, approval, defining=defining)
-    approval.begin(connection)
+def _run_on_tables(tables: OwnTables, work: FeedWork) -> WorkDone:
     try:
         done = WorkDone(work(tables))
     except Exception as error:
@@ -177,8 +211,6 @@ def _run_on_tables(
         done = WorkDone(error=UsageError(f"a projection raised {type(error).__name__}"))
     finally:
         tables.close()
-        if defining:
-            approval.forget()
     if tables.trouble is not None:
         raise tables.trouble
     if tables.failed is not None and done.error is None:

@@ -18,6 +18,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import resources
+from time import monotonic
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
@@ -29,6 +30,10 @@ OLDEST_SQLITE = (3, 38, 0)
 """STRICT tables, RETURNING and the -> operators are all there from here on."""
 SAFE_SQLITE = (3, 51, 3)
 """From here on several writing processes cannot run into the WAL-reset bug."""
+
+STEPS_PER_LOOK = 1_000_000
+"""Steps of a statement between two looks at a deadline, some 10 ms: looking needs the interpreter
+lock, which can take 5 ms."""
 
 Authorizer: TypeAlias = Callable[[int, str | None, str | None, str | None, str | None], int]
 """Hears what a statement would do, when it is prepared: a code, two names, the database, the
@@ -245,6 +250,10 @@ class StdlibConnection:
         """See `Connection`."""
         self._connection.set_authorizer(authorizer)
 
+    def set_deadline(self, until_s: float | None) -> None:
+        """See `Connection`."""
+        self._connection.set_progress_handler(_looks_at(until_s), STEPS_PER_LOOK)
+
     def in_transaction(self) -> bool:
         """See `Connection`."""
         return self._connection.in_transaction
@@ -353,6 +362,10 @@ class ApswConnection:
         """See `Connection`."""
         self._connection.authorizer = authorizer
 
+    def set_deadline(self, until_s: float | None) -> None:
+        """See `Connection`."""
+        self._connection.set_progress_handler(_looks_at(until_s), STEPS_PER_LOOK)
+
     def in_transaction(self) -> bool:
         """See `Connection`."""
         return self._connection.in_transaction
@@ -364,6 +377,10 @@ class ApswConnection:
     def close(self) -> None:
         """See `Connection`."""
         self._connection.close()
+
+
+def _looks_at(until_s: float | None) -> Callable[[], bool] | None:
+    return None if until_s is None else lambda: monotonic() >= until_s
 
 
 def _stdlib_code(error: sqlite3.Error) -> int:

@@ -129,6 +129,7 @@ CREATE TABLE jobs (
     details       BLOB,                  -- of the last heartbeat, for the next attempt
     progress      BLOB,                  -- of the last heartbeat, for whoever watches
     beat_ms       INTEGER,
+    rerun         INTEGER NOT NULL DEFAULT 0,  -- 1: it had died, and a person put it back
     PRIMARY KEY (part, instance_id, incarnation, execution, seq)
 ) STRICT, WITHOUT ROWID;
 -- find_jobs, next_wake. Leased jobs are in it too: they are claimable again when the lease ends.

@@ -140,6 +140,7 @@ CREATE TABLE perdure.jobs (
     details       BYTEA,
     progress      BYTEA,
     beat_ms       BIGINT,
+    rerun         SMALLINT NOT NULL DEFAULT 0,
     PRIMARY KEY (part, instance_id, incarnation, execution, seq)
 ) WITH (
     fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,

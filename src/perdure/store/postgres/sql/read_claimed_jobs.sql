@@ -1,16 +1,16 @@
 -- Read jobs that were just leased.
 -- Params: keys, JSON [[part, instance_id, incarnation, execution, seq], ...]. Returns: one row of a
 -- JSON text [[index of the key, kind, name, variant, behaviour, attempt, lost, created_ms, session,
--- name and version of the owner, start_by_ms, length of failures, policy, input and details], ...]
--- and those four in the same order, each joined to one. A dead job that was put back may have no
--- owner. The aggregates have no order of their own, so all see the rows in the same one.
+-- name and version of the owner, start_by_ms, rerun, length of failures, policy, input and
+-- details], ...] and those four in the same order, each joined to one. A dead job that was put back
+-- may have no owner. The aggregates have no order of their own, so all see the same one.
 -- ANY: see load_live.
 SELECT
     coalesce(json_agg(json_build_array(
         wanted.position - 1, definitions.kind, definitions.name, definitions.variant,
         definitions.behaviour, jobs.attempt, jobs.lost, jobs.created_ms,
         jobs.session, coalesce(owner.name, ''), coalesce(owner.variant, ''), jobs.start_by_ms,
-        coalesce(length(jobs.failures), 0), length(jobs.policy), length(jobs.input),
+        jobs.rerun, coalesce(length(jobs.failures), 0), length(jobs.policy), length(jobs.input),
         coalesce(length(jobs.details), 0)
     )), '[]'::json),
     string_agg(jobs.failures, ''::bytea),

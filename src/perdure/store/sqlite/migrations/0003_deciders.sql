@@ -1,8 +1,11 @@
 -- What deciders need: answers to repeated inputs, business keys, snapshots, a feed of their events
--- in the order of commits, observed inputs, and how far readers of the feed have come.
+-- in the order of commits, observed inputs, how far readers of the feed have come, and which jobs had
+-- died before.
 
 ALTER TABLE receipts ADD COLUMN no INTEGER;
 ALTER TABLE receipts ADD COLUMN outcome BLOB;
+
+ALTER TABLE jobs ADD COLUMN rerun INTEGER NOT NULL DEFAULT 0;
 
 CREATE TABLE unique_keys (
     part        INTEGER NOT NULL,

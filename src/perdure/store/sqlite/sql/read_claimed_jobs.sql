@@ -1,13 +1,15 @@
 -- Read jobs that were just leased.
 -- Params: keys, JSON [[part, instance_id, incarnation, execution, seq], ...]. Returns: one row of a
 -- JSON text [[index of the key, kind, name, variant, behaviour, attempt, lost, created_ms, session,
--- name and version of the owner, start_by_ms, length of failures, policy, input and details], ...]
--- and four blobs of those in the same order. A dead job that was put back may have no owner.
+-- name and version of the owner, start_by_ms, rerun, length of failures, policy, input and
+-- details], ...] and four blobs of those in the same order. A dead job that was put back may have
+-- no owner.
 SELECT
     json_group_array(json_array(
         wanted.key, definitions.kind, definitions.name, definitions.variant,
         definitions.behaviour, jobs.attempt, jobs.lost, jobs.created_ms,
         jobs.session, coalesce(owner.name, ''), coalesce(owner.variant, ''), jobs.start_by_ms,
+        jobs.rerun,
         coalesce(length(jobs.failures), 0), length(jobs.policy), length(jobs.input),
         coalesce(length(jobs.details), 0)
     )),

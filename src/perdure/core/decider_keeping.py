@@ -1,0 +1,71 @@
+"""What becomes of inputs, kept beside the history: receipts, observations, snapshots."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.decision import AlreadyCompleted, Rejected
+from perdure.core.answers import CompletedReceipt, Outcome, RejectedReceipt, write_receipt
+from perdure.core.decider_asking import DeciderAsking
+from perdure.core.decider_snapshots import is_snapshot_due, write_snapshot
+from perdure.core.guard import Guard
+from perdure.core.identity import ExecutionId
+from perdure.core.judging import Refused
+from perdure.errors import LimitExceededError, PayloadError
+from perdure.model.turns import NewObservation, Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+class DeciderKeeping(DeciderAsking):
+    """An execution that keeps what its inputs came to."""
+
+    __slots__ = ("_outcomes",)
+
+    def __init__(self, definition: DeciderDefinition, id: ExecutionId, guard: Guard) -> None:
+        super().__init__(definition, id, guard)
+        self._outcomes: dict[str, Outcome] = {}
+        """Of the turn that runs, by id of the input."""
+
+    def _note_refused(self, judged: Refused, tag: str, data: bytes, input_id: str) -> None:
+        self._changes.refused += 1
+        reason = judged.tagged
+        self._observe(tag, data, "rejected", reason.data, input_id)
+        if input_id:
+            receipt = RejectedReceipt(tag=reason.tag, reason=msgspec.Raw(reason.data))
+            self._changes.receipts[input_id] = write_receipt(receipt)
+            self._outcomes[input_id] = Rejected(judged.reason)
+
+    def _note_completed(self, tag: str, data: bytes, input_id: str) -> None:
+        self._changes.refused += 1
+        self._observe(tag, data, "completed", None, input_id)
+        if input_id:
+            self._changes.receipts[input_id] = write_receipt(CompletedReceipt())
+            self._outcomes[input_id] = AlreadyCompleted()
+
+    def _observe(
+        self, tag: str, data: bytes, outcome: str, rejection: bytes | None, input_id: str
+    ) -> None:
+        if self.definition.observes_inputs:
+            seen = NewObservation(tag, data, outcome, rejection, input_id)
+            self._changes.observations.append(seen)
+
+    def _snapshot(self) -> Snapshot | None:
+        """Return a snapshot if one is due."""
+        definition, fold = self.definition, self._fold
+        if self.terminal is not None or not is_snapshot_due(fold, self.snapshot_version):
+            return None
+        self.snapshot_version = fold.version
+        try:
+            return write_snapshot(definition, fold.state, fold.version, self._memory())
+        except (PayloadError, LimitExceededError) as error:
+            # Only a load is slower without it. A turn must not fail for that.
+            logger.warning(
+                "the state of a decider cannot be kept as a snapshot: %s",
+                error,
+                extra={"instance_id": self.instance_id, "definition": self.name},
+            )
+            return None
