@@ -21,6 +21,7 @@ from bench import (
     postgres,
     projections,
     recovery,
+    server_cost,
     signals,
     timers,
     two_processes,
@@ -50,6 +51,7 @@ CASES: dict[str, Case] = {
         postgres,
         two_processes,
         idle_fleet,
+        server_cost,
         bloat,
     )
     for case in file.CASES

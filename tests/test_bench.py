@@ -22,7 +22,7 @@ MACHINERY = {
 
 
 QUESTIONS = {file.stem for file in (PROJECT / "bench").glob("*.py")} - MACHINERY
-ON_POSTGRES = {"postgres", "two_processes", "idle_fleet", "bloat"}
+ON_POSTGRES = {"postgres", "two_processes", "idle_fleet", "server_cost", "bloat"}
 
 
 @pytest.mark.parametrize(

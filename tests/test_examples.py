@@ -231,7 +231,23 @@ def test_checkout_with_deciders_sells_what_there_is_to_who_can_pay(tmp_path: Pat
     ]
 
 
+def test_bank_transfers_move_money_and_keep_the_sum(tmp_path: Path) -> None:
+    *transfers, ada, grace = run_example(tmp_path, "bank_transfers")
+
+    assert len(transfers) == 10
+    assert (ada, grace) == ("Ada has 95.00", "Grace has 105.00")
+
+
 # ------------------------------------------------------------- killed, and run again
+
+
+def test_killed_bank_transfers_go_on_and_make_none_twice(tmp_path: Path) -> None:
+    kill_example_after(tmp_path, "Grace pays Ada 5.00", "bank_transfers", "monday")
+
+    assert run_example(tmp_path, "bank_transfers", "monday")[-2:] == [
+        "Ada has 95.00",
+        "Grace has 105.00",
+    ]
 
 
 def test_a_killed_fan_out_asks_no_shop_twice_that_has_answered(tmp_path: Path) -> None:

@@ -50,14 +50,15 @@ class Points:
 
 
 def watch_sqlite(points: Points) -> None:
-    connect = transactions.connect_writer
+    module: Any = transactions
+    connect = module.connect_writer
 
     def connect_watched(*args: Any, **kwargs: Any) -> Any:
         connection = connect(*args, **kwargs)
         points.before(connection, "run", lambda name: name)
         return connection
 
-    transactions.connect_writer = connect_watched  # what a transaction runs on
+    module.connect_writer = connect_watched
 
 
 def watch_postgres(points: Points) -> None:

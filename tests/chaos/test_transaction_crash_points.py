@@ -83,7 +83,7 @@ async def processes() -> AsyncIterator[Processes]:
         stdout=asyncio.subprocess.PIPE,
     )
     yield Processes(maker)
-    await maker.communicate()
+    await maker.communicate(b"")
 
 
 async def finish(shop: Shop) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,13 +29,8 @@ HOLDS = "a projection holds the store, nothing else is written: handle of kept r
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
-
-
-@pytest.fixture(params=["sqlite3", "apsw"])
-async def staged(request: pytest.FixtureRequest, path: Path) -> Any:
-    stage = Stage(f"sqlite:///{path}?driver={request.param}")
+async def staged(driver_url: str) -> AsyncIterator[Stage]:
+    stage = Stage(driver_url)
     yield stage
     await stage.close()
     await stage.look_over()
@@ -49,7 +42,8 @@ class Late(Kept):
     retry = Retry(max_attempts=1)
     timeout = timedelta(milliseconds=200)
 
-    def __init__(self, hang: Callable[[Tables], None]) -> None:
+    def __init__(self, url: str, hang: Callable[[Tables], None]) -> None:
+        super().__init__(url)
         self._hang = hang
 
     def handle(self, event: Placed | Shipped, meta: EventMeta, tables: Tables, /) -> None:
@@ -89,12 +83,12 @@ def expect_hold(stage: Stage, hang: Callable[[Tables], None]) -> None:
 
 @pytest.mark.parametrize("hang", [compute, swallow, select, insert])
 async def test_a_handler_that_never_returns_ends_as_stuck_and_all_others_go_on(
-    staged: Stage, path: Path, hang: Callable[[Tables], None]
+    staged: Stage, hang: Callable[[Tables], None]
 ) -> None:
     staged.expect_log("a projection is stuck at an event")
     client = await staged.client()
     await record(client, *orders(4))
-    engine = await staged.engine([Late(hang)])
+    engine = await staged.engine([Late(staged.url, hang)])
     recorder = Recorder(engine.store)
     async with asyncio.timeout(WITHIN_S):
         await asyncio.gather(*(recorder.record(f"p-{n}", Placed(f"p-{n}")) for n in range(20)))
@@ -102,7 +96,7 @@ async def test_a_handler_that_never_returns_ends_as_stuck_and_all_others_go_on(
     stuck = (await engine.projection("kept")).stuck
     expect_hold(staged, hang)
 
-    assert orders_in(path) == [("o-0", "placed", 1), ("o-1", "placed", 1)]
+    assert orders_in(staged.url) == [("o-0", "placed", 1), ("o-1", "placed", 1)]
     assert stuck is not None
     assert (stuck.instance_id, stuck.error) == ("order:o-2", "TimeoutError")
     assert "handle has taken more than 0.2 s" in stuck.message
@@ -114,7 +108,7 @@ async def test_where_a_handler_computed_too_long_is_kept_with_its_failure(stage:
     stage.expect_log("a projection is stuck at an event")
     stage.expect_log(HOLDS)
 
-    engine = await stage.engine([Late(compute)])
+    engine = await stage.engine([Late(stage.url, compute)])
     await record(engine, *orders(3))
     await until(lambda: is_stuck(engine, "kept"))
     stuck = (await engine.projection("kept")).stuck
@@ -126,7 +120,7 @@ async def test_where_a_handler_computed_too_long_is_kept_with_its_failure(stage:
 
 @pytest.mark.parametrize("hang", [compute, select, insert])
 async def test_a_projection_that_never_gets_ready_is_stuck_before_any_event(
-    stage: Stage, path: Path, hang: Callable[[Tables], None]
+    stage: Stage, hang: Callable[[Tables], None]
 ) -> None:
     stage.expect_log("a projection is stuck at an event")
 
@@ -135,7 +129,7 @@ async def test_a_projection_that_never_gets_ready_is_stuck_before_any_event(
             super().setup(tables)
             self._hang(tables)
 
-    engine = await stage.engine([Unready(hang)])
+    engine = await stage.engine([Unready(stage.url, hang)])
     await record(engine, *orders(1))
     await until(lambda: is_stuck(engine, "kept"))
     stuck = (await engine.projection("kept")).stuck
@@ -147,7 +141,7 @@ async def test_a_projection_that_never_gets_ready_is_stuck_before_any_event(
 
 
 async def test_a_handler_that_cannot_be_interrupted_is_named_as_long_as_it_holds_the_store(
-    stage: Stage, path: Path
+    stage: Stage,
 ) -> None:
     """It waits inside the operating system. When it returns, that counts as a failure."""
     stage.expect_log(HOLDS)
@@ -162,7 +156,7 @@ async def test_a_handler_that_cannot_be_interrupted_is_named_as_long_as_it_holds
             super().handle(event, meta, tables)
             let_go.wait()
 
-    engine = await stage.engine([Waiting])
+    engine = await stage.engine([Waiting(stage.url)])
     await record(engine, *orders(1))
     await until(lambda: engine.health.holds_store)
     held = engine.health.holds_store
@@ -172,7 +166,7 @@ async def test_a_handler_that_cannot_be_interrupted_is_named_as_long_as_it_holds
 
     assert held.startswith("handle of projection 'kept' has held the store for ")
     assert held.endswith("in wait")
-    assert orders_in(path) == [("o-0", "placed", 1)]
+    assert orders_in(stage.url) == [("o-0", "placed", 1)]
     assert engine.health.holds_store == ""
 
 
@@ -181,4 +175,4 @@ def test_a_projection_without_time_is_refused() -> None:
         timeout = timedelta(0)
 
     with pytest.raises(DefinitionError, match="must be more than nothing"):
-        Registry([Hasty])
+        Registry([Hasty("sqlite://:memory:")])

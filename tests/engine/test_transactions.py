@@ -145,10 +145,12 @@ async def test_a_timeout_rolls_back_and_nobody_waits_for_the_function(
 
 
 async def test_a_statement_that_goes_on_for_ever_is_broken_off(shop: Shop, stage: Stage) -> None:
-    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+    endless = """
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n
+    """
 
     def count(connection: Any, order: str) -> Any:
-        found = connection.execute(f"{endless} SELECT count(*) FROM n")
+        found = connection.execute(endless)
         return found if shop.is_async else str(found.fetchone())
 
     book = shop.book(count, timeout=timedelta(milliseconds=100))
@@ -248,6 +250,42 @@ async def test_many_book_at_the_same_time(shop: Shop, stage: Stage) -> None:
 
     assert await (await engine.start("s", rush)).result() == 40
     assert shop.orders() == [f"o-{number:02}" for number in range(40)]
+
+
+@orchestration
+async def deliver(order: str) -> str:
+    return f"{order} delivered"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_the_client_does_within_it_is_part_of_it(
+    fails: bool, shop: Shop, stage: Stage
+) -> None:
+    def start_delivery(connection: Any, order: str) -> Any:
+        started = activity_context().client.within(connection).start(order, deliver, order)
+        return follow_up(started) if shop.is_async else end()
+
+    def end() -> None:
+        if fails:
+            raise LookupError("no such book")
+
+    async def follow_up(started: Any) -> None:
+        await started
+        end()
+
+    book = shop.book(start_delivery)
+    engine = await stage.engine([book, shop_with(book), deliver])
+    handle = await engine.start("s", shop_with(book), "o-1")
+
+    if fails:
+        with pytest.raises(InstanceFailedError, match="no such book"):
+            await handle.result()
+        assert shop.orders() == []
+        assert await engine.store.read_instances(["o-1"]) == [None]
+    else:
+        await handle.result()
+        assert await engine.handle("o-1").result() == "o-1 delivered"
+        assert shop.orders() == ["o-1"]
 
 
 # ------------------------------------------------------------------- what it must not do

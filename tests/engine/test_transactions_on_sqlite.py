@@ -105,6 +105,18 @@ async def test_no_table_of_ours_can_be_hidden(shop: Shop, stage: Stage) -> None:
     assert shop.orders() == []
 
 
+async def test_a_call_that_would_wait_for_its_own_transaction_is_refused(
+    shop: Shop, stage: Stage
+) -> None:
+    book = shop.book(lambda _, order: activity_context().client.start(order, trade))
+    engine = await stage.engine([book, shop_with(book)])
+
+    with pytest.raises(InstanceFailedError, match=r"use client\.within\(connection\)"):
+        await (await engine.start("s", shop_with(book), "o-1")).result()
+
+    assert shop.orders() == []
+
+
 async def test_an_async_function_is_refused_before_anything_runs(url: str) -> None:
     @transaction
     async def book(connection: Any, order: str) -> str:
@@ -223,9 +235,7 @@ async def test_in_memory_a_timeout_lets_nothing_stay() -> None:
             return await count()
         return -1
 
-    async with Engine(
-        "sqlite://:memory:", [make_table, late, count, wait_in_vain]
-    ) as engine:
+    async with Engine("sqlite://:memory:", [make_table, late, count, wait_in_vain]) as engine:
         handle = await engine.start("s", wait_in_vain)
         await until(begun.is_set)
         await until(lambda: engine._serving.jobs.counts.timed_out == 1)

@@ -13,7 +13,7 @@ import pytest
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.store import batching
-from perdure.store.batching import Batcher
+from perdure.store.batching import LATER, Batcher
 from perdure.store.counters import StoreCounters
 from perdure.store.sqlite.lock import NoLock
 
@@ -188,6 +188,26 @@ async def test_patience_that_runs_out_during_a_try_counts_after_it() -> None:
         recorder.gate.set()
 
         with pytest.raises(StoreUnavailableError, match="the disk is full"):
+            await call
+
+
+async def test_patience_that_runs_out_while_others_have_the_lock_counts_after_the_try() -> None:
+    recorder = Recorder()
+    execute = recorder.execute
+
+    def put_off(operations: Sequence[Any]) -> list[Any]:
+        execute(operations)
+        return [LATER for _ in operations]
+
+    recorder.execute = put_off  # type: ignore[method-assign]  # as a store whose rows are locked
+    async with running(recorder) as batcher:
+        recorder.gate.clear()
+        call = asyncio.create_task(batcher.submit(["a"], patience_s=60))
+        await _entered(recorder)
+        batcher._lose_patience(batcher._backlog[0], 60)
+        recorder.gate.set()
+
+        with pytest.raises(StoreUnavailableError, match="has locked it"):
             await call
 
 

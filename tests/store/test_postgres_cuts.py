@@ -11,6 +11,7 @@ import pytest
 
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
+from perdure.model.instances import part_of
 from perdure.model.jobs import JobKey
 from perdure.model.turns import TurnStatus
 from perdure.store.base import Store
@@ -212,16 +213,22 @@ async def test_backends_that_are_ended_by_an_operator_are_replaced(
 async def test_a_backend_that_is_ended_while_it_waits_for_a_lock_is_replaced(
     store: Store, postgres: Server, postgres_url: str
 ) -> None:
-    await begun(store)
     raw = await asyncpg.connect(postgres_url)
-    async with raw.transaction():
-        await raw.execute("SELECT FROM perdure.live FOR UPDATE")
-        delivering = asyncio.ensure_future(store.deliver([message()]))
-        [waiting] = await lock_waiters(postgres_url)
-        postgres.kill_backend(waiting)
+    transaction = raw.transaction()
+    await transaction.start()
+    await raw.execute(
+        "INSERT INTO perdure.live (part, instance_id, incarnation, execution, next_seq, lease,"
+        " lease_until_ms, last_no, last_at_ms, last_commit, attempts)"
+        " VALUES ($1, 'i', 0, 0, 0, 0, 0, 0, 0, 0, 0)",
+        part_of("i"),
+    )
+    delivering = asyncio.ensure_future(store.deliver([message(if_absent="buffer")]))
+    [waiting] = await lock_waiters(postgres_url)
+    postgres.kill_backend(waiting)
+    await transaction.rollback()
     await raw.close()
 
-    assert await delivering == ["delivered"]
+    assert await delivering == ["buffered"]
     assert await bodies_of(store) == [b"hello"]
 
 

@@ -68,6 +68,7 @@ ONLY_HERE = {
     "refuse_unborn",
     "set_lock_timeout",
     "take_arrivals",
+    "try_live",
     "write",
 }
 """What only several writers, a server, or users' transactions need."""

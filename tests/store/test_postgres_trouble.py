@@ -150,6 +150,20 @@ async def test_a_server_without_tls_is_told_to_who_insists(postgres_url: str) ->
     await refused(f"{postgres_url}?sslmode=require", StoreUnavailableError, "SSL|TLS")
 
 
+async def test_a_store_that_is_closed_at_once_ends_without_a_word(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever its threads are doing just then; an error in one of them would fail the test."""
+    for number in range(20):
+        store = open_store(postgres_url)
+        await store.open()
+        if number % 2:
+            await store.deliver([message(if_absent="buffer")])
+        await store.close()
+
+    assert caplog.records == []
+
+
 # ------------------------------------------------------------------- who is not let in
 
 
@@ -346,8 +360,18 @@ async def test_a_server_that_is_restarted_under_load_loses_and_doubles_nothing(
 # ----------------------------------------------------------------- others in the way
 
 
-async def lock_all(raw: Connection) -> None:
-    await raw.execute("SELECT FROM perdure.live FOR UPDATE")
+LOCK = "SELECT FROM perdure.live WHERE instance_id = $1 FOR UPDATE"
+MAKE = """
+INSERT INTO perdure.live (part, instance_id, incarnation, execution, next_seq, lease,
+    lease_until_ms, last_no, last_at_ms, last_commit, attempts)
+VALUES ($1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+"""
+
+
+@pytest.fixture
+def short_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = lane.BEGIN.replace(f"lock_timeout = '{lane.LOCK_WITHIN}'", "lock_timeout = '50ms'")
+    monkeypatch.setattr(lane, "BEGIN", text)
 
 
 async def somebody_waits(url: str) -> bool:
@@ -359,46 +383,61 @@ async def somebody_waits(url: str) -> bool:
         await look.close()
 
 
-@pytest.fixture
-def short_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = lane.BEGIN.replace(f"lock_timeout = '{lane.LOCK_WITHIN}'", "lock_timeout = '50ms'")
-    monkeypatch.setattr(lane, "BEGIN", text)
+def in_lane_of(instance_id: str) -> str:
+    """Return the id of another instance that is written by the same connection."""
+    lane_no = part_of(instance_id) % 2
+    return next(f"j{n}" for n in range(100) if part_of(f"j{n}") % 2 == lane_no)
 
 
-async def test_a_row_that_a_foreign_transaction_has_locked_is_waited_for_and_named(
-    short_locks: None, store: Store, raw: Connection
+async def test_an_instance_that_a_foreign_transaction_has_locked_is_waited_for(
+    store: Store, raw: Connection
 ) -> None:
     await begun(store)
     async with raw.transaction():
-        await lock_all(raw)
+        await raw.execute(LOCK, "i")
         delivering = asyncio.ensure_future(store.deliver([message(text="patient")]))
-        with pytest.raises(StoreUnavailableError, match="keeps a row locked for long"):
+        with pytest.raises(StoreUnavailableError, match="another transaction has locked it"):
             await store.deliver([message(text="impatient")], patience_s=0.1)
         found = await store.read_inbox("i")
 
     assert found == []
     assert await delivering == ["delivered"]
+    assert [one.body for one in await store.read_inbox("i")] == [b"patient"]
 
 
-async def test_a_row_that_a_foreign_transaction_has_locked_is_no_obstacle_for_others(
-    short_locks: None, store: Store, raw: Connection
+async def test_an_instance_that_a_foreign_transaction_has_locked_is_no_obstacle_for_others(
+    store: Store, raw: Connection
 ) -> None:
-    await begun(store)
-    same_lane = next(f"j{n}" for n in range(100) if part_of(f"j{n}") % 2 == part_of("i") % 2)
-    await begun(store, same_lane)
+    other = in_lane_of("i")
+    await begun(store, "i")
+    await begun(store, other)
     async with raw.transaction():
-        await raw.execute("SELECT FROM perdure.live WHERE instance_id = 'i' FOR UPDATE")
+        await raw.execute(LOCK, "i")
         waiting = asyncio.ensure_future(store.deliver([message("i")]))
-        await until(lambda: somebody_waits_for(waiting, raw))
 
-        assert await store.deliver([message(same_lane)], patience_s=5) == ["delivered"]
+        for _ in range(3):
+            assert await store.deliver([message(other)], patience_s=2) == ["delivered"]
+        assert not waiting.done()
 
     assert await waiting == ["delivered"]
 
 
-async def somebody_waits_for(waiting: asyncio.Future[Any], raw: Connection) -> bool:
-    del waiting
-    return bool(await raw.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+async def test_an_instance_that_a_foreign_transaction_is_about_to_make_is_no_obstacle_for_others(
+    short_locks: None, store: Store, raw: Connection
+) -> None:
+    other = in_lane_of("i")
+    await begun(store, other)
+    transaction = raw.transaction()
+    await transaction.start()
+    await raw.execute(MAKE, part_of("i"), "i")
+    waiting = asyncio.ensure_future(store.deliver([message("i", if_absent="buffer")]))
+
+    for _ in range(3):
+        assert await store.deliver([message(other)], patience_s=5) == ["delivered"]
+    assert not waiting.done()
+    await transaction.rollback()
+
+    assert await waiting == ["buffered"]
 
 
 async def test_instances_that_a_foreign_transaction_has_locked_are_not_claimed_and_not_waited_for(
@@ -406,7 +445,7 @@ async def test_instances_that_a_foreign_transaction_has_locked_are_not_claimed_a
 ) -> None:
     await store.start([new_instance("i"), new_instance("j")])
     async with raw.transaction():
-        await raw.execute("SELECT FROM perdure.live WHERE instance_id = 'i' FOR UPDATE")
+        await raw.execute(LOCK, "i")
         found = await claim(store)
 
     assert [one.instance_id for one in found] == ["j"]
@@ -415,23 +454,22 @@ async def test_instances_that_a_foreign_transaction_has_locked_are_not_claimed_a
 async def test_a_deadlock_with_a_foreign_transaction_is_run_again(
     store: Store, raw: Connection, postgres_url: str
 ) -> None:
-    ids = sorted(
-        (f"i{n}" for n in range(20) if part_of(f"i{n}") % 2 == 0),
-        key=lambda one: (part_of(one), one),
-    )[:2]
-    first, second = ids
-    for instance_id in ids:
-        await begun(store, instance_id)
-    lock = "SELECT FROM perdure.live WHERE instance_id = $1 FOR UPDATE"
-    async with raw.transaction():
-        await raw.execute(lock, second)
-        delivering = asyncio.ensure_future(store.deliver([message(first), message(second)]))
-        await until(lambda: somebody_waits(postgres_url))
-        await raw.execute(lock, first)
+    other = in_lane_of("i")
+    await begun(store, other)
+    transaction = raw.transaction()
+    await transaction.start()
+    await raw.execute(MAKE, part_of("i"), "i")
+    # It has locked the one, and wants to make the other.
+    delivering = asyncio.ensure_future(
+        store.deliver([message(other), message("i", if_absent="buffer")])
+    )
+    await until(lambda: somebody_waits(postgres_url))
+    await raw.execute(LOCK, other)
+    await transaction.rollback()
 
-    assert await delivering == ["delivered", "delivered"]
-    retries: Any = store
-    assert retries.counters.retries >= 1
+    assert await delivering == ["delivered", "buffered"]
+    counted: Any = store
+    assert counted.counters.retries >= 1
 
 
 FAILING = """

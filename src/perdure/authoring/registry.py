@@ -346,6 +346,6 @@ def _expand(definition: object) -> Iterator[_Found]:
         case _:
             raise DefinitionError(
                 f"{definition!r} is not a definition: hand over modules, registries, functions "
-                "made with @activity or @orchestration, subclasses of Decider, projections and "
-                "subscriptions"
+                "made with @activity, @transaction or @orchestration, subclasses of Decider, "
+                "projections and subscriptions"
             )

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from perdure.errors import StoreError, UsageError
+from perdure.worker.transactions import alone_in
 
 T = TypeVar("T")
 
@@ -166,6 +167,16 @@ class LentLoop(LoopThread):
     def is_here(self) -> bool:
         """Tell whether this is the loop's own thread."""
         return self._thread is threading.current_thread()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and return its result."""
+        if activity := alone_in.get():
+            coroutine.close()
+            raise UsageError(
+                f"{activity} is a transaction that everybody waits for, and so would this call: "
+                "use client.within(connection)"
+            )
+        return super().run(coroutine)
 
     def open(self, greeting: Coroutine[Any, Any, object]) -> None:
         """Do nothing: it is open as long as the loop is lent."""

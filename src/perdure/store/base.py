@@ -92,8 +92,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     Everything here is written for True: a turn and the messages that it puts for others are one
     commit, and so are a user's rows and ours. A store that is spread over several databases by
     part says False. There a transaction is of one part; what is for instances of others waits in
-    rows of the sender's part and is moved by a worker, and whatever needs the user's transaction
-    is refused. See docs/explanation/scaling.md.
+    rows of the sender's part and is moved by a worker, and what needs the user's transaction is
+    refused. See docs/explanation/scaling.md.
     """
 
     async def open(self) -> None:

@@ -165,6 +165,8 @@ class Batcher:
         self._trouble: StoreUnavailableError | None = None
         self._pause_s = FIRST_PAUSE_S
         self._lock_pause_s = FIRST_LOCK_PAUSE_S
+        self._is_put_off = False
+        """Whether something waits because others have locked it."""
         self._counters = counters
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -217,10 +219,14 @@ class Batcher:
             call.patience_s = patience_s
 
     def _too_long(self, patience_s: float) -> StoreUnavailableError:
-        trouble = self._trouble or (
-            "another process keeps writing, the disk is slow, or a projection does not return "
-            "(the log says which)"
-        )
+        trouble: object = self._trouble
+        if trouble is None and self._is_put_off:
+            trouble = "another transaction has locked it"
+        elif trouble is None:
+            trouble = (
+                "another process keeps writing, the disk is slow, or a projection does not return "
+                "(the log says which)"
+            )
         return StoreUnavailableError(f"nothing was written within {patience_s:g} s: {trouble}")
 
     async def close(self) -> None:
@@ -301,6 +307,7 @@ class Batcher:
             self._wait_out(trouble)
         else:
             self._trouble = None
+            self._is_put_off = bool(self._backlog)
             if self._backlog:
                 self._wait_for_locks()
             else:
@@ -339,6 +346,7 @@ class Batcher:
         """Others have locked what is left: try again soon, or as soon as there is more to do."""
         for call in self._backlog:
             call.give_back()
+        self._tell_impatient()
         with suppress(Empty):
             more = self._queue.get(timeout=self._lock_pause_s)
             if more is None:
@@ -357,9 +365,7 @@ class Batcher:
             logger.warning("the store cannot be written now", extra={"trouble": str(trouble)})
         self._trouble = trouble
         self._counters.retries += 1
-        for call in self._backlog:
-            if call.patience_s is not None and call.take():
-                self._wake(call.loop, [call], self._too_long(call.patience_s))
+        self._tell_impatient()
         if not self._closing.wait(self._pause_s):
             pass
         elif monotonic() < self._give_up_at:
@@ -368,6 +374,12 @@ class Batcher:
             self._give_up(self._backlog)
             self._backlog = []
         self._pause_s = min(self._pause_s * 2, MAX_PAUSE_S)
+
+    def _tell_impatient(self) -> None:
+        """Answer those whose patience ran out during the try."""
+        for call in self._backlog:
+            if call.patience_s is not None and call.take():
+                self._wake(call.loop, [call], self._too_long(call.patience_s))
 
     def _answer(self, calls: Sequence[Call]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[Call]] = defaultdict(list)

@@ -42,6 +42,8 @@ class OwnWork:
     """Hears how a plain function can be given up: by a call from any thread, that may block."""
     is_stopped: Callable[[], bool]
     """Tells whether nobody waits for it any more."""
+    be_alone: Callable[[], object]
+    """Hears, before the function is called, that nobody else can write until it returns."""
 
 
 class TransactionStore(Protocol):

@@ -47,6 +47,7 @@ from perdure.testing.contract_starts import (
     TestLateStarts,
     TestStartsWithMessages,
 )
+from perdure.testing.contract_transactions import TestOwnTransactions
 from perdure.testing.contract_turns import (
     TestEnds,
     TestFencing,
@@ -96,6 +97,7 @@ __all__ = [
     "TestLostJobs",
     "TestMessagesAcrossExecutions",
     "TestObservations",
+    "TestOwnTransactions",
     "TestPruning",
     "TestQueueDepths",
     "TestReaders",

@@ -14,6 +14,7 @@ import contextvars
 import inspect
 import logging
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from msgspec.structs import force_setattr
@@ -46,6 +47,9 @@ MAX_PAUSE_MS = 5_000
 """Before an attempt is tried again that the database was in the way of."""
 
 logger = logging.getLogger(__name__)
+
+alone_in: ContextVar[str] = ContextVar("perdure_alone_in", default="")
+"""The transaction that runs here, if nobody else can write until it ends."""
 
 
 class Transactions:
@@ -134,6 +138,7 @@ class _Attempt:
             in_thread=self._threads.call,
             stop_by=self._stop_by,
             is_stopped=lambda: run.context.is_cancelled,
+            be_alone=lambda: context.run(alone_in.set, self._work.name),
         )
 
     def _stop_by(self, give_up: Callable[[], None]) -> None:

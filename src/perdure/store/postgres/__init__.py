@@ -7,5 +7,6 @@ database    connect, migrations             hints       who tells other processe
 clock       the database's time             tables      what projections may run
 borrowed    our statements on a user's      arrivals    what users' transactions have sent
             connection; borrowed_store
+transactions  of activities; async_, threaded_
 sql/        the statements                  roles.sql   who may do what
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from perdure.errors import UsageError
@@ -26,8 +25,8 @@ class Address:
     dsn: str
     """For the driver: the URL without what is ours."""
     schema: str = DEFAULT_SCHEMA
-    pooler: Literal["none", "session", "transaction"] = "none"
-    """What is in between."""
+    pooler: str = "none"
+    """What is in between: none, session or transaction."""
 
     @classmethod
     def parse(cls, url: str) -> Address:

@@ -72,12 +72,7 @@ class AsyncTransactions:
     async def _run(self, connection: Any, work: OwnWork) -> bool | None:
         transaction = connection.transaction()
         try:
-            await transaction.start()
-            role = (await connection.fetchrow(BEGIN, self._ending.mark(work)))[1]
-        except _TROUBLE as error:
-            await self._roll_back(connection, transaction)
-            raise self._ending.unreachable(error) from error
-        try:
+            role = await self._begin(connection, transaction, work)
             is_ours = await self._call(connection, work, role)
         except BaseException:
             await self._roll_back(connection, transaction)
@@ -88,6 +83,17 @@ class AsyncTransactions:
         else:
             await self._roll_back(connection, transaction)
         return is_ours
+
+    async def _begin(self, connection: Any, transaction: Any, work: OwnWork) -> str:
+        """Begin, and return the role that does."""
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                await transaction.start()
+                found = await connection.fetchrow(BEGIN, self._ending.mark(work))
+        except _TROUBLE as error:
+            raise self._ending.unreachable(error) from error
+        role: str = found[1]
+        return role
 
     async def _call(self, connection: Any, work: OwnWork, role: str) -> bool | None:
         """Call the function, and end its job if it has returned."""

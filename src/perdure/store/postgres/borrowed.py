@@ -37,6 +37,7 @@ class BorrowedConnection(ABC):
     """See `perdure.store.sql.connection.Connection`."""
 
     locks = True
+    loaded_at_ms: int | None = None
 
     def __init__(self, address: Address) -> None:
         self.statements = 0

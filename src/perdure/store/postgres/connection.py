@@ -24,6 +24,7 @@ import asyncpg
 from perdure.errors import PerdureError, StoreError, UsageError
 from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
+from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.faults import is_broken, of_user, ours
 from perdure.store.sql.connection import Value
 
@@ -46,6 +47,10 @@ class PostgresConnection:
         self.statements = 0
         self.xid: str | None = None
         """The id of the transaction that has written last."""
+        self.loaded_at_ms: int | None = None
+        """See `Connection`. None too if another clock rules."""
+        self.clock: DatabaseClock | None = None
+        """Learns the time from what is loaded."""
         self._address = address
         self._writes: list[tuple[str, Value, Value, Value]] = []
         self._loop = asyncio.new_event_loop()
@@ -71,7 +76,12 @@ class PostgresConnection:
         self.statements += 1
         names, keys = zip(*asked, strict=True)
         text, _ = statement("load", self._address.quoted_schema)
-        found: list[str] = self._wait(self._connection.fetchval(text, names, keys))
+        [record] = self._wait(self._connection.fetch(text, names, keys))
+        found: list[str]
+        found, database_ms = record
+        if self.clock is not None:
+            self.loaded_at_ms = database_ms
+            self.clock.learn(database_ms)
         return found
 
     def write(self, name: str, /, **params: Value) -> None:
@@ -157,14 +167,21 @@ class PostgresConnection:
         if self._loop.is_closed():
             answer.close()
             raise StoreError("the connection is closed")
+        task = self._loop.create_task(answer)
         try:
-            return self._loop.run_until_complete(answer)
+            return self._loop.run_until_complete(task)
         except Exception as error:
             if is_broken(error) and hasattr(self, "_connection"):
                 self._connection.terminate()
             if isinstance(error, PerdureError):
                 raise
             raise meaning(self._address.shown, error) from error
+        except BaseException:
+            # A handler of a projection was broken off while it waited for us. The answer that is
+            # on its way has to be taken first, or the connection would be of no use to anybody.
+            with suppress(Exception):
+                self._loop.run_until_complete(task)
+            raise
 
 
 async def connect(address: Address) -> asyncpg.Connection[asyncpg.Record]:

@@ -25,7 +25,6 @@ _LATER = {
     "53300": "has no connection left; raise max_connections or use a pooler",
     "53400": "has reached a limit of its configuration",
     "55006": "is busy with that object",
-    "55P03": "keeps a row locked for long; end the transaction that holds it",
     "57014": "took too long for a statement",
     "57P01": "is shutting down",
     "57P02": "has crashed and recovers",
@@ -62,6 +61,10 @@ class ConflictError(StoreUnavailableError):
     def __init__(self, text: str, *, may_be_ours: bool = False) -> None:
         super().__init__(text)
         self.may_be_ours = may_be_ours
+
+
+class LockedError(StoreUnavailableError):
+    """Another transaction has locked a row, or is about to insert it, and does not end."""
 
 
 class PoolerError(StoreUnavailableError):
@@ -109,6 +112,9 @@ def from_server(where: str, code: str, text: str) -> StoreError:
     if code in _CONFLICTS:
         told = f"{where}: {_CONFLICTS[code]} ({text})"
         return ConflictError(told, may_be_ours=code[:2] == "23")
+    if code == "55P03":
+        told = "keeps a row locked for long; end the transaction that holds it"
+        return LockedError(f"{where} {told} ({text})")
     if code in _LATER or code[:2] in ("53", "57", "58"):
         return StoreUnavailableError(f"{where} {_LATER.get(code, 'is in trouble')} ({text})")
     if code in _CORRUPT:

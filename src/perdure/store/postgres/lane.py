@@ -1,13 +1,16 @@
 """Run a batch of operations as one transaction on a connection that writes.
 
-What happens inside it is told in `perdure.store.sql.batch`. It begins with the locks of all rows
-that it will change, in one order, and takes the time from the database after that, so that no lease
-is born old because its transaction had to wait.
+What happens inside it is told in `perdure.store.sql.batch`. It begins with the time of the database
+and the locks of all rows that it will change, in one order.
 
 Two writers may still be in each other's way: both insert the same row, or wait for each other. The
 database then undoes one of them, which runs again at once with what is there now. If that does not
 help, it runs again later; unless a row stays that it wants to insert: then something is wrong with
 a value, and the batch is halved to find it.
+
+Instances that somebody else has locked are put off at once. What somebody else is about to insert
+is waited for, because nobody can see it; if that takes long, the batch is run in halves to find
+what has to be put off.
 
 A commit whose answer is lost is asked about before anything else is done: see `unheard`.
 """
@@ -16,26 +19,31 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError
+from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.connection import PostgresConnection
-from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError
+from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError, LockedError
 from perdure.store.postgres.unheard import NOTHING, Unheard
 from perdure.store.sql.batch import Transaction, Work, run_batch
 from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.rows import ids_of
 
 TRIES = 8
 """How often a batch is run that others are in the way of."""
 MAX_PAUSE_S = 0.05
 
-LOCK_WITHIN = "5s"
+LOCK_WITHIN = "2s"
 """How long a batch waits for a row that another transaction has locked."""
+LOCK_SHORTLY = "50ms"
+HURRY_S = 10.0
+"""How long a batch waits once some have waited in vain, and for how long that goes."""
 
 BEGIN = f"""
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
@@ -76,11 +84,13 @@ class Lane:
         self._definitions = Definitions()
         self._connection: PostgresConnection | None = None
         self._unheard = Unheard()
+        self._hurry_until_s = 0.0
         self._plans_until_s = 0.0
         self._plans_until_rows = FIRST_PLANS_LAST_ROWS
 
     def use(self, connection: PostgresConnection) -> None:
         """Take a connection that is open already."""
+        connection.clock = self._clock if isinstance(self._clock, DatabaseClock) else None
         self._connection = connection
 
     def execute(self, operations: Sequence[Any]) -> list[Any]:
@@ -100,6 +110,24 @@ class Lane:
         return [next(results) if answer is NOTHING else answer for answer in found]
 
     def _execute(self, operations: Sequence[Any]) -> list[Any]:
+        """Run operations as one transaction; in halves, if that finds who has to be put off."""
+        try:
+            return self._run(operations)
+        except LockedError:
+            self._hurry_until_s = time.monotonic() + HURRY_S
+            if len(operations) == 1:
+                return [LATER]
+        middle = len(operations) // 2
+        first = self._execute(operations[:middle])
+        # If the others get into trouble, these are not run again.
+        self._unheard.know(operations[:middle], first)
+        second = operations[middle:]
+        behind = _behind(operations[:middle], first, second)
+        rest = [one for one, is_behind in zip(second, behind, strict=True) if not is_behind]
+        results = iter(self._execute(rest) if rest else ())
+        return [*first, *(LATER if is_behind else next(results) for is_behind in behind)]
+
+    def _run(self, operations: Sequence[Any]) -> list[Any]:
         for left in reversed(range(TRIES)):
             try:
                 results = self._try(operations)
@@ -127,11 +155,11 @@ class Lane:
         connection.xid = None
         before = connection.statements
         try:
-            connection.run_script(BEGIN + self._refresh_plans())
+            connection.run_script(BEGIN + self._hurry() + self._refresh_plans())
             transaction = Transaction(
                 connection,
                 self._definitions,
-                self._now(connection),
+                self._now(connection, operations),
                 self.counters.transactions,
                 waits=False,
             )
@@ -155,6 +183,12 @@ class Lane:
         self.counters.statements += connection.statements - before
         self.counters.rows += rows
         return results
+
+    def _hurry(self) -> str:
+        """Return what lets a transaction not wait for long, if others have waited in vain."""
+        if time.monotonic() >= self._hurry_until_s:
+            return ""
+        return f"SET LOCAL lock_timeout = '{LOCK_SHORTLY}';"
 
     def _refresh_plans(self) -> str:
         """Return what makes the session forget its plans, if they are old."""
@@ -185,11 +219,12 @@ class Lane:
         # It was perhaps committed, and nobody was told.
         self._stirred()
 
-    def _now(self, connection: PostgresConnection) -> int:
-        if not isinstance(self._clock, DatabaseClock):
+    def _now(self, connection: PostgresConnection, operations: Sequence[Any]) -> int:
+        if connection.clock is None or not any(type(one) is Work for one in operations):
+            # Changes of instances are told the time with the rows that they load.
             return self._clock()
         [(now_ms,)] = connection.run("read_now")
-        self._clock.learn(now_ms)
+        connection.clock.learn(now_ms)
         database_ms: int = now_ms
         return database_ms
 
@@ -197,7 +232,8 @@ class Lane:
         if self._connection is not None and self._connection.is_broken:
             self.close()
         if self._connection is None:
-            self._connection = PostgresConnection(self._address)
+            self.use(PostgresConnection(self._address))
+        assert self._connection is not None
         return self._connection
 
     def _undo(self, connection: PostgresConnection) -> None:
@@ -215,3 +251,18 @@ class Lane:
 def _tells(operations: Sequence[Any]) -> bool:
     """Tell whether other processes may want to know of these."""
     return any(type(one) is not Work or not one.is_quiet for one in operations)
+
+
+def _behind(first: Sequence[Any], results: Sequence[Any], second: Sequence[Any]) -> list[bool]:
+    """Tell which operations must not overtake one that was put off."""
+    put_off = {
+        instance_id
+        for one, result in zip(first, results, strict=True)
+        if result is LATER
+        for instance_id in _ids(one)
+    }
+    return [any(instance_id in put_off for instance_id in _ids(one)) for one in second]
+
+
+def _ids(operation: Any) -> Iterable[str]:
+    return () if type(operation) is Work else ids_of(operation)

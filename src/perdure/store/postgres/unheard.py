@@ -67,8 +67,12 @@ class Unheard:
             raise AmbiguousCommitError("a commit whose answer was lost is still under way")
         unsure, self._unsure = self._unsure, None
         if fate == "committed":
-            pairs = zip(unsure.operations, unsure.results, strict=True)
-            self._answers.update((id(one), (one, result)) for one, result in pairs)
+            self.know(unsure.operations, unsure.results)
+
+    def know(self, operations: Sequence[Any], results: Sequence[Any]) -> None:
+        """These were committed, and nobody was told yet."""
+        pairs = zip(operations, results, strict=True)
+        self._answers.update((id(one), (one, result)) for one, result in pairs)
 
     def answer(self, operation: Any) -> Any:
         """Return what a commit of this operation would have answered, or `NOTHING`."""

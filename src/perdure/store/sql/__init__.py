@@ -5,4 +5,5 @@ rows        load what a batch touches       commit      decide, in memory
 flush       write what was decided          claims      leases
 reading     read-only questions             packing     many rows in one statement
 connection  what is asked of a database     tables      a projection's own statements
+own_work    ending a job in a transaction of its own
 """

@@ -23,13 +23,14 @@ from perdure.store.sql.flush import flush
 from perdure.store.sql.rows import ids_of, load
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Transaction:
     """What a statement-shaped operation works with."""
 
     connection: Connection
     definitions: Definitions
     now_ms: int
+    """When it began; from its first load on, when that was over."""
     number: int
     """Counts transactions; claims begin with another definition each time."""
     waits: bool = True
@@ -81,6 +82,8 @@ def _change(
     """Load, decide, flush. Returns how many rows were written."""
     connection, definitions = transaction.connection, transaction.definitions
     rows = load(connection, [change for _, change in changes], waits=transaction.waits)
+    if connection.loaded_at_ms is not None:
+        transaction.now_ms = connection.loaded_at_ms
     if rows.busy:
         changes = _put_off(changes, rows.busy, results)
     commit = Commit(

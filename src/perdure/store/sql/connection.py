@@ -25,6 +25,8 @@ class Connection(Protocol):
 
     statements: int
     """How many statements it ran."""
+    loaded_at_ms: int | None
+    """The database's time when rows were loaded last; None if it has no clock of its own."""
     locks: bool
     """Whether rows have to be locked, because others may write at the same time."""
 

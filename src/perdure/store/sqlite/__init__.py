@@ -3,5 +3,6 @@
 store       opens, and hands operations on  writer      one transaction for a batch
 connection  the two drivers, and errors     readers     the threads that read
 database    open, settings, migrations      lock        one writer among processes
-tables      what projections may run        sql/        the statements
+tables      what projections may run        guard       a connection in other hands
+transactions  of activities                 sql/        the statements
 """

@@ -158,6 +158,7 @@ class StdlibConnection:
     """A connection through the standard library's `sqlite3`."""
 
     locks = False
+    loaded_at_ms: int | None = None
 
     def __init__(
         self, path: str, *, busy_ms: int, factory: Callable[..., Any] | None = None
@@ -271,6 +272,7 @@ class ApswConnection:
     """A connection through apsw, which brings its own, newer SQLite."""
 
     locks = False
+    loaded_at_ms: int | None = None
 
     def __init__(
         self, path: str, *, busy_ms: int, factory: Callable[..., Any] | None = None

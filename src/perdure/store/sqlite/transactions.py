@@ -71,6 +71,7 @@ class OwnTransactions:
                 return False
             if own.is_over:
                 return None
+            work.be_alone()
             done: Done = work.run(own.connection.bare)
             with own.guard.lock:
                 if own.is_over:
@@ -235,6 +236,7 @@ def run_beside_others(transaction: Transaction, work: OwnWork) -> bool | UsageEr
     guard = Guard(work.activity, is_open=connection.in_transaction)
     connection.run("begin_part")
     connection.authorize_by(guard.authorize)
+    work.be_alone()
     try:
         done: Done = work.run(connection.bare)
     finally:

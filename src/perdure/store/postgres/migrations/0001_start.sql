@@ -395,5 +395,5 @@ CREATE TABLE perdure.arrivals (
     autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0
 );
--- move_arrivals.
+-- find_arrivals.
 CREATE INDEX arrivals_by_no ON perdure.arrivals (no);
