@@ -1,6 +1,6 @@
 """Transactions: rows of your own and the step that wrote them are one commit.
 
-A bank settles a day: ten transfers, one after another. The accounts are a table of the bank's own, in
+A bank settles a day: ten transfers, one after another. The accounts are a table of its own, in
 the store's database. Each transfer is a transaction: the money moves and the step is recorded, or
 neither. Kill the program in the middle and run it again with the same id: no transfer is missing,
 none is made twice.
@@ -13,6 +13,7 @@ import asyncio
 import sqlite3
 import sys
 import time
+from contextlib import suppress
 from datetime import timedelta
 from uuid import uuid4
 
@@ -64,10 +65,8 @@ async def settle_day(transfers: int) -> dict[str, int]:
     for number in range(transfers):
         payer, payee = ("Ada", "Grace") if number % 2 else ("Grace", "Ada")
         await transfer(payer, payee, 100 * (number + 1))
-    try:
-        await transfer("Ada", "Grace", 1_000_000)
-    except NotEnoughError:
-        pass  # what it had written is gone
+    with suppress(NotEnoughError):
+        await transfer("Ada", "Grace", 1_000_000)  # what it has written is gone
     return await balances()
 
 

@@ -61,7 +61,7 @@ def postgres_url(postgres: Server, postgres_template: str) -> Iterator[str]:
     postgres.drop_database(url)
 
 
-STORES = ("sqlite",)
+STORES = ("sqlite", "postgres")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -211,7 +211,7 @@ def test_the_same_definition_twice_is_fine() -> None:
 
 @pytest.mark.parametrize("thing", [len, "text", 3, None, Item, Signal("s", int)])
 def test_what_is_not_a_definition_is_refused(thing: Any) -> None:
-    with pytest.raises(DefinitionError, match=r"@activity or @orchestration"):
+    with pytest.raises(DefinitionError, match=r"@activity, @transaction or @orchestration"):
         Engine("sqlite://:memory:", [thing])
 
 

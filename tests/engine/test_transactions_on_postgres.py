@@ -80,9 +80,12 @@ async def test_a_worker_that_stood_still_while_another_took_over_leaves_nothing(
     clock = ManualClock()
     gate = Gate(shop)
     frozen = shop.book(gate)
-    first = await stage.engine([frozen, shop_with(frozen)], clock=clock)
+    patient = options(cancel_grace=timedelta(seconds=20))
+    first = await stage.engine([frozen, shop_with(frozen)], clock=clock, options=patient)
     await first.start("s", shop_with(frozen), "o-1")
     await until(gate.entered.is_set)
+    # Or it would take the job again itself.
+    await first._serving._end_loops(["claims"])
 
     clock.advance(2 * options().lease_for)
     book = shop.book(lambda connection, order: "by the other")

@@ -166,6 +166,30 @@ async def test_what_comes_while_a_commit_is_unsure_is_written_beside_it(
     assert sorted(await bodies_of(store)) == [b"0", b"1", b"2", b"first"]
 
 
+async def test_a_commit_that_a_crash_has_swallowed_is_done_again(clock: ManualClock) -> None:
+    """After a crash the server gives the ids of lost transactions to others, which it commits."""
+    with await asyncio.to_thread(Server, durable=True) as server:
+        url = server.create_database()
+        async with Proxy(url) as proxy:
+            store = open_store(proxy.url, clock=clock)
+            await store.open()
+            await begun(store)
+            proxy.stall_at(is_commit)
+            delivering = asyncio.ensure_future(store.deliver([message()]))
+            await proxy.stalled.wait()
+            await asyncio.to_thread(server.stop, "immediate")
+            await asyncio.to_thread(server.start)
+            raw = await asyncpg.connect(url)
+            for _ in range(50):
+                await raw.execute("SELECT pg_current_xact_id()")
+            await raw.close()
+            proxy.flow()
+
+            assert await delivering == ["delivered"]
+            assert await bodies_of(store) == [b"hello"]
+            await store.close()
+
+
 # --------------------------------------------------------- COMMIT itself does not arrive
 
 

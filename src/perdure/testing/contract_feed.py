@@ -398,6 +398,19 @@ class TestReaders:
 
         assert (after_start, after_event, after_pause, len(heard)) == (0, 1, 2, 2)
 
+    async def test_who_begins_to_listen_hears_of_a_commit_that_is_under_way(
+        self, store: Store
+    ) -> None:
+        heard: list[str] = []
+        events, feed = (STARTED, PLACED), (FedEvent(1, "Placed"),)
+        answer = store.commit([first_turn(decider("order:1"), events=events, feed=feed)])
+        stop = store.listen_feed(lambda: heard.append("news"))
+
+        await answer
+        stop()
+
+        assert heard == ["news"]
+
     async def test_a_reader_that_is_not_there_cannot_be_changed(self, store: Store) -> None:
         assert not await store.set_reader("never", status=ReaderStatus.PAUSED)
         assert await store.read_checkpoints() == []

@@ -206,12 +206,16 @@ class Serving:
 
     async def stop(self) -> None:
         """Take no more work, finish or give back what is under way, leave no lease."""
-        await self._end_loops(["claims"])
-        if self._is_serving:
+        # Not waited for yet: a claim may have to wait for an activity's transaction on the store.
+        claims_ended = asyncio.ensure_future(self._end_loops(["claims"]))
+        if not self._is_serving:
+            await claims_ended
+        else:
             self._is_serving = False
             self._tuning.undo()
             # Activities may go on for a while: until then they are listened to and looked after.
             given_back = await self.jobs.stop(self._options.stop_grace)
+            await claims_ended
             await self._end_loops(list(self._tasks))
             try:
                 async with asyncio.timeout(LET_GO_WITHIN_S):

@@ -18,6 +18,7 @@ A commit whose answer is lost is asked about before anything else is done: see `
 from __future__ import annotations
 
 import random
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -83,6 +84,8 @@ class Lane:
         self._stirred = stirred
         self._definitions = Definitions()
         self._connection: PostgresConnection | None = None
+        self._mark: str | None = None
+        """What the server has as long as it does not crash."""
         self._unheard = Unheard()
         self._hurry_until_s = 0.0
         self._plans_until_s = 0.0
@@ -146,13 +149,14 @@ class Lane:
 
     def close(self) -> None:
         """Let go of the database. Harmless if it never was opened."""
+        self._mark = None
         if self._connection is not None:
             connection, self._connection = self._connection, None
             connection.close()
 
     def _try(self, operations: Sequence[Any]) -> list[Any]:
         connection = self._connected()
-        connection.xid = None
+        connection.xid, mark = None, self._mark
         before = connection.statements
         try:
             connection.run_script(BEGIN + self._hurry() + self._refresh_plans())
@@ -175,7 +179,7 @@ class Lane:
         try:
             self._commit(connection)
         except AmbiguousCommitError:
-            self._unheard.keep(connection.xid, operations, results)
+            self._unheard.keep(connection.xid, mark, operations, results)
             raise
         self._definitions.keep_fresh()
         self.counters.transactions += 1
@@ -215,7 +219,7 @@ class Lane:
             connection = self._connected()
         except StoreUnavailableError as error:
             raise AmbiguousCommitError(str(error)) from error
-        self._unheard.find_out(connection)
+        self._unheard.find_out(connection, self._mark)
         # It was perhaps committed, and nobody was told.
         self._stirred()
 
@@ -234,6 +238,9 @@ class Lane:
         if self._connection is None:
             self.use(PostgresConnection(self._address))
         assert self._connection is not None
+        if self._mark is None:
+            found = self._connection.run("read_mark", mark=secrets.randbits(63))
+            self._mark = found[0][0] if found else None
         return self._connection
 
     def _undo(self, connection: PostgresConnection) -> None:

@@ -4,8 +4,10 @@ PostgreSQL knows how every transaction has ended, by its id. So whoever has not 
 a commit asks, before anything is run again: what was committed is not done twice, and its callers
 get the answers that they would have got.
 
-Only where nobody knows (the transaction had no id yet, or another server has taken over) it is run
-again. Ids of commits and messages, stamps and leases then keep it from counting twice.
+That holds as long as the server has not crashed. After a crash it gives the ids of transactions
+that were lost to others; a mark that a crash removes tells it. Where nobody knows (after a crash,
+or when another server has taken over) the batch is run again. Ids of commits and messages, stamps
+and leases then keep it from counting twice.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ NOTHING = object()
 @dataclass(slots=True, frozen=True)
 class _Unsure:
     xid: str
+    mark: str
     operations: Sequence[Any]
     results: Sequence[Any]
 
@@ -42,19 +45,39 @@ class Unheard:
         """Tell whether it is not known yet what became of a commit."""
         return self._unsure is not None
 
-    def keep(self, xid: str | None, operations: Sequence[Any], results: Sequence[Any]) -> None:
-        """A commit was sent, and the connection was lost before its answer came."""
-        assert self._unsure is None, "found out before anything else is committed"
-        if xid is not None:
-            self._unsure = _Unsure(xid, operations, results)
+    def keep(
+        self,
+        xid: str | None,
+        mark: str | None,
+        operations: Sequence[Any],
+        results: Sequence[Any],
+    ) -> None:
+        """A commit was sent, and the connection was lost before its answer came.
 
-    def find_out(self, connection: PostgresConnection) -> None:
+        Args:
+            xid: The id of the transaction, if it is known.
+            mark: What the server had as long as it did not crash, if it is known.
+            operations: What was committed, perhaps.
+            results: What would have been answered.
+        """
+        assert self._unsure is None, "found out before anything else is committed"
+        if xid is not None and mark is not None:
+            self._unsure = _Unsure(xid, mark, operations, results)
+
+    def find_out(self, connection: PostgresConnection, mark: str | None) -> None:
         """Ask what became of the commit.
+
+        Args:
+            connection: Where.
+            mark: What the server has now.
 
         Raises:
             AmbiguousCommitError: That cannot be told yet.
         """
         if self._unsure is None:
+            return
+        if self._unsure.mark != mark:
+            self._unsure = None
             return
         try:
             [(fate,)] = connection.run("read_fate", xid=self._unsure.xid)

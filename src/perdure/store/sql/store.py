@@ -122,7 +122,8 @@ class SqlStore(SqlAdmin, SqlDeciders):
         """Write everything these turns changed, as one transaction, possibly with others."""
         assert self.is_one_database, "a batch has rows of all parts, and is one transaction"
         answer = self._hand_in(turns)
-        if self._heard and any(turn.feed for turn in turns):
+        if any(turn.feed for turn in turns):
+            # Also if nobody listens yet: whoever begins to may have read before this is committed.
             answer.add_done_callback(lambda _: self._tell_feed())
         return answer
 

@@ -33,6 +33,14 @@ CREATE TABLE perdure.definitions (
     UNIQUE (part, kind, name, variant, behaviour)  -- intern
 );
 
+-- One row. Unlogged, so that a crash removes it: whoever finds the mark that it knows can trust what
+-- the server says of its transactions. After a crash the ids of lost ones are given to others.
+CREATE UNLOGGED TABLE perdure.marks (
+    part SMALLINT NOT NULL,
+    mark BIGINT NOT NULL,
+    PRIMARY KEY (part)
+);
+
 CREATE TABLE perdure.live (
     part           SMALLINT NOT NULL,
     instance_id    TEXT COLLATE "C" NOT NULL,
