@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from perdure.worker.interrupting import absorb, is_in_user_code, place_of, raise_in
+from perdure.worker.interrupting import absorb, is_in_store, is_in_user_code, place_of, raise_in
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +146,9 @@ class HandlerWatch:
                 handling.stuck_at,
                 extra={"projection": handling.projection},
             )
-        # Only inside user code: what runs around it must not be cut off halfway.
-        if is_in_user_code(handling.thread_id):
+        # Only inside user code: what runs around it must not be cut off halfway. A statement that
+        # it waits for is ended by the database.
+        thread_id = handling.thread_id
+        if is_in_user_code(thread_id) and not is_in_store(thread_id, inside=__file__):
             handling.was_struck = True
             raise_in(handling.thread_id, HandlerTooLongError)

@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 
 _PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
+_STORE = f"{_PACKAGE}store{os.sep}"
 
 
 def place_of(thread_id: int) -> str:
@@ -31,6 +32,21 @@ def is_in_user_code(thread_id: int) -> bool:
     """Tell whether a thread is in code that is not perdure's: that may be cut off anywhere."""
     frame = sys._current_frames().get(thread_id)
     return frame is not None and not _is_ours(frame.f_code.co_filename)
+
+
+def is_in_store(thread_id: int, *, inside: str) -> bool:
+    """Tell whether code of a file, on this thread, waits for the store.
+
+    Args:
+        thread_id: Which thread.
+        inside: The file whose calls are looked at, from the innermost out.
+    """
+    frame = sys._current_frames().get(thread_id)
+    while frame is not None and frame.f_code.co_filename != inside:
+        if frame.f_code.co_filename.startswith(_STORE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_ours(filename: str) -> bool:
