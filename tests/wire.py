@@ -88,6 +88,11 @@ class _Listener:
         place = f"{parts.username}@127.0.0.1:{port}"
         return urlunsplit(parts._replace(netloc=place))
 
+    def lead_to(self, url: str) -> None:
+        """Lead to a database of another server from here on, as after a failover."""
+        self._url = url
+        self.hang_up()
+
     def hang_up(self) -> None:
         """Close all lines, without a word to either side."""
         for line in self._lines:

@@ -229,7 +229,9 @@ class HandDriven(Engine):
         """Work until the fault comes."""
         with suppress(asyncio.CancelledError):
             await self.until_idle()
-        assert cast(FaultyStore, self.store).is_dead, "the fault did not come"
+        store = cast(FaultyStore, self.store)
+        assert store.is_dead, "the fault did not come"
+        await store.struck.wait()  # The call that is its last may still be on its way.
 
     async def until_ended(self) -> None:
         """Work, and move the clock from one wake-up to the next, until nothing is left to do."""

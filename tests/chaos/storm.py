@@ -30,8 +30,8 @@ from tests.postgres import Server
 
 WORKERS = 4
 LOOK_EVERY_S = 0.02
-EXPECTED = (*fleets.EXPECTED, "StoreUnavailableError", "waits for the store")
-"""What workers may say when the server crashes."""
+EXPECTED = (*fleets.EXPECTED, "StoreUnavailableError", "waits for the store", "computes for")
+"""What workers may say when the server crashes, or when they stood still in the midst of a turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class Report:
     overtaken: int = 0
     """Runs of a frozen worker that another one began as well."""
     refused: Counter[str] = field(default_factory=Counter)
-    """What workers that were not killed wanted to write and others had written."""
+    """What workers wanted to write and others had written."""
     refused_frozen: int = 0
     """Of that, what workers wanted that had been frozen."""
     problems: list[str] = field(default_factory=list)
@@ -127,8 +127,8 @@ class Storm:
         await self._fleet.pause(worker, self._chance.uniform(1.5, 3) * LEASE.total_seconds())
 
     async def _one_at_work(self, *, is_running: bool = False) -> subprocess.Popen[bytes]:
-        """Return a worker that works; if there is another one, none that was frozen: at its end it
-        tells what was refused."""
+        """Return a worker that works; if there is another one, none that was frozen: what it still
+        tries to write is to be refused."""
         while True:
             self._watch()
             pids = {pid for _, _, pid in self._running} if is_running else self._at_work

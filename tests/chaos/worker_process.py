@@ -1,8 +1,8 @@
 """A worker as a process, to be killed: python -m tests.chaos.worker_process URL LEDGER STARTS.
 
 It works until SIGTERM. It also starts so many instances itself, so that the first turn goes with
-the start, and notes in the ledger what it asked for and what was acknowledged; at its end, how much
-of its work was refused.
+the start, and notes in the ledger what it asked for and what was acknowledged; also, how much of
+its work was refused.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ async def work(url: str, ledger: Ledger, starts: int) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     async with await opened(url, ledger) as engine:
         ledger.note("ready", "")
-        starting = asyncio.create_task(start_some(engine, ledger, starts))
+        tasks = [
+            asyncio.create_task(start_some(engine, ledger, starts)),
+            asyncio.create_task(tell_refused(engine, ledger)),
+        ]
         await told.wait()
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-    # What others were faster with: turns, and jobs whose lease was somebody else's by then.
-    refused = int(engine.telemetry.snapshot().value("perdure_commits_refused_total"))
-    ledger.note("refused", "turns", refused)
-    ledger.note("refused", "jobs", engine._serving.jobs.counts.lost)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def opened(url: str, ledger: Ledger) -> Engine:
@@ -58,6 +58,19 @@ async def opened(url: str, ledger: Ledger) -> Engine:
             return await Engine(url, DEFINITIONS, options=OPTIONS, resources=[ledger]).open()
         except StoreUnavailableError:
             await asyncio.sleep(0.25)
+
+
+async def tell_refused(engine: Engine, ledger: Ledger) -> None:
+    """Note what others were faster with: turns, and jobs whose lease was somebody else's by then.
+    Now and then, because the process may be killed at any moment."""
+    told = {"turns": 0, "jobs": 0}
+    while True:
+        refused = engine.telemetry.snapshot().value("perdure_commits_refused_total")
+        for what, count in (("turns", int(refused)), ("jobs", engine._serving.jobs.counts.lost)):
+            if count > told[what]:
+                ledger.note("refused", what, count - told[what])
+                told[what] = count
+        await asyncio.sleep(0.2)
 
 
 async def start_some(engine: Engine, ledger: Ledger, starts: int) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Never
 
+import msgspec
 import pytest
 from psycopg.rows import dict_row
 
@@ -127,7 +128,7 @@ async def test_a_timeout_rolls_back_and_nobody_waits_for_the_function(
     if not shop.is_async:
         stage.expect_log("goes on after it was told to stop")
     gate = Gate(shop)
-    book = shop.book(gate, timeout=timedelta(milliseconds=100))
+    book = shop.book(gate, timeout=timedelta(milliseconds=600))
     engine = await stage.engine([book, shop_with(book)])
     handle = await engine.start("s", shop_with(book), "o-1")
 
@@ -153,7 +154,7 @@ async def test_a_statement_that_goes_on_for_ever_is_broken_off(shop: Shop, stage
         found = connection.execute(endless)
         return found if shop.is_async else str(found.fetchone())
 
-    book = shop.book(count, timeout=timedelta(milliseconds=100))
+    book = shop.book(count, timeout=timedelta(milliseconds=600))
     patient = options(cancel_grace=timedelta(seconds=20))
     engine = await stage.engine([book, shop_with(book)], options=patient)
 
@@ -185,30 +186,30 @@ async def test_a_worker_that_stops_rolls_back_what_it_cannot_wait_for(
     assert shop.orders() == ["o-1"]
 
 
-async def test_a_job_that_is_not_ours_any_more_is_not_even_begun_or_leaves_nothing(
-    shop: Shop, stage: Stage
-) -> None:
-    """This worker stood still between its claim and the function; another one has done the work."""
+async def test_a_job_that_is_not_ours_any_more_leaves_nothing(shop: Shop, stage: Stage) -> None:
+    """This worker stood still between its claim and the function; another one has done the work.
+    On SQLite that is known before the function is called."""
     stage.expect_log("no live worker serves activity 'book'")
     clock = ManualClock()
     lease = options().lease_for
-    book = shop.book()
+    calls: list[str] = []
+    book = shop.book(lambda connection, order: calls.append(order))
     first = await stage.engine([shop_with(book)], clock=clock)
     await first.start("s", shop_with(book), "o-1")
-    [queue] = [
-        number for number, key in (await first.store.definitions()).items() if key.name == "book"
-    ]
+    numbers = {key.name: number for number, key in (await first.store.definitions()).items()}
     [late] = await first.store.claim_jobs(
-        JobClaim("sleeper", (queue,), 1, int(lease.total_seconds() * 1000), 7)
+        JobClaim("sleeper", (numbers["book"],), 1, int(lease.total_seconds() * 1000), 7)
     )
     clock.advance(2 * lease)
     second = await stage.engine([book, shop_with(book)], clock=clock)
     assert await second.handle("s").result() == "o-1 booked"
 
-    second._serving.jobs.run(late)
+    # As if it had just been claimed, so that it is not noticed sooner.
+    second._serving.jobs.run(msgspec.structs.replace(late, lease_until_ms=0))
 
-    await until(lambda: second._serving.jobs.counts.lost == 1)
+    await until(lambda: not second._serving.jobs._started)
     assert shop.orders() == ["o-1"]
+    assert len(calls) == (1 if shop.is_sqlite else 2)
 
 
 async def test_a_function_may_use_all_of_the_rest_of_its_connection(

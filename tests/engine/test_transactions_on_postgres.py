@@ -17,7 +17,7 @@ from perdure.clock import ManualClock
 from perdure.errors import InstanceCancelledError, InstanceFailedError, UsageError
 from perdure.store.postgres import async_transactions, threaded_transactions, transactions
 from tests.engine.booking import Gate, Shop, shop_with
-from tests.engine.stage import Stage, options, until
+from tests.engine.stage import Stage, has_ended, options, until
 from tests.postgres import ROLE, SUPERUSER, Server
 
 ONE_KEY = 4711
@@ -90,6 +90,12 @@ async def test_a_worker_that_stood_still_while_another_took_over_leaves_nothing(
     clock.advance(2 * options().lease_for)
     book = shop.book(lambda connection, order: "by the other")
     second = await stage.engine([book, shop_with(book)], clock=clock)
+
+    async def has_ended_meanwhile() -> bool:
+        clock.advance(timedelta(seconds=1))  # The first worker is preferred for a moment.
+        return await has_ended(second, "s")
+
+    await until(has_ended_meanwhile)
     assert await second.handle("s").result() == "by the other"
     gate.opened.set()
 

@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from perdure import Client
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
 from perdure.model.instances import part_of
@@ -188,6 +189,25 @@ async def test_a_commit_that_a_crash_has_swallowed_is_done_again(clock: ManualCl
             assert await delivering == ["delivered"]
             assert await bodies_of(store) == [b"hello"]
             await store.close()
+
+
+async def test_a_request_to_stop_that_was_committed_before_a_crash_is_there_once() -> None:
+    """Nobody can tell then whether it was committed, and it is sent again."""
+    with await asyncio.to_thread(Server, durable=True) as server:
+        url = server.create_database()
+        async with Proxy(url) as proxy, Client(proxy.url) as client:
+            await begun(client.store)
+            proxy.cut_after(is_commit)
+            cancelling = asyncio.ensure_future(client.handle("i").cancel("enough"))
+            await until(lambda: proxy.cuts)
+            proxy.stall()
+            await asyncio.to_thread(server.stop, "immediate")
+            await asyncio.to_thread(server.start)
+            proxy.flow()
+            await cancelling
+
+            kinds = [one.kind for one in await client.store.read_inbox("i")]
+            assert kinds == ["cancel_requested"]
 
 
 # --------------------------------------------------------- COMMIT itself does not arrive

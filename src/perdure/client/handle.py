@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from uuid import uuid4
 
 from perdure.authoring.signal import Signal
 from perdure.client.explain import explain, gather_evidence
@@ -321,7 +322,13 @@ class Handle(Generic[R_co]):
         """
         kind, body = write_event(CancelRequested(reason=reason))
         delivery = Delivery(
-            instance_id=self.instance_id, kind=kind, body=body, if_absent="refuse", hurries=True
+            instance_id=self.instance_id,
+            kind=kind,
+            body=body,
+            # A delivery that is sent again after a fault must not count twice.
+            message_id=uuid4().hex,
+            if_absent="refuse",
+            hurries=True,
         )
         try:
             await self._deliver(delivery)

@@ -15,6 +15,7 @@ import asyncpg
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 
 _LATER = {
+    "0A000": "cannot do that now: it is a standby, or its tables have just changed",
     "25006": "only reads: it is a standby; give the address of the primary",
     "25P03": "ended a transaction of ours that had paused too long",
     "28000": "refuses this user; check user, password and pg_hba.conf",
@@ -96,7 +97,7 @@ def of_user(where: str, error: BaseException) -> StoreError:
         if error.sqlstate in _CONFLICTS and error.sqlstate[:2] == "23":
             # No other writer will make room: the handler itself has to do something else.
             return RowError(f"the database refused a value: {_text(error)}")
-        if error.sqlstate in _OURS or error.sqlstate == _CANCELLED:
+        if error.sqlstate in _OURS or error.sqlstate == _CANCELLED or _is_unknown(error):
             return StoreError(f"{where} refused a statement ({_text(error)})")
     return ours(where, error)
 
@@ -137,6 +138,13 @@ def is_broken(error: BaseException) -> bool:
     return isinstance(
         error, asyncio.TimeoutError | TimeoutError | asyncpg.InterfaceError | OSError
     ) and not isinstance(error, asyncpg.DataError)
+
+
+def _is_unknown(error: asyncpg.PostgresError) -> bool:
+    """Tell whether the server cannot do such a thing at all. It says the same when a statement was
+    prepared for tables that have changed, and would do it now."""
+    is_old = isinstance(error, asyncpg.exceptions.InvalidCachedStatementError)
+    return isinstance(error, asyncpg.FeatureNotSupportedError) and not is_old
 
 
 def _is_connection(error: asyncpg.PostgresError) -> bool:

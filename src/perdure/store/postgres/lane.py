@@ -239,9 +239,19 @@ class Lane:
             self.use(PostgresConnection(self._address))
         assert self._connection is not None
         if self._mark is None:
-            found = self._connection.run("read_mark", mark=secrets.randbits(63))
-            self._mark = found[0][0] if found else None
+            self._mark = self._read_mark(self._connection)
         return self._connection
+
+    def _read_mark(self, connection: PostgresConnection) -> str | None:
+        """Return what the server has as long as it does not crash, if that can be told now."""
+        try:
+            connection.run_script("BEGIN READ WRITE")
+            found = connection.run("read_mark", mark=secrets.randbits(63))
+            connection.run_script("COMMIT")
+        except StoreError:
+            self.close()
+            raise
+        return found[0][0] if found else None
 
     def _undo(self, connection: PostgresConnection) -> None:
         self._definitions.forget_fresh()
