@@ -102,8 +102,11 @@ async def serve(
         stopping: Hears that it was told to stop.
     """
     async with Worker(settings.url, registry, options=settings.options()) as worker:
+        running = asyncio.ensure_future(worker.run())
+        # It listens to signals before anybody is told that it is there, and may send one.
+        await asyncio.sleep(0)
         started(worker.worker_id)
-        await worker.run()
+        await running
         stopping()
 
 
