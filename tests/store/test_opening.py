@@ -46,7 +46,7 @@ def test_the_driver_is_the_standard_library_s_unless_asked() -> None:
         ("sqlite:///shop.db?mode=ro", "known: driver"),
         ("sqlite:///shop.db?driver=odbc", "sqlite3, apsw"),
         ("sqlite:///a%00b", "NUL"),
-        ("postgresql://localhost/x", "not in this version"),
+        ("postgresql://localhost/x?pooler=odd", "pooler='odd' is not known"),
     ],
 )
 def test_a_wrong_url_is_told_what_is_right(url: str, told: str) -> None:

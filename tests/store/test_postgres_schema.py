@@ -25,8 +25,8 @@ MIGRATIONS = "\n".join(
     for file in sorted((resources.files(PACKAGE) / "migrations").iterdir(), key=str)
 )
 
-MORE_TABLES = {"arrivals", "feed_new", "feed_counter"}
-"""Of PostgreSQL alone: where several write at once, and where users have transactions."""
+MORE_TABLES = {"arrivals", "feed_new", "feed_counter", "marks"}
+"""Of PostgreSQL alone: several write at once, users have transactions, answers get lost."""
 MORE_COLUMNS = {
     (table, "part") for table in ("migrations", "definitions", "checkpoints", "workers")
 }

@@ -66,7 +66,7 @@ def test_the_ddl_of_the_page_spreads_every_table_once(
         "SELECT relname FROM pg_class LEFT JOIN spread ON spread.name = pg_class.oid"
         " WHERE relnamespace = 'perdure'::regnamespace AND relkind = 'r' AND name IS NULL"
     ).fetchall()
-    assert left == []
+    assert left == [("marks",)], "each server has its own, and it is lost when it crashes"
 
 
 def test_a_table_whose_key_has_no_part_would_be_refused(
