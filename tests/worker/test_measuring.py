@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
+import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -117,3 +119,18 @@ def test_every_operation_of_the_contract_is_measured() -> None:
     }
 
     assert promised - NOT_MEASURED == set(OPERATIONS)
+
+
+async def test_a_call_that_is_cancelled_before_it_begins_leaves_nothing_behind() -> None:
+    store = measure(open_store("sqlite://:memory:"), Metrics())
+    await store.open()
+    task = asyncio.ensure_future(store.read_workers(seen_since_ms=0))
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        gc.collect()
+    await store.close()
+
+    assert [str(warning.message) for warning in warned] == []

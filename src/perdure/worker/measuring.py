@@ -6,6 +6,7 @@ What the store does for many callers at once is timed as each of them sees it, w
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction
 from time import perf_counter
 from typing import Any
 
@@ -65,4 +66,9 @@ def _timed(
         observe(failed, perf_counter() - began_s)
         metrics.store_errors.add((operation, type(error).__name__))
 
-    return timed
+    async def timed_later(*args: Any, **kwargs: Any) -> Any:
+        # Nothing is made before it is awaited: a task that is cancelled before it begins would
+        # leave it behind.
+        return await timed(*args, **kwargs)
+
+    return timed_later if iscoroutinefunction(call) else timed
