@@ -30,6 +30,8 @@ LOOK_MAX_S = 1.0
 """Through a pooler: pauses between two looks."""
 RECONNECT_S = (0.1, 0.5, 2.0, 5.0)
 CLOSE_WITHIN_S = 5.0
+CONNECTED_WITHIN_S = 1.0
+"""How long a connection that is just being made is waited for, when nobody wants it any more."""
 
 WITHIN, ARRIVALS = "within", "arrivals"
 """What is told of the commit of a user's transaction: that something of ours was in it, and that
@@ -58,6 +60,7 @@ class Hints:
         self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="perdure-hints", daemon=True)
         self._is_stirred = False
+        self._is_closing = False
         self.has_arrivals = True
         """Whether there may be messages that users' transactions have put on their way."""
 
@@ -85,6 +88,7 @@ class Hints:
                 self._task.cancel()
 
         if self._loop is not None:
+            self._is_closing = True  # The thread may not have come to its task yet.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(end)
             self._thread.join(CLOSE_WITHIN_S)
@@ -106,10 +110,10 @@ class Hints:
         self._task = asyncio.current_task()
         serve = self._look if self._address.is_pooled else self._talk
         failures = 0
-        while True:
+        while not self._is_closing:
             connection = None
             try:
-                connection = await connect(self._address)
+                connection = await self._connect()
                 failures = 0
                 # What was committed while nobody listened is found by looking.
                 self._count += 1
@@ -135,6 +139,18 @@ class Hints:
             finally:
                 if connection is not None:
                     await close(connection)
+
+    async def _connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        """Connect; when told to end meanwhile, end in order."""
+        connecting = asyncio.ensure_future(connect(self._address))
+        try:
+            return await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            # The driver leaves an error for nobody behind when it is broken off here.
+            with suppress(*_TROUBLE):
+                async with asyncio.timeout(CONNECTED_WITHIN_S):
+                    await close(await connecting)
+            raise
 
     async def _talk(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Listen, and tell of our own commits, one notification for many."""
