@@ -88,6 +88,10 @@ class _Listener:
         place = f"{parts.username}@127.0.0.1:{port}"
         return urlunsplit(parts._replace(netloc=place))
 
+    def count_open(self) -> int:
+        """Return how many lines there are now."""
+        return len(self._lines)
+
     def lead_to(self, url: str) -> None:
         """Lead to a database of another server from here on, as after a failover."""
         self._url = url
@@ -133,6 +137,10 @@ class Proxy(_Listener):
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._stall_at: Applies | None = None
+        self.keeps_open = False
+        """Whether a client that the server has left hears of it only when it says something."""
+        self.left_open = 0
+        """How many such clients there are."""
         self.stalled = asyncio.Event()
         """Set when a line has come to the statement at which all stand still."""
 
@@ -166,7 +174,7 @@ class Proxy(_Listener):
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._hand_up(reader, to_server, is_last))
-                both.create_task(self._hand_down(theirs, writer, is_last))
+                both.create_task(self._hand_down(theirs, writer, to_server, is_last))
         except* _GONE:
             pass
         finally:
@@ -184,6 +192,8 @@ class Proxy(_Listener):
                 self.stall()
                 self.stalled.set()
             await self._flowing.wait()
+            if writer.transport.is_closing():
+                raise ConnectionResetError("nobody there")
             if self._cut_before is not None and statement and self._cut_before(statement):
                 self._cut_before = None
                 self.cuts += 1
@@ -195,10 +205,21 @@ class Proxy(_Listener):
             await writer.drain()
 
     async def _hand_down(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_last: asyncio.Event
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        to_server: asyncio.StreamWriter,
+        is_last: asyncio.Event,
     ) -> None:
         while True:
-            message = await read_message(reader)
+            try:
+                message = await read_message(reader)
+            except asyncio.IncompleteReadError:
+                if not self.keeps_open:
+                    raise
+                self.left_open += 1
+                to_server.transport.abort()
+                return
             await self._flowing.wait()
             if not is_last.is_set():
                 writer.write(message.data)

@@ -281,6 +281,49 @@ async def test_a_standby_that_takes_over_is_waited_for(server: Server, clock: Ma
     assert receipt.status is TurnStatus.ACCEPTED
 
 
+async def test_a_server_that_says_goodbye_and_does_not_hang_up_is_left(
+    server: Server, clock: ManualClock
+) -> None:
+    """What it says comes before the line is closed; until then the driver only tells that it is in
+    the middle of something."""
+    url = server.create_database()
+    other = open_store(url, clock=clock)
+    async with Proxy(url) as proxy:
+        store = open_store(proxy.url, clock=clock)
+        await store.open()
+        stamp = await begun(store)
+        await until(lambda: has_notified(url))
+        proxy.keeps_open = True
+        rows.run(
+            url,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        await until(lambda: proxy.left_open == proxy.count_open())
+        await other.open()
+        await until(lambda: other.change_count() == 1)  # It listens.
+
+        found = await store.read_live("i")
+        [receipt] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,))])
+        await until(lambda: other.change_count() > 1)
+        await store.close()
+    await other.close()
+
+    assert found is not None
+    assert receipt.status is TurnStatus.ACCEPTED
+
+
+def has_notified(url: str) -> bool:
+    """Tell whether a store has told others of its commits and rests now."""
+    return bool(
+        rows.run(
+            url,
+            "SELECT 1 FROM pg_stat_activity WHERE starts_with(query, 'SELECT pg_notify')"
+            " AND state = 'idle' AND datname = current_database()",
+        )
+    )
+
+
 async def is_told(what: str, store: Store) -> bool:
     """Tell whether that is what a caller without patience hears."""
     with pytest.raises(StoreUnavailableError) as raised:

@@ -13,6 +13,7 @@ import asyncpg
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.borrowed import BorrowedAsyncpg
 from perdure.store.postgres.connection import ANSWER_WITHIN_S, CONNECT_WITHIN_S
+from perdure.store.postgres.faults import TROUBLE
 from perdure.store.postgres.transactions import (
     BEGIN,
     CONNECTIONS,
@@ -25,7 +26,6 @@ from perdure.store.sql.errands import beside_loop
 from perdure.store.transactions import Done, OwnWork, Undone
 
 CLOSE_WITHIN_S = 5.0
-_TROUBLE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 
 class AsyncTransactions:
@@ -53,7 +53,7 @@ class AsyncTransactions:
             return await self._run(connection, work)
         finally:
             # Whatever the function has come to: it is not the connection's trouble afterwards.
-            with suppress(*_TROUBLE):
+            with suppress(*TROUBLE):
                 await pool.release(connection, timeout=ROLL_BACK_WITHIN_S)
 
     async def close(self) -> None:
@@ -90,7 +90,7 @@ class AsyncTransactions:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 await transaction.start()
                 found = await connection.fetchrow(BEGIN, self._ending.mark(work))
-        except _TROUBLE as error:
+        except TROUBLE as error:
             raise self._ending.unreachable(error) from error
         role: str = found[1]
         return role
@@ -128,7 +128,7 @@ class AsyncTransactions:
             if not _is_closed(connection):
                 async with asyncio.timeout(ROLL_BACK_WITHIN_S):
                     await transaction.rollback()
-        except _TROUBLE:
+        except TROUBLE:
             connection.terminate()
 
     # ------------------------------------------------------------- connections
@@ -156,7 +156,7 @@ class AsyncTransactions:
             if pool.get_idle_size() == 0 and pool.get_size() >= CONNECTIONS:
                 raise self._ending.exhausted() from error
             raise self._ending.unreachable(error) from error
-        except _TROUBLE as error:
+        except TROUBLE as error:
             raise self._ending.unreachable(error) from error
 
 

@@ -25,7 +25,7 @@ from perdure.errors import PerdureError, StoreError, UsageError
 from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
-from perdure.store.postgres.faults import is_broken, of_user, ours
+from perdure.store.postgres.faults import TROUBLE, is_broken, of_user, ours
 from perdure.store.sql.connection import Value
 
 PACKAGE = "perdure.store.postgres"
@@ -209,7 +209,7 @@ async def close(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Close a connection; hang up if it does not answer."""
     try:
         await connection.close(timeout=2)
-    except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except TROUBLE:
         connection.terminate()
 
 

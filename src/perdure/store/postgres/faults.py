@@ -8,11 +8,15 @@ that two writers cause each other and that is over at once. A value that the dat
 
 from __future__ import annotations
 
-import asyncio
-
 import asyncpg
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
+
+DRIVER_TROUBLE = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+"""What the driver raises by itself. The second one: the server has said something that nobody asked
+for, mostly goodbye."""
+TROUBLE = (asyncpg.PostgresError, *DRIVER_TROUBLE)
+"""All that a call of the driver raises when it does not get what it asked for."""
 
 _LATER = {
     "0A000": "cannot do that now: it is a standby, or its tables have just changed",
@@ -82,11 +86,11 @@ def ours(where: str, error: BaseException) -> StoreError:
     """Return the error of ours that an error of the driver stands for."""
     if isinstance(error, asyncpg.PostgresError) and not _is_connection(error):
         return from_server(where, error.sqlstate or "", _text(error))
-    if isinstance(error, asyncio.TimeoutError | TimeoutError):
+    if isinstance(error, TimeoutError):
         return StoreUnavailableError(f"{where} did not answer in time; is the network up?")
     if isinstance(error, asyncpg.DataError | TypeError | ValueError | OverflowError):
         return RowError(f"a value cannot be stored: {error}")
-    if isinstance(error, asyncpg.InterfaceError | OSError | asyncpg.PostgresError):
+    if isinstance(error, TROUBLE):
         return StoreUnavailableError(f"{where} cannot be reached ({_text(error)})")
     return StoreError(f"{where}: {_text(error)}")
 
@@ -135,9 +139,7 @@ def is_broken(error: BaseException) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
         return _is_connection(error) or (code[:2] in ("57", "58") and code != _CANCELLED)
-    return isinstance(
-        error, asyncio.TimeoutError | TimeoutError | asyncpg.InterfaceError | OSError
-    ) and not isinstance(error, asyncpg.DataError)
+    return isinstance(error, DRIVER_TROUBLE) and not isinstance(error, asyncpg.DataError)
 
 
 def _is_unknown(error: asyncpg.PostgresError) -> bool:

@@ -22,6 +22,7 @@ import asyncpg
 
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import close, connect, statement
+from perdure.store.postgres.faults import TROUBLE
 
 GAP_S = 0.01
 """Between two notifications of one process, at least."""
@@ -38,7 +39,6 @@ WITHIN, ARRIVALS = "within", "arrivals"
 messages are on their way to the inboxes."""
 
 logger = logging.getLogger(__name__)
-_TROUBLE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 class Hints:
@@ -121,10 +121,10 @@ class Hints:
                 await serve(connection)
             except asyncio.CancelledError:
                 if connection is not None and not self._address.is_pooled:
-                    with suppress(*_TROUBLE):
+                    with suppress(*TROUBLE):
                         await self._tell(connection)
                 return
-            except _TROUBLE as error:
+            except TROUBLE as error:
                 if failures == 0:
                     logger.info(
                         "hints of other processes are missing; looking goes on",
@@ -147,7 +147,7 @@ class Hints:
             return await asyncio.shield(connecting)
         except asyncio.CancelledError:
             # The driver leaves an error for nobody behind when it is broken off here.
-            with suppress(*_TROUBLE):
+            with suppress(*TROUBLE):
                 async with asyncio.timeout(CONNECTED_WITHIN_S):
                     await close(await connecting)
             raise
@@ -171,7 +171,12 @@ class Hints:
             self._is_stirred = False
             self._stirred.clear()
             text, _ = statement("notify", self._address.quoted_schema)
-            await connection.execute(text, self._channel, self._own)
+            try:
+                await connection.execute(text, self._channel, self._own)
+            except TROUBLE:
+                self._is_stirred = True  # Told on the next connection.
+                self._stirred.set()
+                raise
             self.statements += 1
 
     def _hear(self, *heard: Any) -> None:
