@@ -131,7 +131,7 @@ class Asking:
 
     def ask(self, request: AnyRequest) -> Pending:
         """Make a request; it gets its number when the stretch ends."""
-        future = self._loop.create_future()
+        future = self._loop.new_future()
         if self._is_in_vain():
             return PendingCall(SignalAwaited(name=request.label), request, future)
         self._refuse_too_many()

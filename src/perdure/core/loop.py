@@ -107,6 +107,27 @@ _ALL_TASKS = {"all_tasks", "<setcomp>"}
 """Names of the frames in which asyncio.all_tasks looks at tasks, over the Python versions."""
 
 
+class _ReadyHandle(asyncio.Handle):
+    """A callback in the queue, made without asking the loop for its debug mode."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
 class DurableLoop(asyncio.AbstractEventLoop):
     """One execution's event loop."""
 
@@ -123,6 +144,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._is_running = False
         self._is_closed = False
         self._outside: Any = None
+        self._is_numbering = False
+        """Whether the future that is being made gets its number from us anyway."""
 
     # ------------------------------------------------------------- stretches
 
@@ -173,7 +196,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def settled(self) -> asyncio.Future[None]:
         """Return a future that is done when nothing else can run on without a message."""
-        future = self.create_future()
+        future = self.new_future()
         self._settling.append(future)
         return future
 
@@ -205,7 +228,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """Queue a callback."""
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _ReadyHandle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -251,7 +274,13 @@ class DurableLoop(asyncio.AbstractEventLoop):
         frame = sys._getframe(1)
         if frame.f_code is _WAIT:
             _refuse_unnumbered(frame.f_locals["fs"])
+        return self.new_future()
+
+    def new_future(self) -> asyncio.Future[Any]:
+        """Return a future with a number, to somebody who is not `asyncio.wait`."""
+        self._is_numbering = True
         future: NumberedFuture[Any] = NumberedFuture(loop=self)
+        self._is_numbering = False
         future.number = self._owner.next_number()
         return future
 
@@ -269,7 +298,11 @@ class DurableLoop(asyncio.AbstractEventLoop):
         number = self._owner.next_number()
         if context is None:
             context = contextvars.copy_context()
-        task = NumberedTask(coro, loop=self, name=name or f"task-{number}", context=context)
+        self._is_numbering = True
+        try:
+            task = NumberedTask(coro, loop=self, name=name or f"task-{number}", context=context)
+        finally:
+            self._is_numbering = False
         task.number = number
         task.own_context = context
         if self._is_closed:
@@ -286,6 +319,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         Every future asks for it when it is made. `gather` makes its own without asking for one, so
         this is where that one gets its number.
         """
+        if self._is_numbering:
+            return False  # Looking at frames is slow, and these are most.
         frame = sys._getframe(1)
         if frame.f_code is _GATHERING:
             gathering = frame.f_locals["self"]
