@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from perdure.authoring.scope import RunsCode, running_in
 from perdure.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,12 +26,15 @@ class PurePlace:
 
     def __init__(self, definition: DeciderDefinition) -> None:
         self.perdure_decider = definition
-        self._outside: list[tuple[Any, bool]] = []
+        self._outside: list[tuple[Any, RunsCode | None, bool]] = []
 
     def __enter__(self) -> None:
         # Collection waits, as in an orchestration: a finalizer must not be taken for user code.
-        self._outside.append((asyncio._get_running_loop(), gc.isenabled()))
+        thread = get_ident()
+        outer = asyncio._get_running_loop(), running_in.get(thread), gc.isenabled()
+        self._outside.append(outer)
         gc.disable()
+        running_in[thread] = self
         asyncio._set_running_loop(self)  # type: ignore[arg-type]  # whoever uses it is told
 
     def __exit__(
@@ -38,8 +43,12 @@ class PurePlace:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        loop, was_collected = self._outside.pop()
+        loop, place, was_collected = self._outside.pop()
         asyncio._set_running_loop(loop)
+        if place is None:
+            del running_in[get_ident()]
+        else:
+            running_in[get_ident()] = place
         if was_collected:
             gc.enable()
 
@@ -70,5 +79,5 @@ class PurePlace:
 
 def current_decider() -> DeciderDefinition | None:
     """Return the decider whose code runs here; None outside of one."""
-    loop = asyncio._get_running_loop()
-    return loop.perdure_decider if isinstance(loop, PurePlace) else None
+    place = running_in.get(get_ident())
+    return place.perdure_decider if isinstance(place, PurePlace) else None

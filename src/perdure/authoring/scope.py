@@ -1,19 +1,23 @@
 """What a durable call needs from the execution it is made in.
 
-User code never sees this. A call describes itself as a request and hands it to the scope of the
-running event loop; the core's loop has one, every other loop has none. That attribute of the
-running loop is the only link from what users write to what runs it.
+User code never sees this. A call describes itself as a request and hands it to the scope of what
+runs it: the loop of an orchestration has one, the place of a decider refuses. Either says so in
+`running_in` while its code runs, and that is the only link from what users write to what runs it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from threading import get_ident
 from types import CodeType
 from typing import Any, NamedTuple, NoReturn, Protocol
 from uuid import UUID
+
+import msgspec
 
 from perdure.errors import UsageError
 from perdure.model.events import ActivityFailed, AskedEvent, KvEntry, Parent
@@ -44,7 +48,7 @@ class Request(Protocol):
     place: Place
 
 
-class ActivityRequest(NamedTuple):
+class ActivityRequest(msgspec.Struct, frozen=True):
     """Run an activity."""
 
     label: str
@@ -61,7 +65,7 @@ class ActivityRequest(NamedTuple):
     start_within_ms: int | None = None
 
 
-class InlineRequest(NamedTuple):
+class InlineRequest(msgspec.Struct, frozen=True):
     """Run a callable of the orchestration's own, here, and record what it returns."""
 
     label: str
@@ -75,7 +79,7 @@ class InlineRequest(NamedTuple):
     revive: Callable[[ActivityFailed], BaseException]
 
 
-class ChildRequest(NamedTuple):
+class ChildRequest(msgspec.Struct, frozen=True):
     """Start a child and wait for it."""
 
     label: str
@@ -89,7 +93,7 @@ class ChildRequest(NamedTuple):
     delay_ms: int = 0
 
 
-class DetachedRequest(NamedTuple):
+class DetachedRequest(msgspec.Struct, frozen=True):
     """Start an instance and wait only until it is known that it was started."""
 
     label: str
@@ -103,7 +107,7 @@ class DetachedRequest(NamedTuple):
     same_input: Callable[[bytes, bytes], bool]
 
 
-class ContinueRequest(NamedTuple):
+class ContinueRequest(msgspec.Struct, frozen=True):
     """End this execution and begin the next one."""
 
     label: str
@@ -114,7 +118,7 @@ class ContinueRequest(NamedTuple):
     same_input: Callable[[bytes, bytes], bool]
 
 
-class SignalRequest(NamedTuple):
+class SignalRequest(msgspec.Struct, frozen=True):
     """Wait for a signal."""
 
     label: str
@@ -198,11 +202,26 @@ class Scope(Protocol):
         ...
 
 
+class RunsCode(Protocol):
+    """What runs code of an orchestration or a decider."""
+
+    @property
+    def perdure_scope(self) -> Scope:
+        """Return who takes durable calls, or refuse them."""
+        ...
+
+
+running_in: dict[int, RunsCode] = {}
+"""What runs user code in a turn, by thread. Asking asyncio for the running loop would do, but that
+is a system call before Python 3.12, and this is asked at every call."""
+# The child of a fork has none of our turns, and may give a new thread an old identity.
+os.register_at_fork(after_in_child=running_in.clear)
+
+
 def current_scope() -> Scope | None:
-    """Return the scope of the running loop: None outside an orchestration."""
-    # Not get_running_loop(): that raises when there is none, and this runs at every call.
-    loop = asyncio._get_running_loop()
-    return getattr(loop, "perdure_scope", None)
+    """Return who takes durable calls here: None outside an orchestration."""
+    place = running_in.get(get_ident())
+    return None if place is None else place.perdure_scope
 
 
 def refuse_elsewhere(scope: Scope, what: str) -> None:

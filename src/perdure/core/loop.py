@@ -20,14 +20,25 @@ import math
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from threading import get_ident
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from perdure.authoring.call import Call
+from perdure.authoring.scope import Scope, running_in
+from perdure.core.numbered import (
+    GATHERING,
+    NumberedFuture,
+    NumberedGathering,
+    NumberedTask,
+    ReadyHandle,
+)
 from perdure.errors import UsageError
 
 T = TypeVar("T")
+
+_WAIT = asyncio.tasks._wait.__code__  # type: ignore[attr-defined]  # private to asyncio
 
 
 class LoopOwner(Protocol):
@@ -55,83 +66,10 @@ class LoopOwner(Protocol):
         ...
 
 
-class NumberedTask(asyncio.Task[T]):
-    """A task that hashes by its creation number."""
-
-    # Set after construction: asyncio keeps all tasks of the process in one set, and equal hashes of
-    # the first tasks of many executions would make that set slow. The set keeps the hash at birth.
-    number: int | None = None
-    own_context: contextvars.Context
-    """What it runs in; Python 3.11 does not tell."""
-
-    def __hash__(self) -> int:
-        return id(self) >> 4 if self.number is None else self.number
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop; refuse inside `all_tasks`, whose set is filled in order of address."""
-        loop = super().get_loop()
-        frame = sys._getframe(1)
-        if frame.f_code is _GET_LOOP and asyncio._get_running_loop() is loop:
-            caller = frame.f_back
-            if caller is not None and caller.f_code.co_name in _ALL_TASKS:
-                raise UsageError(
-                    "asyncio.all_tasks() has no fixed order inside an orchestration: keep the "
-                    "tasks you make in a list, or use a TaskGroup"
-                )
-        return loop
-
-
-class NumberedFuture(asyncio.Future[T]):
-    """A future that hashes by its creation number."""
-
-    number: int = 0
-
-    def __hash__(self) -> int:
-        return self.number
-
-
-class _NumberedGathering(asyncio.tasks._GatheringFuture):  # type: ignore[misc,name-defined]
-    # Private to asyncio, hence unknown to typeshed.
-    """What `gather` returns, hashing by its creation number."""
-
-    number: int = 0
-
-    def __hash__(self) -> int:
-        return self.number
-
-
-_GATHERING = asyncio.tasks._GatheringFuture.__init__.__code__  # type: ignore[attr-defined]  # as above
-_WAIT = asyncio.tasks._wait.__code__  # type: ignore[attr-defined]  # as above
-_GET_LOOP = asyncio.futures._get_loop.__code__  # type: ignore[attr-defined]  # as above
-_ALL_TASKS = {"all_tasks", "<setcomp>"}
-"""Names of the frames in which asyncio.all_tasks looks at tasks, over the Python versions."""
-
-
-class _ReadyHandle(asyncio.Handle):
-    """A callback in the queue, made without asking the loop for its debug mode."""
-
-    __slots__ = ()
-
-    def __init__(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: asyncio.AbstractEventLoop,
-        context: contextvars.Context | None,
-    ) -> None:
-        self._context = contextvars.copy_context() if context is None else context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
-
-
 class DurableLoop(asyncio.AbstractEventLoop):
     """One execution's event loop."""
 
-    def __init__(self, owner: LoopOwner, scope: object) -> None:
+    def __init__(self, owner: LoopOwner, scope: Scope) -> None:
         self.perdure_scope = scope
         self._owner = owner
         self._ready: deque[asyncio.Handle] = deque()
@@ -155,12 +93,24 @@ class DurableLoop(asyncio.AbstractEventLoop):
         The worker's own loop runs outside; its current task is set aside meanwhile. Cyclic garbage
         collection waits, since finalizers must not run user code at moments that differ.
         """
-        outer_loop = asyncio._get_running_loop()
+        self.enter(asyncio._get_running_loop())
+
+    def enter(self, outer_loop: asyncio.AbstractEventLoop | None) -> None:
+        """See `__enter__`; for who knows the loop outside, since asking is a system call before
+        Python 3.12."""
+        thread = get_ident()
         outer_task = asyncio.current_task(outer_loop) if outer_loop is not None else None
         if outer_loop is not None and outer_task is not None:
             asyncio._leave_task(outer_loop, outer_task)
-        self._outside = (outer_loop, outer_task, sys.get_asyncgen_hooks(), gc.isenabled())
+        self._outside = (
+            outer_loop,
+            outer_task,
+            running_in.get(thread),
+            sys.get_asyncgen_hooks(),
+            gc.isenabled(),
+        )
         gc.disable()
+        running_in[thread] = self
         asyncio._set_running_loop(self)
         sys.set_asyncgen_hooks(firstiter=self._generator_begun, finalizer=self._generator_dropped)
         self._is_running = True
@@ -171,8 +121,12 @@ class DurableLoop(asyncio.AbstractEventLoop):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        outer_loop, outer_task, hooks, was_collected = self._outside
+        outer_loop, outer_task, place, hooks, was_collected = self._outside
         self._is_running = False
+        if place is None:
+            del running_in[get_ident()]
+        else:
+            running_in[get_ident()] = place
         sys.set_asyncgen_hooks(*hooks)
         asyncio._set_running_loop(outer_loop)
         if was_collected:
@@ -228,7 +182,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """Queue a callback."""
-        handle = _ReadyHandle(callback, args, self, context)
+        handle = ReadyHandle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -322,9 +276,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
         if self._is_numbering:
             return False  # Looking at frames is slow, and these are most.
         frame = sys._getframe(1)
-        if frame.f_code is _GATHERING:
+        if frame.f_code is GATHERING:
             gathering = frame.f_locals["self"]
-            gathering.__class__ = _NumberedGathering
+            gathering.__class__ = NumberedGathering
             gathering.number = self._owner.next_number()
         return False
 
@@ -436,7 +390,7 @@ def _refuse_unnumbered(futures: set[asyncio.Future[Any]]) -> None:
     """Refuse futures made past the loop that are handed to `wait`, which returns sets of them."""
     for future in futures:
         if len(futures) > 1 and not isinstance(
-            future, NumberedTask | NumberedFuture | _NumberedGathering
+            future, NumberedTask | NumberedFuture | NumberedGathering
         ):
             raise UsageError(
                 f"asyncio.wait got {future!r}, which has no fixed place in a set: make futures "

@@ -10,6 +10,7 @@ A mismatch raises `NondeterminismError` and changes nothing: the caller drops th
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import heapq
 from collections import deque
@@ -70,6 +71,7 @@ class Execution(Asking):
         "_code_then",
         "_digest",
         "_due",
+        "_outer_loop",
         "_prefer",
         "_starts",
         "cancel_reason",
@@ -116,6 +118,7 @@ class Execution(Asking):
         self.started_by = ""
         self.has_chosen = False
         """Whether the start left the version open, and it was chosen here since the last commit."""
+        self._outer_loop: asyncio.AbstractEventLoop | None = None
         self._prefer = prefer
         self._code_now = code
         self._code_then = ""
@@ -147,18 +150,22 @@ class Execution(Asking):
             if self.values is not None:
                 self.values.changed.clear()
 
-    def entered(self) -> Self:
+    def entered(self, outer_loop: asyncio.AbstractEventLoop | None = None) -> Self:
         """Return the execution, to be entered for the stretches of one turn: its loop is the
         running one there, and guarded. Not a generator: this runs for every turn.
+
+        Args:
+            outer_loop: The loop that runs now, if somebody knows it.
 
         Raises:
             NondeterminismError: On leaving, if the code did something that cannot be replayed, at
                 any moment of the turn, even if it swallowed the error it got there.
         """
+        self._outer_loop = outer_loop or asyncio._get_running_loop()
         return self
 
     def __enter__(self) -> None:
-        self._loop.__enter__()
+        self._loop.enter(self._outer_loop)
         self.guard.__enter__()
 
     def __exit__(

@@ -19,7 +19,7 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
-from perdure.core.loop import NumberedTask
+from perdure.core.numbered import NumberedTask
 from perdure.telemetry import error_facts
 
 logger = logging.getLogger(__name__)

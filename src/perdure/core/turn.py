@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from perdure.authoring.registry import BEHAVIOUR, activity_key, inline_key, orchestration_key
 from perdure.authoring.scope import ActivityRequest, InlineRequest
@@ -43,7 +46,7 @@ from perdure.model.messages import Delivery, Message
 from perdure.model.turns import ChildStart, Continuation, NewTimer, Outcome, Turn
 
 
-class TurnTerms(NamedTuple):
+class TurnTerms(msgspec.Struct, frozen=True):
     """What the worker brings to a turn: its claim, and what it can take on at once."""
 
     stamp: Stamp
@@ -56,6 +59,8 @@ class TurnTerms(NamedTuple):
     lease: int = 0
     start: NewInstance | None = None
     job_ends: tuple[JobEnd, ...] = ()
+    loop: asyncio.AbstractEventLoop | None = None
+    """Its own event loop, if it is known."""
 
 
 def run_turn(
@@ -70,7 +75,7 @@ def run_turn(
     changes = _Changes(execution, terms)
     if not messages and terms.lease:
         execution.woken_in_vain()
-    with execution.entered():
+    with execution.entered(terms.loop):
         for message in messages:
             changes.take(message)
     return changes.turn()

@@ -19,7 +19,7 @@ NULL = msgspec.Raw(b"null")
 """No value. A field cannot be `Raw | None`: msgspec would read nothing but null into it."""
 
 
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One failed attempt, or the error of something that ended badly."""
 
     type_name: str
@@ -30,7 +30,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """The exception's content as JSON text, when its class is named in `raises=`."""
 
 
-class Parent(msgspec.Struct, frozen=True):
+class Parent(msgspec.Struct, frozen=True, gc=False):
     """The call that a child answers to."""
 
     instance_id: str
@@ -39,7 +39,7 @@ class Parent(msgspec.Struct, frozen=True):
     seq: int
 
 
-class KvEntry(msgspec.Struct, frozen=True):
+class KvEntry(msgspec.Struct, frozen=True, gc=False):
     """A value that an instance keeps under a key, and when it was set."""
 
     key: str
@@ -47,7 +47,7 @@ class KvEntry(msgspec.Struct, frozen=True):
     updated_ms: int
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """A recorded fact. Its number and time are kept beside it, see `StoredEvent`."""
 
     kind: ClassVar[str]

@@ -65,7 +65,7 @@ class Stamp(NamedTuple):
     next_seq: int
 
 
-class NewInstance(msgspec.Struct, frozen=True, kw_only=True):
+class NewInstance(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An instance to be started."""
 
     instance_id: str

@@ -25,7 +25,7 @@ class JobKey(NamedTuple):
         return f"{self.instance_id}:{self.incarnation:x}:{self.execution}:{self.seq}"
 
 
-class JobPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+class JobPolicy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How a job is retried, kept in its row: a deploy never changes jobs under way."""
 
     max_attempts: int | None = 1
@@ -47,7 +47,7 @@ class JobPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of an effect: what the input belongs to that asked for it."""
 
 
-class JobFailures(msgspec.Struct, frozen=True):
+class JobFailures(msgspec.Struct, frozen=True, gc=False):
     """The attempts of a job that failed: how many, and those that are kept."""
 
     count: int = 0
@@ -61,7 +61,7 @@ class JobFailures(msgspec.Struct, frozen=True):
         return JobFailures(self.count + 1, kept)
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A job that a turn adds; its owner is the turn's instance and execution."""
 
     seq: int
@@ -77,7 +77,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the committing worker takes it at once, under the commit's id as token."""
 
 
-class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimedJob(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A job under our lease."""
 
     key: JobKey
@@ -113,7 +113,7 @@ class AttemptFacts(NamedTuple):
     took_s: float
 
 
-class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
+class JobEnd(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The end of one attempt. Exactly one of `kind` (a result) and `retry_at_ms` is set."""
 
     key: JobKey

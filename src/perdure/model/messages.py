@@ -26,7 +26,7 @@ class Message(NamedTuple):
     timer_key: str | None = None
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+class Delivery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A message for some instance."""
 
     instance_id: str

@@ -113,7 +113,7 @@ class Outcome(NamedTuple):
     digest: bytes
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Everything one turn changes. All of it is written, or nothing."""
 
     instance_id: str
@@ -202,7 +202,7 @@ class TurnReceipt(NamedTuple):
     the inbox."""
 
 
-class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimedTurn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An instance under our lease, with its visible messages in the order they are applied."""
 
     instance_id: str

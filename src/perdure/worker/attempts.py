@@ -33,13 +33,13 @@ from perdure.model.options import delay_after
 from perdure.worker.running import RunningActivity
 
 
-class Returned(msgspec.Struct, frozen=True, tag=True):
+class Returned(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The code returned, and its result can be stored."""
 
     result: msgspec.Raw
 
 
-class Raised(msgspec.Struct, frozen=True, tag=True):
+class Raised(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The code raised, ran out of time or died, or could not be called at all."""
 
     failure: Failure

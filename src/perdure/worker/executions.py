@@ -6,6 +6,7 @@ promises of room for the jobs that come out of a turn.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -65,6 +66,7 @@ class Executions:
         self._lease_ms = to_ms(options.lease_for)
         self._guards = {watch: Guard(watch_calls=watch) for watch in (False, True)}
         self._turns_of: dict[object, int] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.taken = TakenKeys()
 
     def new(
@@ -170,6 +172,7 @@ class Executions:
             lease=lease,
             start=start,
             job_ends=job_ends,
+            loop=self._running_loop(),
         )
         made: tuple[NewJob, ...] = ()
         try:
@@ -187,6 +190,12 @@ class Executions:
             raise
         finally:
             _unpromise(jobs, promised, made)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop | None:
+        """Return the worker's loop. Asking asyncio is a system call before Python 3.12."""
+        if self._loop is None or not self._loop.is_running():
+            self._loop = asyncio._get_running_loop()
+        return self._loop
 
     def _decide(
         self, hot: HotInstance, messages: Sequence[Message], terms: TurnTerms, *, now_ms: int

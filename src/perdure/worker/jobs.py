@@ -125,6 +125,7 @@ class JobRunner:
         self._runs: dict[JobKey, JobRun] = {}
         self._started: set[JobRun] = set()
         self._beside_slots = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._given_back: list[JobEnd] = []
         self._is_hurried = False
         self._patience: asyncio.Timeout | None = None
@@ -305,7 +306,8 @@ class JobRunner:
         run.began_s = monotonic()
         self.counts.started += 1
         self._started.add(run)
-        loop = asyncio.get_running_loop()
+        # Kept: asking for it is a system call before Python 3.12.
+        loop = self._loop = self._loop or asyncio.get_running_loop()
         # Not in a TaskGroup: one attempt's end must never be another's. Owned by `_started`.
         run.task = loop.create_task(self._launcher.attempt(run), context=contextvars.Context())
         run.task.add_done_callback(partial(self._leave, run))

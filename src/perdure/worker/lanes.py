@@ -107,8 +107,9 @@ class JobRun:
 
     def let_cancel(self) -> None:
         """From here on the task that calls this runs user code, and may be cancelled."""
-        # Not self.task: an eager task runs before it can be kept there.
-        task = asyncio.current_task()
+        task = self.task
+        if task is None or task.done():
+            task = asyncio.current_task()  # An eager task runs before it can be kept.
         assert task is not None, "an attempt is a task"
         self.interrupt = task.cancel
 
