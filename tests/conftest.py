@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,10 @@ import pytest
 
 from perdure.store.opening import open_store
 from tests.postgres import Server
+
+# A shell that runs us in the background has SIGINT ignored, and programs inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before anything imports it: its assertions are those of the contract suite.
 pytest.register_assert_rewrite("perdure.testing")

@@ -149,7 +149,8 @@ class Stage:
             violations = await check(store)
         finally:
             await store.close()
-        assert [v for v in violations if v.invariant not in self.expected_violations] == []
+        bad = [v for v in violations if v.invariant not in self.expected_violations]
+        assert not bad, bad
 
 
 def mismatches_of(engine: Engine) -> int:

@@ -746,7 +746,10 @@ class Timed(Decider[int, Tell, Added, NotAt]):
         return state
 
 
-async def test_code_that_fits_goes_on_with_what_other_code_was_blocked_on(stage: Stage) -> None:
+@pytest.mark.parametrize("who", ["the sender", "another client"])
+async def test_code_that_fits_goes_on_with_what_other_code_was_blocked_on(
+    stage: Stage, who: str
+) -> None:
     client = await stage.client()
     await client.execute(Counter, Add("a", 3))
     await client.send(Counter, Add("a", 4))
@@ -763,6 +766,7 @@ async def test_code_that_fits_goes_on_with_what_other_code_was_blocked_on(stage:
 
     await until(is_blocked)
     await broken.close()
+    caller = client if who == "the sender" else await stage.client()
 
-    assert await client.execute(Counter, Add("a", 5)) == Accepted((Added(5),), 12, 3, reply=7)
+    assert await caller.execute(Counter, Add("a", 5)) == Accepted((Added(5),), 12, 3, reply=7)
     assert (await client.handle("a", Counter).info()).status == "running"

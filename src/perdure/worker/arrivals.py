@@ -197,12 +197,16 @@ class Arrivals:
         self._executions.replay(execution, past)
         hot = HotInstance(execution, live.stamp, live.last_no)
         hot.tally.read(past.history)
-        # Ready or claimed means that messages may wait; so does what was sent while it was read.
-        due_ms = live.wake_at_ms
-        is_due = due_ms is not None and due_ms <= self._store.clock()
-        hot.was_sent = is_due or bool(live.lease) or self._memory.arriving[live.instance_id]
+        hot.was_sent = self._may_have_mail(live) or self._memory.arriving[live.instance_id]
         self._memory.hot.put(hot)
         return hot
+
+    def _may_have_mail(self, live: LiveRow) -> bool:
+        """Tell whether messages may wait. What is held is not ready, whatever waits for it; what
+        has no history yet has its start in the inbox."""
+        is_due = live.wake_at_ms is not None and live.wake_at_ms <= self._store.clock()
+        is_held = live.blocked_by is not None
+        return is_due or is_held or bool(live.lease) or live.stamp.next_seq == 1
 
     # -------------------------------------------------------- new, or over
 
