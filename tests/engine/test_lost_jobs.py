@@ -11,9 +11,9 @@ from datetime import timedelta
 
 import pytest
 
-from perdure import ActivityContext, Engine, Signal, activity, orchestration
+from perdure import ActivityContext, Client, Engine, Signal, activity, orchestration
 from perdure.authoring.registry import AnyDefinition
-from perdure.clock import ManualClock
+from perdure.clock import ManualClock, system_clock
 from perdure.errors import InstanceCancelledError
 from perdure.store.base import JobLease
 from tests.engine.stage import Gate, Stage, options, until
@@ -245,3 +245,44 @@ async def test_a_renewal_tells_the_jobs_until_when_they_are_ours(stage: Stage) -
 
     assert run.lease_until_ms == clock() + 30_000
     await handle.terminate()
+
+
+async def test_a_result_is_kept_when_another_worker_went_on_with_the_instance(
+    stage: Stage,
+) -> None:
+    """The turn that brings it is refused, since it does not know what the other one did."""
+    ran = 0
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    @activity
+    async def long() -> str:
+        nonlocal ran
+        ran += 1
+        began.set()
+        await may_end.wait()
+        return "done"
+
+    @orchestration
+    async def poked() -> tuple[int, str]:
+        working = asyncio.create_task(long())
+        number = await poke.receive()
+        return number, await working
+
+    # For this worker nothing that comes later is ever due.
+    behind = ManualClock(system_clock())
+    slow = await stage.engine([poked, long], clock=behind)
+    await slow.start("a", poked)
+    await began.wait()
+    await stage.engine([poked])
+    client = await stage.client()
+    await client.handle("a").send(poke, 7)
+    await until(lambda: _has_event(client, "signal_received"))
+
+    may_end.set()
+
+    assert await client.handle("a", poked).result() == (7, "done")
+    assert ran == 1
+
+
+async def _has_event(client: Client, kind: str) -> bool:
+    return any(event.kind == kind for event in await client.handle("a").history())

@@ -9,6 +9,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.errors import RowError
 from perdure.model.instances import Stamp, Status
+from perdure.model.jobs import JobKey
 from perdure.model.turns import NOBODY, ChildStart, Hold, TurnReceipt, TurnStatus
 from perdure.store.base import Store
 from perdure.testing.store_values import (
@@ -27,6 +28,7 @@ from perdure.testing.store_values import (
     new_instance,
     next_turn,
     outcome,
+    result_of,
     timer,
     turn_of,
 )
@@ -225,6 +227,24 @@ class TestFencing:
         end = outcome(Status.COMPLETED)
         assert await store.commit([next_turn("i", stamp, seize=True, outcome=end)]) == [REFUSED]
         await accepted(store, next_turn("i", stamp, seize=True, outcome=outcome(Status.TERMINATED)))
+
+    async def test_a_turn_without_a_lease_is_refused_while_the_instance_is_parked(
+        self, store: Store
+    ) -> None:
+        """Another worker has parked it, while this one has it in memory."""
+        start = new_instance()
+        turn = first_turn(start, jobs=(job(2, leased=True),), jobs_leased_until_ms=2**50)
+        await accepted(store, turn)
+        stamp = Stamp(start.incarnation, 1, 2)
+        await store.hold([Hold("i", stamp, 0, Status.PARKED, NOBODY, "why")])
+        end = result_of(JobKey("i", start.incarnation, 1, 2), turn.commit_id)
+
+        [receipt] = await store.commit([next_turn("i", stamp, job_ends=(end,))])
+
+        assert receipt == REFUSED._replace(ends_kept=(True,))
+        [row] = await store.read_instances(["i"])
+        assert row is not None
+        assert (row.status, row.reason) == (Status.PARKED, "why")
 
     async def test_a_seizing_turn_may_end_a_block(self, store: Store) -> None:
         """The code that seizes it may be the right one."""

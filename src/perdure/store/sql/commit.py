@@ -146,8 +146,9 @@ class Commit:
     def _is_fenced_in(self, turn: Turn, row: LiveState) -> bool:
         if not row.is_born or row.stamp != turn.stamp:
             return False
-        if turn.seize and row.blocked_by == NOBODY:
-            # It waits for an operator, who may end it; inputs of callers are not decided.
+        if row.blocked_by == NOBODY and not turn.lease:
+            # It waits for an operator, who may end it; inputs of callers are not decided, and who
+            # still has it in memory does not go on.
             return turn.outcome is not None and turn.outcome.status is Status.TERMINATED
         if turn.seize or self._holds(turn.lease, row):
             return True
