@@ -19,8 +19,11 @@ from perdure.model.turns import TurnStatus
 from perdure.store.batching import LATER
 from perdure.store.opening import open_store
 from perdure.store.postgres.address import Address
+from perdure.store.postgres.arrivals import Arrivals, let_arrive, put_on_the_way
 from perdure.store.postgres.connection import PostgresConnection, connect
+from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import Lane
+from perdure.store.sql.batch import Work
 from perdure.testing.store_values import COMPLETED, STARTED, first_turn, new_instance, outcome
 
 Lanes = tuple[Lane, Lane]
@@ -60,6 +63,27 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
         monkeypatch.setattr(PostgresConnection, "load", load_and_let_in)
         return results
+
+    return arrange
+
+
+@pytest.fixture
+def after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that has another called once, after a statement."""
+
+    def arrange(name: str, other: Callable[[], Any]) -> None:
+        run = PostgresConnection.run
+
+        def run_and_let_in(
+            self: PostgresConnection, asked: str, /, **params: Any
+        ) -> list[tuple[Any, ...]]:
+            found = run(self, asked, **params)
+            if asked == name:
+                monkeypatch.setattr(PostgresConnection, "run", run)
+                other()
+            return found
+
+        monkeypatch.setattr(PostgresConnection, "run", run_and_let_in)
 
     return arrange
 
@@ -181,3 +205,37 @@ async def test_what_is_put_off_is_done_when_the_lock_is_gone(postgres_url: str) 
     assert len(await store.read_inbox("locked")) == 2  # the start and one message
     await holder.close()
     await store.close()
+
+
+# ------------------------------------------------------- what users' transactions have sent
+
+
+@pytest.mark.parametrize("moved_by", ["a worker", "its sender"])
+def test_a_message_on_its_way_to_an_instance_that_begins_and_is_locked_meanwhile_is_not_lost(
+    lanes: Lanes, after: Callable[..., None], postgres_url: str, moved_by: str
+) -> None:
+    here, there = lanes
+    address = Address.parse(postgres_url)
+    there.execute([Work(lambda t: put_on_the_way(t, [MESSAGE]))])
+    holder = PostgresConnection(address)
+
+    def begin_and_lock() -> None:
+        there.execute([new_instance("i")])
+        holder.run_script("BEGIN; SELECT 1 FROM perdure.live FOR UPDATE")
+
+    if moved_by == "a worker":
+        arrivals = Arrivals(address, Hints(address, own=""), work=asyncio.sleep)
+        move, statement = Work(arrivals._move), "find_arrivals"
+    else:
+        move, statement = Work(lambda t: let_arrive(t, "i")), "take_arrivals"
+    after(statement, begin_and_lock)
+
+    here.execute([move])
+    [(on_the_way,)] = holder.run_own("SELECT count(*) FROM perdure.arrivals", ())
+    holder.run_script("ROLLBACK")
+    here.execute([move])
+    inbox = holder.run_own("SELECT kind FROM perdure.inbox", ())
+    holder.close()
+
+    assert on_the_way == 1
+    assert ("signal",) in inbox

@@ -21,7 +21,9 @@ import msgspec
 from perdure.errors import StoreError, StoreUnavailableError
 from perdure.model.instances import NewInstance, part_of
 from perdure.model.messages import Delivery
+from perdure.store.batching import LATER
 from perdure.store.postgres.address import Address
+from perdure.store.postgres.faults import LockedError
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import LOCK_WITHIN
 from perdure.store.sql.batch import Transaction, run_batch
@@ -81,7 +83,7 @@ def let_arrive(transaction: Transaction, instance_id: str) -> int:
     connection.run("lock_live", keys=pack([(part, instance_id)]))
     found = connection.run("take_arrivals", part=part, instance_id=instance_id)
     if found:
-        run_batch(transaction, [_read(no, body) for no, body in found])
+        _put(transaction, [_read(no, body) for no, body in found])
     return len(found)
 
 
@@ -176,7 +178,7 @@ class Arrivals:
     def _deliver(transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> None:
         keys = [(part, no) for part, no, *_ in rows]
         ours = {no for (no,) in transaction.connection.run("delete_arrivals", keys=pack(keys))}
-        run_batch(transaction, [_read(no, body) for _, no, _, body in rows if no in ours])
+        _put(transaction, [_read(no, body) for _, no, _, body in rows if no in ours])
 
     def _is_readable(self, row: tuple[Any, ...]) -> bool:
         try:
@@ -196,6 +198,18 @@ class Arrivals:
                 error,
                 extra={"arrival": no},
             )
+
+
+def _put(transaction: Transaction, sent: Sequence[Delivery | NewInstance]) -> None:
+    """Put messages that were just removed into inboxes: all of them.
+
+    Raises:
+        LockedError: An instance that was not there to be locked has come to life meanwhile, and
+            somebody else has locked it. What was removed must be undone.
+    """
+    results, _ = run_batch(transaction, sent)
+    if LATER in results:
+        raise LockedError("an instance that messages are on their way to is locked by others")
 
 
 def _read(no: int, body: bytes) -> Delivery | NewInstance:
