@@ -13,7 +13,7 @@ import pytest
 
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
-from perdure.model.instances import Status
+from perdure.model.instances import Status, part_of
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import TurnStatus
 from perdure.store.batching import LATER
@@ -28,6 +28,15 @@ from perdure.testing.store_values import COMPLETED, STARTED, first_turn, new_ins
 
 Lanes = tuple[Lane, Lane]
 MESSAGE = Delivery(instance_id="i", kind="signal", body=b"null", if_absent="buffer")
+MAKE = """
+INSERT INTO perdure.live (part, instance_id, incarnation, execution, next_seq, lease,
+    lease_until_ms, last_no, last_at_ms, last_commit, attempts)
+VALUES ($1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+"""
+
+
+def to(instance_id: str, body: bytes) -> Delivery:
+    return Delivery(instance_id=instance_id, kind="signal", body=body, if_absent="buffer")
 
 
 @pytest.fixture
@@ -182,6 +191,32 @@ def test_an_instance_that_somebody_has_locked_holds_up_nobody_else(
 
     assert meanwhile == [LATER, DeliveryStatus.DELIVERED, DeliveryStatus.BUFFERED]
     assert after == [DeliveryStatus.DELIVERED]
+
+
+def test_what_is_put_off_is_not_overtaken_when_the_rest_of_its_batch_is_run_again(
+    lanes: Lanes, postgres_url: str, between: Callable[..., list[Any]]
+) -> None:
+    lane, _ = lanes
+    lane._hurry_until_s = float("inf")
+    maker = PostgresConnection(Address.parse(postgres_url))
+    maker.run_script("BEGIN")
+    maker.run_own(MAKE, (part_of("i"), "i"))
+    batch = [to("i", b"1"), to("i", b"2"), to("j", b"3")]
+
+    def hang_up() -> None:
+        assert lane._connection is not None
+        lane._connection._connection.terminate()
+
+    # The whole batch waits in vain for what the other is about to make, and so does its first
+    # half. What is behind that is left out, and the rest meets a server that is gone.
+    between(hang_up, loads=7)
+    with pytest.raises(StoreUnavailableError):
+        lane.execute(batch)
+    maker.run_script("ROLLBACK")
+    maker.close()
+    results = lane.execute(batch)
+
+    assert results == [DeliveryStatus.BUFFERED] * 3
 
 
 async def test_what_is_put_off_is_done_when_the_lock_is_gone(postgres_url: str) -> None:
