@@ -18,6 +18,7 @@ from perdure.store.postgres.transactions import (
     BEGIN,
     CONNECTIONS,
     IDLE_S,
+    RESET,
     ROLL_BACK_WITHIN_S,
     WAIT_S,
     Ending,
@@ -64,7 +65,7 @@ class AsyncTransactions:
         try:
             async with asyncio.timeout(CLOSE_WITHIN_S):
                 await pool.close()
-        except TimeoutError:
+        except TROUBLE:
             pool.terminate()
 
     # ------------------------------------------------------------- a transaction
@@ -97,13 +98,15 @@ class AsyncTransactions:
 
     async def _call(self, connection: Any, work: OwnWork, role: str) -> bool | None:
         """Call the function, and end its job if it has returned."""
+        goodbyes = connection.goodbyes
         done: Done = await work.run(connection)
+        is_lost = _is_closed(connection) and not goodbyes
         if isinstance(done, Undone):
             if not work.is_stopped():
-                self._ending.raise_trouble(done, is_lost=_is_closed(connection))
+                self._ending.raise_trouble(done, is_lost=is_lost)
             return None
         if _is_closed(connection):
-            raise self._ending.refuse_closed(work)
+            raise self._ending.unusable(work, is_lost=is_lost)
         loop = asyncio.get_running_loop()
         borrowed = BorrowedAsyncpg(connection, loop=loop, address=self._address)
         end = partial(self._ending.end, borrowed, work, done, role=role)
@@ -142,7 +145,8 @@ class AsyncTransactions:
                     min_size=0,
                     max_size=CONNECTIONS,
                     max_inactive_connection_lifetime=IDLE_S,
-                    reset=_leave_as_it_is if is_pooled else None,
+                    reset=_leave_as_it_is if is_pooled else _reset,
+                    connection_class=_Lent,
                     timeout=CONNECT_WITHIN_S,
                     statement_cache_size=0 if is_pooled else 100,
                     server_settings={} if is_pooled else {"application_name": "perdure"},
@@ -160,12 +164,30 @@ class AsyncTransactions:
             raise self._ending.unreachable(error) from error
 
 
+class _Lent(asyncpg.Connection):
+    """A connection that tells whether whoever uses it has closed it. Otherwise it was lost."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.goodbyes: list[str] = []
+        """Outlives the connection, which the pool takes away when it is closed."""
+
+    async def close(self, **settings: Any) -> None:
+        """See `asyncpg.Connection`."""
+        self.goodbyes.append("close")
+        await super().close(**settings)
+
+
 def _is_closed(connection: Any) -> bool:
     """Tell whether a connection is of no use any more."""
     try:
         return bool(connection.is_closed())
     except asyncpg.InterfaceError:
         return True  # The function has given it back to the pool.
+
+
+async def _reset(connection: Any) -> None:
+    await connection.execute(RESET)
 
 
 async def _leave_as_it_is(_: object) -> None:

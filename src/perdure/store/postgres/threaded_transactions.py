@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.borrowed import BorrowedPsycopg
 from perdure.store.postgres.connection import CONNECT_WITHIN_S
-from perdure.store.postgres.transactions import BEGIN, CONNECTIONS, IDLE_S, WAIT_S, Ending
+from perdure.store.postgres.transactions import BEGIN, CONNECTIONS, IDLE_S, RESET, WAIT_S, Ending
 from perdure.store.transactions import Done, OwnWork, Undone
 
 if TYPE_CHECKING:
     import psycopg
 
 _STILL_WITHIN_S = 0.1
-RESET = "CLOSE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); RESET ALL"
-"""What a function may have left behind, as the pool of asyncpg sees it."""
 
 
 class ThreadedTransactions:
@@ -159,13 +157,14 @@ class _Own:
             self._is_ending = True
         if self._is_given_up:
             return None
+        # One that the function has closed itself is not broken.
+        is_lost = self._connection.broken
         if isinstance(done, Undone):
-            is_lost = self._connection.closed
             if not self._work.is_stopped():
                 self._ending.raise_trouble(done, is_lost=is_lost)
             return None
         if self._connection.closed:
-            raise self._ending.refuse_closed(self._work)
+            raise self._ending.unusable(self._work, is_lost=is_lost)
         is_ours = self._ending.end(self._borrowed, self._work, done, role=role)
         if is_ours:
             self._commit()
