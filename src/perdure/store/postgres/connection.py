@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from perdure.errors import PerdureError, StoreError, UsageError
+from perdure.errors import PerdureError, RowError, StoreError, UsageError
 from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
@@ -118,13 +118,15 @@ class PostgresConnection:
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """See `Connection`."""
         self.send_writes()
-        records = self._wait(self._connection.fetch(text, *_places(parameters)), of_user)
+        values = _places(parameters)
+        records = self._wait(self._own(lambda: self._connection.fetch(text, *values)), of_user)
         return [tuple(record) for record in records]
 
     def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
         """See `Connection`."""
         self.send_writes()
-        self._wait(self._connection.executemany(text, [_places(row) for row in rows]), of_user)
+        values = [_places(row) for row in rows]
+        self._wait(self._own(lambda: self._connection.executemany(text, values)), of_user)
 
     def set_deadline(self, until_s: float | None) -> None:
         """See `Connection`."""
@@ -158,6 +160,16 @@ class PostgresConnection:
             self._loop.run_until_complete(close(self._connection))
         finally:
             self._loop.close()
+
+    async def _own(self, run: Callable[[], Awaitable[T]]) -> T:
+        """Run a statement of a user's."""
+        try:
+            return await run()
+        except asyncpg.InterfaceError as error:
+            if self._connection.is_closed():
+                raise
+            # Refused by the driver, such as a wrong number of parameters: the connection is fine.
+            raise RowError(f"a statement cannot be run: {error}") from error
 
     def _wait(
         self,
