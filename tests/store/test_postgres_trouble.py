@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -18,7 +19,7 @@ from perdure.errors import SchemaError, StoreError, StoreUnavailableError, Usage
 from perdure.model.turns import TurnStatus
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.store.postgres import database
+from perdure.store.postgres import database, faults
 from perdure.testing.invariants import check
 from perdure.testing.store_values import (
     SCHEDULED,
@@ -139,6 +140,17 @@ async def test_an_option_that_means_nothing_is_a_mistake_of_the_caller(
 ) -> None:
     with pytest.raises(UsageError, match=told):
         await open_and_close(f"{postgres_url}?{option}")
+
+
+async def test_a_port_that_only_the_driver_sees_is_a_mistake_of_the_caller_too() -> None:
+    with pytest.raises(UsageError, match="'odd'"):
+        await open_and_close("postgresql:///x?host=127.0.0.1:odd")
+
+
+def test_a_certificate_that_is_refused_is_trouble_of_the_server_and_not_of_a_value() -> None:
+    refused = ssl.SSLCertVerificationError("certificate has expired")
+
+    assert type(faults.ours("db", refused)) is StoreUnavailableError
 
 
 async def test_a_server_without_tls_is_told_to_who_insists(postgres_url: str) -> None:

@@ -212,7 +212,9 @@ async def connect(address: Address) -> asyncpg.Connection[asyncpg.Record]:
             max_cacheable_statement_size=0,
             server_settings={} if address.is_pooled else _SETTINGS,
         )
-    except asyncpg.exceptions.ClientConfigurationError as error:
+    except OSError:
+        raise  # Some are ValueErrors too: a certificate that is refused.
+    except (asyncpg.exceptions.ClientConfigurationError, ValueError, OverflowError) as error:
         raise UsageError(f"the store URL {address.shown} cannot be used: {error}") from error
     return connection
 

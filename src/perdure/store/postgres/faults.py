@@ -88,10 +88,11 @@ def ours(where: str, error: BaseException) -> StoreError:
         return from_server(where, error.sqlstate or "", _text(error))
     if isinstance(error, TimeoutError):
         return StoreUnavailableError(f"{where} did not answer in time; is the network up?")
-    if isinstance(error, asyncpg.DataError | TypeError | ValueError | OverflowError):
-        return RowError(f"a value cannot be stored: {error}")
+    # Before values: a certificate that is refused is a ValueError too.
     if isinstance(error, TROUBLE):
         return StoreUnavailableError(f"{where} cannot be reached ({_text(error)})")
+    if isinstance(error, TypeError | ValueError | OverflowError):
+        return RowError(f"a value cannot be stored: {error}")
     return StoreError(f"{where}: {_text(error)}")
 
 
@@ -139,7 +140,7 @@ def is_broken(error: BaseException) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
         return _is_connection(error) or (code[:2] in ("57", "58") and code != _CANCELLED)
-    return isinstance(error, DRIVER_TROUBLE) and not isinstance(error, asyncpg.DataError)
+    return isinstance(error, DRIVER_TROUBLE)
 
 
 def _is_unknown(error: asyncpg.PostgresError) -> bool:
