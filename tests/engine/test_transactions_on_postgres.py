@@ -386,6 +386,25 @@ async def test_a_function_that_fails_and_has_closed_its_connection_has_failed(
     assert shop.orders() == []
 
 
+async def test_a_function_whose_server_is_gone_without_a_word_does_not_wait_for_ever(
+    shop: Shop, stage: Stage
+) -> None:
+    """The system asks on its connection whether the server is still there."""
+    seen: list[int] = []
+
+    def look(connection: Any, order: str) -> None:
+        line = connection._transport.get_extra_info("socket") if shop.is_async else connection
+        with socket.socket(fileno=os.dup(line.fileno())) as copy:
+            seen.append(copy.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+            seen.append(copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE))
+
+    book = shop.book(look)
+    engine = await stage.engine([book, shop_with(book)])
+    await (await engine.start("s", shop_with(book), "o-1")).result()
+
+    assert seen == [1, 30]
+
+
 def test_a_plain_function_needs_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "find_spec", lambda name: None)
 

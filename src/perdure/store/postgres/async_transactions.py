@@ -12,7 +12,7 @@ import asyncpg
 
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.borrowed import BorrowedAsyncpg
-from perdure.store.postgres.connection import ANSWER_WITHIN_S, CONNECT_WITHIN_S
+from perdure.store.postgres.connection import ANSWER_WITHIN_S, CONNECT_WITHIN_S, KeptConnection
 from perdure.store.postgres.faults import TROUBLE
 from perdure.store.postgres.transactions import (
     BEGIN,
@@ -164,7 +164,7 @@ class AsyncTransactions:
             raise self._ending.unreachable(error) from error
 
 
-class _Lent(asyncpg.Connection):
+class _Lent(KeptConnection):
     """A connection that tells whether whoever uses it has closed it. Otherwise it was lost."""
 
     def __init__(self, *args: Any) -> None:

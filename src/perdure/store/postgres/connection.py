@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -31,6 +32,10 @@ from perdure.store.sql.connection import Value
 PACKAGE = "perdure.store.postgres"
 CONNECT_WITHIN_S = 10.0
 ANSWER_WITHIN_S = 30.0
+REST_S, ASK_EVERY_S, ASK_TIMES = 30, 10, 3
+"""When nothing was heard for so long, the system asks whether the other side is still there. Without
+an answer to any of so many questions the connection is lost. Nobody else would find that out where
+nothing is said, as on the connection that listens."""
 _STATEMENTS = 400
 """More than there are, so that each is prepared once."""
 _SETTINGS = {"application_name": "perdure", "jit": "off"}
@@ -196,6 +201,26 @@ class PostgresConnection:
             raise
 
 
+class KeptConnection(asyncpg.Connection):
+    """A connection of which is noticed that the other side is gone without a word."""
+
+    def __init__(self, protocol: Any, transport: asyncio.Transport, *rest: Any) -> None:
+        super().__init__(protocol, transport, *rest)
+        line: socket.socket = transport.get_extra_info("socket")
+        if line.family in (socket.AF_INET, socket.AF_INET6):
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in (
+                ("TCP_KEEPIDLE", REST_S),
+                ("TCP_KEEPALIVE", REST_S),  # as macOS calls it
+                ("TCP_KEEPINTVL", ASK_EVERY_S),
+                ("TCP_KEEPCNT", ASK_TIMES),
+                # For what was sent and is not even acknowledged; Linux alone.
+                ("TCP_USER_TIMEOUT", (REST_S + ASK_EVERY_S * ASK_TIMES) * 1000),
+            ):
+                if hasattr(socket, name):
+                    line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 async def connect(address: Address) -> asyncpg.Connection[asyncpg.Record]:
     """Connect with what every connection of ours needs.
 
@@ -211,6 +236,7 @@ async def connect(address: Address) -> asyncpg.Connection[asyncpg.Record]:
             max_cached_statement_lifetime=0,
             max_cacheable_statement_size=0,
             server_settings={} if address.is_pooled else _SETTINGS,
+            connection_class=KeptConnection,
         )
     except OSError:
         raise  # Some are ValueErrors too: a certificate that is refused.

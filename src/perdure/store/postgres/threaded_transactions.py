@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.borrowed import BorrowedPsycopg
-from perdure.store.postgres.connection import CONNECT_WITHIN_S
+from perdure.store.postgres.connection import ASK_EVERY_S, ASK_TIMES, CONNECT_WITHIN_S, REST_S
 from perdure.store.postgres.transactions import BEGIN, CONNECTIONS, IDLE_S, RESET, WAIT_S, Ending
 from perdure.store.transactions import Done, OwnWork, Undone
 
@@ -83,6 +83,10 @@ class ThreadedTransactions:
                 self._address.dsn,
                 autocommit=True,
                 connect_timeout=int(CONNECT_WITHIN_S),
+                keepalives_idle=REST_S,
+                keepalives_interval=ASK_EVERY_S,
+                keepalives_count=ASK_TIMES,
+                tcp_user_timeout=(REST_S + ASK_EVERY_S * ASK_TIMES) * 1000,
                 application_name="perdure",
                 prepare_threshold=None if self._address.is_pooled else 5,
             )
