@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -20,6 +21,7 @@ from perdure.model.turns import TurnStatus
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.store.postgres import database, faults
+from perdure.store.postgres import store as store_module
 from perdure.testing.invariants import check
 from perdure.testing.store_values import (
     SCHEDULED,
@@ -169,6 +171,51 @@ async def test_a_store_that_is_closed_at_once_ends_without_a_word(
         await store.close()
 
     assert caplog.records == []
+
+
+async def test_an_opening_that_is_cancelled_leaves_neither_threads_nor_connections(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, released = threading.Event(), threading.Event()
+
+    def prepare_slowly(*args: Any, **settings: Any) -> None:
+        database.prepare(*args, **settings)
+        entered.set()
+        assert released.wait(20)
+
+    monkeypatch.setattr(store_module, "prepare", prepare_slowly)
+    url = server.create_database()
+    opening = asyncio.ensure_future(open_store(url).open())
+    await until(entered.is_set)
+
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    released.set()
+
+    await until(lambda: not is_connected(url))
+    assert not any(one.name.startswith("perdure-") for one in threading.enumerate())
+
+
+async def test_an_opening_that_has_failed_can_be_tried_again(server: Server) -> None:
+    store = open_store(server.url("late"))
+    with pytest.raises(StoreUnavailableError, match="create it"):
+        await store.open()
+    as_superuser(server, f"CREATE DATABASE late OWNER {ROLE}")
+
+    await store.open()
+    await begun(store)
+    await store.close()
+
+
+def is_connected(url: str) -> bool:
+    """Tell whether anybody else is."""
+    found = rows.run(
+        url,
+        "SELECT 1 FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+    return bool(found)
 
 
 # ------------------------------------------------------------------- who is not let in

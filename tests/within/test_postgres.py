@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 from typing import Any
 
@@ -409,6 +410,48 @@ async def test_a_transaction_that_has_failed_is_not_used(engine: Engine, url: st
         with pytest.raises(StoreError, match="roll it back"):
             await engine.within(connection).start("a", double, 1)
         await transaction.rollback()
+
+
+@pytest.mark.parametrize("kind", ["asyncpg", "pool", "psycopg", "async psycopg"])
+async def test_a_connection_that_was_lost_is_told_as_a_server_that_is_gone(
+    engine: Engine, url: str, kind: str
+) -> None:
+    """Whoever begins again on that error finds another server."""
+    async with AsyncExitStack() as stack:
+        connection: Any
+        if kind == "asyncpg":
+            connection = await stack.enter_async_context(connected(url))
+            await connection.transaction().start()
+        elif kind == "pool":
+            pool = await stack.enter_async_context(asyncpg.create_pool(url, min_size=0))
+            connection = await pool.acquire()
+            await connection.transaction().start()
+        elif kind == "psycopg":
+            connection = stack.enter_context(psycopg.connect(url))
+        else:
+            connection = await psycopg.AsyncConnection.connect(url)
+            stack.push_async_callback(connection.close)
+        await engine.within(connection).start("a", double, 1)
+
+        with pytest.raises((asyncpg.PostgresError, psycopg.Error)):
+            await said(connection.execute("SELECT pg_terminate_backend(pg_backend_pid())"))
+        await until(lambda: is_lost(connection))
+
+        with pytest.raises(StoreUnavailableError, match="begin again"):
+            await engine.within(connection).start("a", double, 1)
+
+
+async def said(answer: Any) -> None:
+    """Await what a driver says, if it is to be awaited."""
+    if inspect.isawaitable(answer):
+        await answer
+
+
+def is_lost(connection: Any) -> bool:
+    try:
+        return bool(getattr(connection, "closed", False) or connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True  # Its pool has taken it away.
 
 
 async def test_a_blocking_client_refuses_a_connection_of_an_event_loop(url: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.borrowed import BorrowedAsyncpg
+from perdure.store.postgres.borrowed import BorrowedAsyncpg, is_closed
 from perdure.store.postgres.connection import ANSWER_WITHIN_S, CONNECT_WITHIN_S, KeptConnection
 from perdure.store.postgres.faults import TROUBLE
 from perdure.store.postgres.transactions import (
@@ -100,12 +100,12 @@ class AsyncTransactions:
         """Call the function, and end its job if it has returned."""
         goodbyes = connection.goodbyes
         done: Done = await work.run(connection)
-        is_lost = _is_closed(connection) and not goodbyes
+        is_lost = is_closed(connection) and not goodbyes
         if isinstance(done, Undone):
             if not work.is_stopped():
                 self._ending.raise_trouble(done, is_lost=is_lost)
             return None
-        if _is_closed(connection):
+        if is_closed(connection):
             raise self._ending.unusable(work, is_lost=is_lost)
         loop = asyncio.get_running_loop()
         borrowed = BorrowedAsyncpg(connection, loop=loop, address=self._address)
@@ -120,7 +120,7 @@ class AsyncTransactions:
             connection.terminate()
             raise
         except Exception as error:
-            is_lost = _is_closed(connection) or isinstance(error, TimeoutError | OSError)
+            is_lost = is_closed(connection) or isinstance(error, TimeoutError | OSError)
             await self._roll_back(connection, transaction)
             raise self._ending.commit_error(error, is_lost=is_lost) from error
 
@@ -128,7 +128,7 @@ class AsyncTransactions:
     async def _roll_back(connection: Any, transaction: Any) -> None:
         """Undo everything; hang up if that cannot be had."""
         try:
-            if not _is_closed(connection):
+            if not is_closed(connection):
                 async with asyncio.timeout(ROLL_BACK_WITHIN_S):
                     await transaction.rollback()
         except TROUBLE:
@@ -176,14 +176,6 @@ class _Lent(KeptConnection):
         """See `asyncpg.Connection`."""
         self.goodbyes.append("close")
         await super().close(**settings)
-
-
-def _is_closed(connection: Any) -> bool:
-    """Tell whether a connection is of no use any more."""
-    try:
-        return bool(connection.is_closed())
-    except asyncpg.InterfaceError:
-        return True  # The function has given it back to the pool.
 
 
 async def _reset(connection: Any) -> None:

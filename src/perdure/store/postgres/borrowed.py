@@ -18,6 +18,7 @@ from concurrent.futures import CancelledError, Future
 from functools import cache
 from typing import Any, TypeVar
 
+import asyncpg
 import msgspec
 
 from perdure.errors import RowError, StoreError, StoreUnavailableError
@@ -43,6 +44,10 @@ class BorrowedConnection(ABC):
         self.statements = 0
         self._address = address
         self._writes: list[tuple[str, Value, Value, Value]] = []
+
+    @abstractmethod
+    def is_closed(self) -> bool:
+        """Tell whether it is of no use any more."""
 
     @abstractmethod
     def in_transaction(self) -> bool:
@@ -165,6 +170,10 @@ class _OnLoop(BorrowedConnection):
 class BorrowedAsyncpg(_OnLoop):
     """A connection of asyncpg, or one that its pool has given out."""
 
+    def is_closed(self) -> bool:
+        """See `BorrowedConnection`."""
+        return is_closed(self._connection)
+
     def in_transaction(self) -> bool:
         """See `Connection`."""
         return bool(self._connection.is_in_transaction())
@@ -180,6 +189,10 @@ class BorrowedAsyncpg(_OnLoop):
 
 class BorrowedAsyncPsycopg(_OnLoop):
     """An `AsyncConnection` of psycopg."""
+
+    def is_closed(self) -> bool:
+        """See `BorrowedConnection`."""
+        return bool(self._connection.closed)
 
     def in_transaction(self) -> bool:
         """See `Connection`."""
@@ -217,6 +230,10 @@ class BorrowedPsycopg(BorrowedConnection):
         super().__init__(address)
         self._connection = connection
 
+    def is_closed(self) -> bool:
+        """See `BorrowedConnection`."""
+        return bool(self._connection.closed)
+
     def in_transaction(self) -> bool:
         """See `Connection`."""
         return _psycopg_in_transaction(self._connection)
@@ -239,6 +256,14 @@ class BorrowedPsycopg(BorrowedConnection):
                 return cursor.rowcount, rows
         except Exception as error:
             raise _of_psycopg(self._address.shown, error) from error
+
+
+def is_closed(connection: Any) -> bool:
+    """Tell whether a connection of asyncpg is of no use any more."""
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True  # It was given back to its pool.
 
 
 def _psycopg_in_transaction(connection: Any) -> bool:

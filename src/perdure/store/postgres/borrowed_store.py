@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from perdure.errors import UsageError
+from perdure.errors import StoreUnavailableError, UsageError
 from perdure.model.instances import (
     DECIDER,
     DefinitionKey,
@@ -110,6 +110,11 @@ class _PostgresLoan(Loan):
         """The driver's connection, once it was used."""
 
     def _checked(self, given: Unwrapped, connection: BorrowedConnection) -> BorrowedConnection:
+        if connection.is_closed():
+            raise StoreUnavailableError(
+                f"{describe(self._given)} is closed, and what was not committed is gone: begin "
+                "again with another connection"
+            )
         if not connection.in_transaction():
             how = "with" if given.kind == PSYCOPG else "async with"
             raise UsageError(

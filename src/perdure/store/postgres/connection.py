@@ -33,7 +33,7 @@ PACKAGE = "perdure.store.postgres"
 CONNECT_WITHIN_S = 10.0
 ANSWER_WITHIN_S = 30.0
 REST_S, ASK_EVERY_S, ASK_TIMES = 30, 10, 3
-"""When nothing was heard for so long, the system asks whether the other side is still there. Without
+"""When nothing was heard for so long, the system asks whether the other side is there. Without
 an answer to any of so many questions the connection is lost. Nobody else would find that out where
 nothing is said, as on the connection that listens."""
 _STATEMENTS = 400
