@@ -6,8 +6,9 @@ import asyncio
 import inspect
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -367,6 +368,43 @@ async def test_a_call_that_is_cancelled_leaves_the_connection_to_the_user(
 
     assert await handle.result() == 4
     assert (await engine.state(Order, "o")).notes == ("held",)
+
+
+@pytest.mark.parametrize("call", ["info", "start"])
+@pytest.mark.parametrize("kind", ["asyncpg", "psycopg"])
+async def test_a_call_that_is_cancelled_while_it_reads_does_not_spoil_the_transaction(
+    engine: Engine, url: str, kind: str, call: str
+) -> None:
+    await (await engine.start("a", double, 1)).result()
+    async with AsyncExitStack() as stack:
+        connection: Any
+        if kind == "asyncpg":
+            connection = await stack.enter_async_context(connected(url))
+            await stack.enter_async_context(connection.transaction())
+        else:
+            connection = await psycopg.AsyncConnection.connect(url)
+            await stack.enter_async_context(connection)
+        holder, looker = [await stack.enter_async_context(connected(url)) for _ in range(2)]
+        within = engine.within(connection)
+        calls: dict[str, Callable[[], Awaitable[Any]]] = {
+            "info": within.handle("a").info,
+            "start": partial(within.start, "b", double, 2),
+        }
+
+        async with holder.transaction():
+            await holder.execute("LOCK TABLE perdure.instances IN ACCESS EXCLUSIVE MODE")
+            waiting: asyncio.Future[Any] = asyncio.ensure_future(calls[call]())
+            await until(lambda: waiting_for_locks(looker))
+            waiting.cancel()
+            for _ in range(100):  # Time enough for the server to be told.
+                await waiting_for_locks(looker)
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await connection.execute("SELECT 1")
+        handle = await within.start("c", double, 3)
+
+    assert await handle.result() == 6
+    assert [one.instance_id for one in (await engine.instances(name="double")).items] == ["c", "a"]
 
 
 # -------------------------------------------------------------- what is refused

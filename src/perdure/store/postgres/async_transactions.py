@@ -109,6 +109,7 @@ class AsyncTransactions:
             raise self._ending.unusable(work, is_lost=is_lost)
         loop = asyncio.get_running_loop()
         borrowed = BorrowedAsyncpg(connection, loop=loop, address=self._address)
+        borrowed.is_undone = True
         end = partial(self._ending.end, borrowed, work, done, role=role)
         return await beside_loop(end, borrowed.cancel)
 

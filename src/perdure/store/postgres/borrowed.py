@@ -28,6 +28,9 @@ from perdure.store.postgres.connection import statement
 from perdure.store.postgres.faults import from_server, ours
 from perdure.store.sql.connection import Value
 
+GRACE_S = 1.0
+"""How long a statement may go on whose caller is cancelled, if breaking it off would spoil the
+user's transaction: one outside a part, and those that begin and end parts."""
 _PLAIN = (int, str, bytes, type(None))
 """What our statements return, besides JSON that somebody has read for us."""
 
@@ -135,33 +138,58 @@ class _OnLoop(BorrowedConnection):
         super().__init__(address)
         self._connection = connection
         self._loop = loop
+        self.is_undone = False
+        """Whether somebody undoes what is broken off now."""
+        self._is_ending = False
         self._is_cancelled = False
         self._running: Future[Any] | None = None
 
+    def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
+        """See `Connection`."""
+        self._is_ending = name in ("undo_part", "end_part")
+        self.is_undone = self.is_undone and not self._is_ending
+        rows = super().run(name, **params)
+        self.is_undone = self.is_undone or name == "begin_part"
+        return rows
+
     def cancel(self) -> None:
-        """Break off the statement that runs now, or the next one. Called on the loop."""
+        """Break off what runs: its statement, if that can be undone, or what comes next. Called on
+        the loop."""
         self._is_cancelled = True
-        if self._running is not None:
-            self._running.cancel()
+        # In this order: the other thread says what can be undone before it runs something.
+        running = self._running
+        if running is not None:
+            self._break_off(running)
 
     def _wait(self, answer: Coroutine[Any, Any, T]) -> T:
         """Have the loop run something, and wait for it."""
-        running = asyncio.run_coroutine_threadsafe(answer, self._loop)
-        self._running = running
+        if self._is_cancelled and not self._is_ending:
+            answer.close()
+            raise self._cancelled()
+        self._running = running = asyncio.run_coroutine_threadsafe(answer, self._loop)
         if self._is_cancelled:
-            running.cancel()
+            self._break_off(running)  # It came in between.
         try:
             return running.result()
         except CancelledError:
-            # Once: what was begun is still to be undone.
-            self._is_cancelled = False
-            raise StoreUnavailableError("the call was cancelled") from None
+            raise self._cancelled() from None
         except StoreError:
             raise
         except Exception as error:
             raise self._ours(error) from error
         finally:
             self._running = None
+
+    def _break_off(self, running: Future[Any]) -> None:
+        if self.is_undone:
+            running.cancel()
+        else:
+            self._loop.call_soon_threadsafe(self._loop.call_later, GRACE_S, running.cancel)
+
+    def _cancelled(self) -> StoreUnavailableError:
+        # Once: what was begun is still to be undone.
+        self._is_cancelled = False
+        return StoreUnavailableError("the call was cancelled")
 
     def _ours(self, error: Exception) -> StoreError:
         return ours(self._address.shown, error)
