@@ -173,6 +173,26 @@ async def test_a_store_that_is_closed_at_once_ends_without_a_word(
     assert caplog.records == []
 
 
+async def test_what_the_driver_cannot_use_for_a_while_is_waited_for(
+    store: Store, raw: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a certificate that is just being replaced. An error in a thread fails the test."""
+    await begun(store)
+    monkeypatch.setenv("PGTARGETSESSIONATTRS", "nonsense")
+    await raw.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+
+    delivering = asyncio.ensure_future(store.deliver([message()]))
+    await until(lambda: is_told("cannot be used", store))
+    with pytest.raises(StoreUnavailableError, match="cannot be used"):
+        await store.read_live("i")
+    monkeypatch.delenv("PGTARGETSESSIONATTRS")
+
+    assert await delivering == ["delivered"]
+
+
 async def test_an_opening_that_is_cancelled_leaves_neither_threads_nor_connections(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,13 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from perdure.errors import PerdureError, RowError, StoreError, UsageError
+from perdure.errors import (
+    PerdureError,
+    RowError,
+    StoreError,
+    StoreUnavailableError,
+    UsageError,
+)
 from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
@@ -199,6 +205,19 @@ class PostgresConnection:
             with suppress(Exception):
                 self._loop.run_until_complete(task)
             raise
+
+
+def connect_again(address: Address) -> PostgresConnection:
+    """Connect where somebody is connected, or was.
+
+    Raises:
+        StoreUnavailableError: The server cannot be reached, or the driver cannot use the URL now:
+            a file that it names is just being replaced.
+    """
+    try:
+        return PostgresConnection(address)
+    except UsageError as error:
+        raise StoreUnavailableError(str(error)) from error
 
 
 class KeptConnection(asyncpg.Connection):
