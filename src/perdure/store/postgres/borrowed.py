@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import cache
@@ -26,6 +26,7 @@ from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import statement
 from perdure.store.postgres.faults import from_server, ours
+from perdure.store.postgres.statements import Statements
 from perdure.store.sql.connection import Value
 
 GRACE_S = 1.0
@@ -37,16 +38,12 @@ _PLAIN = (int, str, bytes, type(None))
 T = TypeVar("T")
 
 
-class BorrowedConnection(ABC):
+class BorrowedConnection(Statements):
     """See `perdure.store.sql.connection.Connection`."""
 
-    locks = True
-    loaded_at_ms: int | None = None
-
     def __init__(self, address: Address) -> None:
-        self.statements = 0
+        super().__init__()
         self._address = address
-        self._writes: list[tuple[str, Value, Value, Value]] = []
 
     @abstractmethod
     def is_closed(self) -> bool:
@@ -56,61 +53,16 @@ class BorrowedConnection(ABC):
     def in_transaction(self) -> bool:
         """See `Connection`. True too if the next statement opens one."""
 
-    @abstractmethod
-    def _fetch(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows."""
-
-    @abstractmethod
-    def _execute(self, text: str, values: Sequence[Any]) -> int:
-        """Run a statement and return how many rows it changed."""
+    def _text(self, name: str) -> tuple[str, tuple[str, ...]]:
+        return _statement(name, self._address.quoted_schema)
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """See `Connection`."""
-        self.send_writes()
-        self.statements += 1
-        text, names = _statement(name, self._address.quoted_schema)
-        return [_plain(row) for row in self._fetch(text, [params[one] for one in names])]
-
-    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
-        """See `Connection`."""
-        if not asked:
-            return []
-        self.send_writes()
-        self.statements += 1
-        names, keys = (list(column) for column in zip(*asked, strict=True))
-        text, _ = _statement("load", self._address.quoted_schema)
-        found: list[str] = self._fetch(text, [names, keys])[0][0]
-        return found
+        return [_plain(row) for row in super().run(name, **params)]
 
     def set_deadline(self, until_s: float | None) -> None:
         """See `Connection`. No projection runs on a connection of the user's."""
         raise NotImplementedError
-
-    def change(self, name: str, /, **params: Value) -> int:
-        """See `Connection`."""
-        self.send_writes()
-        self.statements += 1
-        text, names = _statement(name, self._address.quoted_schema)
-        return self._execute(text, [params[one] for one in names])
-
-    def write(self, name: str, /, **params: Value) -> None:
-        """See `Connection`."""
-        rows = params["keys"] if "keys" in params else params["rows"]
-        self._writes.append((name, rows, params.get("bodies"), params.get("now_ms", 0)))
-
-    def send_writes(self) -> None:
-        """Have all statements run that `write` was asked for, in one call."""
-        if self._writes:
-            columns = zip(*self._writes, strict=True)
-            names, rows, bodies, times = (list(column) for column in columns)
-            self._writes = []
-            self.statements += 1
-            text, _ = _statement("write", self._address.quoted_schema)
-            self._fetch(text, [names, rows, bodies, max(times)])
-
-    def forget_writes(self) -> None:
-        """Run none of them: what belongs to them is undone."""
-        self._writes = []
 
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """See `Connection`."""

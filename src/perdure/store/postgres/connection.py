@@ -33,7 +33,7 @@ from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.faults import TROUBLE, is_broken, of_user, ours
-from perdure.store.sql.connection import Value
+from perdure.store.postgres.statements import Statements
 
 PACKAGE = "perdure.store.postgres"
 CONNECT_WITHIN_S = 10.0
@@ -49,21 +49,14 @@ _SETTINGS = {"application_name": "perdure", "jit": "off"}
 T = TypeVar("T")
 
 
-class PostgresConnection:
+class PostgresConnection(Statements):
     """See `perdure.store.sql.connection.Connection`."""
 
-    locks = True
-
     def __init__(self, address: Address) -> None:
-        self.statements = 0
-        self.xid: str | None = None
-        """The id of the transaction that has written last."""
-        self.loaded_at_ms: int | None = None
-        """See `Connection`. None too if another clock rules."""
+        super().__init__()
         self.clock: DatabaseClock | None = None
-        """Learns the time from what is loaded."""
+        """Learns the time from what is loaded, unless another one rules."""
         self._address = address
-        self._writes: list[tuple[str, Value, Value, Value]] = []
         self._loop = asyncio.new_event_loop()
         try:
             self._connection = self._wait(connect(address))
@@ -71,55 +64,21 @@ class PostgresConnection:
             self._loop.close()
             raise
 
-    def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
-        """See `Connection`."""
-        self.send_writes()
-        self.statements += 1
-        text, names = statement(name, self._address.quoted_schema)
-        records = self._wait(self._connection.fetch(text, *(params[one] for one in names)))
+    def _text(self, name: str) -> tuple[str, tuple[str, ...]]:
+        return statement(name, self._address.quoted_schema)
+
+    def _fetch(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        records = self._wait(self._connection.fetch(text, *values))
         return [tuple(record) for record in records]
 
-    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
-        """See `Connection`."""
-        if not asked:
-            return []
-        self.send_writes()
-        self.statements += 1
-        names, keys = zip(*asked, strict=True)
-        text, _ = statement("load", self._address.quoted_schema)
-        [record] = self._wait(self._connection.fetch(text, names, keys))
-        found: list[str]
-        found, database_ms = record
+    def _execute(self, text: str, values: Sequence[Any]) -> int:
+        status = self._wait(self._connection.execute(text, *values))
+        return int(status.rpartition(" ")[2])
+
+    def _learn(self, database_ms: int) -> None:
         if self.clock is not None:
             self.loaded_at_ms = database_ms
             self.clock.learn(database_ms)
-        return found
-
-    def write(self, name: str, /, **params: Value) -> None:
-        """See `Connection`."""
-        rows = params["keys"] if "keys" in params else params["rows"]
-        self._writes.append((name, rows, params.get("bodies"), params.get("now_ms", 0)))
-
-    def send_writes(self) -> None:
-        """Have all statements run that `write` was asked for, in one call."""
-        if self._writes:
-            names, rows, bodies, times = zip(*self._writes, strict=True)
-            self._writes = []
-            self.statements += 1
-            text, _ = statement("write", self._address.quoted_schema)
-            self.xid = self._wait(self._connection.fetchval(text, names, rows, bodies, max(times)))
-
-    def forget_writes(self) -> None:
-        """Run none of them: the transaction is undone."""
-        self._writes = []
-
-    def change(self, name: str, /, **params: Value) -> int:
-        """See `Connection`."""
-        self.send_writes()
-        self.statements += 1
-        text, names = statement(name, self._address.quoted_schema)
-        status = self._wait(self._connection.execute(text, *(params[one] for one in names)))
-        return int(status.rpartition(" ")[2])
 
     def run_script(self, text: str) -> None:
         """Run statements without parameters, all in one message."""
