@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import psycopg
@@ -16,7 +16,8 @@ import pytest
 
 from perdure import Retry, activity_context
 from perdure.clock import ManualClock
-from perdure.errors import InstanceCancelledError, InstanceFailedError, UsageError
+from perdure.errors import InstanceCancelledError, InstanceFailedError, StoreError, UsageError
+from perdure.store.opening import open_store
 from perdure.store.postgres import async_transactions, threaded_transactions, transactions
 from tests.engine.booking import Gate, Shop, shop_with
 from tests.engine.stage import Stage, has_ended, options, until
@@ -384,6 +385,35 @@ async def test_a_function_that_fails_and_has_closed_its_connection_has_failed(
     with pytest.raises(InstanceFailedError, match="sold out"):
         await (await engine.start("s", shop_with(book), "o-1")).result()
     assert shop.orders() == []
+
+
+async def test_a_function_that_leaves_a_statement_running_is_told(stage: Stage, url: str) -> None:
+    """It would be in the way each time it is tried again."""
+    shop = Shop("asyncpg", url)
+    shop.make_table()
+    left: list[asyncio.Future[Any]] = []
+
+    async def forget_to_await(connection: Any, order: str) -> None:
+        left.append(asyncio.ensure_future(connection.execute("SELECT pg_sleep(60)")))
+        await asyncio.sleep(0)
+
+    book = shop.book(forget_to_await)
+    engine = await stage.engine([book, shop_with(book)])
+
+    with pytest.raises(InstanceFailedError, match="book still uses its connection"):
+        await (await engine.start("s", shop_with(book), "o-1")).result()
+    await asyncio.wait(left)
+    assert left[0].exception()
+    assert shop.orders() == []
+
+
+async def test_a_store_that_is_closed_begins_no_transaction(url: str) -> None:
+    store = open_store(url)
+    await store.open()
+    await store.close()
+
+    with pytest.raises(StoreError, match="the store is closed"):
+        await store._async_transactions.run(cast("Any", None))  # type: ignore[attr-defined]
 
 
 async def test_a_function_whose_server_is_gone_without_a_word_does_not_wait_for_ever(

@@ -11,6 +11,7 @@ import pytest
 
 from perdure.errors import StoreError, StoreUnavailableError, UsageError
 from perdure.store.opening import open_store
+from perdure.store.postgres.address import Address
 from perdure.store.sqlite.store import SqliteStore
 
 
@@ -96,6 +97,10 @@ def test_a_url_that_cannot_be_read_is_told_without_its_password(url: str) -> Non
 )
 def test_a_url_of_postgresql_has_many_forms(url: str) -> None:
     assert getattr(open_store(url), "is_server", None)
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    assert "s3cret" not in repr(Address.parse("postgresql://u:s3cret@h/x?password=s3cret"))
 
 
 async def test_a_file_is_made_for_its_owner_only(url: str, path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -24,7 +24,7 @@ _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 class Address:
     """Where a store is, and how to talk to it."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     """For the driver: the URL without what is ours."""
     schema: str = DEFAULT_SCHEMA
     pooler: str = "none"

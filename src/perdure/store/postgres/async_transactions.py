@@ -10,6 +10,7 @@ from typing import Any
 
 import asyncpg
 
+from perdure.errors import StoreError
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.borrowed import BorrowedAsyncpg, is_closed
 from perdure.store.postgres.connection import ANSWER_WITHIN_S, CONNECT_WITHIN_S, KeptConnection
@@ -44,6 +45,7 @@ class AsyncTransactions:
         self._ending = ending
         self._committed = committed
         self._opening = asyncio.Lock()
+        self._is_closed = False
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
 
     async def run(self, work: OwnWork) -> bool | None:
@@ -59,6 +61,7 @@ class AsyncTransactions:
 
     async def close(self) -> None:
         """Let go of all connections; of those in use, when a moment has passed."""
+        self._is_closed = True
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -139,6 +142,8 @@ class AsyncTransactions:
 
     async def _opened(self) -> asyncpg.Pool[asyncpg.Record]:
         async with self._opening:
+            if self._is_closed:
+                raise StoreError("the store is closed")
             if self._pool is None:
                 is_pooled = self._address.is_pooled
                 self._pool = await asyncpg.create_pool(

@@ -267,6 +267,10 @@ class PostgresStore(SqlStore):
         lanes: dict[int, list[int]], answers: Mapping[int, asyncio.Future[list[Any]]], count: int
     ) -> list[Any]:
         """Return the results of several lanes in the order of the operations."""
+        for answer in answers.values():
+            # Of several errors one is raised, and none if we are cancelled meanwhile. The loop
+            # would complain that nobody has looked at the others.
+            answer.add_done_callback(_look_at)
         await asyncio.wait(answers.values())
         results: list[Any] = [None] * count
         for lane, places in lanes.items():
@@ -286,6 +290,11 @@ class PostgresStore(SqlStore):
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return await self._readers.read(work)
+
+
+def _look_at(answer: asyncio.Future[Any]) -> None:
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _lane_of(operation: Any) -> int:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import asyncpg
+
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
 from perdure.model.jobs import JobEnd
@@ -74,7 +76,8 @@ class Ending:
         """End a job; tell whether it was ours to end. The caller commits or rolls back.
 
         Raises:
-            UsageError: The function has ended the transaction, or it has failed before.
+            UsageError: The function has ended the transaction, or it has failed before, or a
+                statement of it still runs.
         """
         try:
             [(mark, *_)] = connection.run_own(END, (role,))
@@ -83,6 +86,11 @@ class Ending:
                 raise UsageError(
                     f"a statement of {work.activity} has failed and so has its transaction: let "
                     "the error pass, or put the statement into a transaction of its own inside"
+                ) from error
+            if isinstance(error.__cause__, asyncpg.InterfaceError) and not connection.is_closed():
+                raise UsageError(
+                    f"{work.activity} still uses its connection after it has returned "
+                    f"({error.__cause__}): await every statement"
                 ) from error
             raise
         if mark != self.mark(work):
