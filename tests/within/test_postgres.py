@@ -250,6 +250,30 @@ async def test_many_messages_of_one_transaction_arrive_in_order(engine: Engine, 
     assert await handle.result() == texts
 
 
+async def test_what_is_sent_directly_does_not_overtake_the_first_of_two_open_transactions(
+    stage: Stage, url: str
+) -> None:
+    client = await stage.client()
+    handle = await client.start("a", listen, 4)
+    async with connected(url) as one, connected(url) as two:
+        first = one.transaction()
+        await first.start()
+        await client.within(one).handle("a").send(word, "first begun")
+        async with two.transaction():
+            await client.within(two).handle("a").send(word, "second begun")
+        await handle.send(word, "while the first is open")
+        await first.commit()
+        await handle.send(word, "at last")
+
+    await stage.engine(ALL)
+    assert await handle.result() == [
+        "second begun",
+        "while the first is open",
+        "first begun",
+        "at last",
+    ]
+
+
 async def test_what_several_send_in_every_way_arrives_once_and_in_the_order_of_each(
     stage: Stage, url: str
 ) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from perdure.errors import StoreUnavailableError, UsageError
@@ -206,16 +207,16 @@ class _TakenError(Exception):
         self.row = row
 
 
+@dataclass(frozen=True, slots=True)
 class _OnTheWay:
     """See `Sent`."""
 
-    def __init__(self, arrivals: Arrivals, xid: str) -> None:
-        self._arrivals = arrivals
-        self._xid = xid
+    arrivals: Arrivals
+    xid: str
 
     async def arrive(self, instance_id: str) -> bool:
         """See `Sent`."""
-        return await self._arrivals.arrive(instance_id, self._xid)
+        return await self.arrivals.arrive(instance_id, self.xid)
 
 
 class BorrowedPostgresStore(BorrowedStore):
