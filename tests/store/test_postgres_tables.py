@@ -235,6 +235,26 @@ async def test_parameters_that_do_not_fit_are_the_handlers_own_fault(
     assert await position(store) == 0
 
 
+@pytest.mark.parametrize("code", ["08001", "08006", "53400", "58P01"])
+async def test_trouble_of_one_statement_is_not_taken_for_trouble_of_the_server(
+    store: Store, run: Run, code: str
+) -> None:
+    """Such as of a foreign table whose server is away, or a limit for temporary files."""
+    await run(
+        "CREATE FUNCTION stumble() RETURNS text LANGUAGE plpgsql AS"
+        f" 'BEGIN RAISE ''away'' USING ERRCODE = ''{code}''; END'",
+        defining=True,
+    )
+    lane = store._lanes[0]  # type: ignore[attr-defined]
+    before = lane._connection
+
+    with pytest.raises(StoreError, match="away"):
+        await asyncio.wait_for(run("INSERT INTO notes (text) SELECT stumble()"), 10)
+
+    assert lane._connection is before
+    assert await run("SELECT text FROM notes") == []
+
+
 async def test_a_handler_that_goes_on_after_an_error_fails_with_that_error(
     store: Store, run: Run
 ) -> None:

@@ -32,7 +32,7 @@ from perdure.errors import (
 from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
-from perdure.store.postgres.faults import TROUBLE, is_broken, of_user, ours
+from perdure.store.postgres.faults import TROUBLE, is_broken, is_of_statement, of_user, ours
 from perdure.store.postgres.statements import Statements
 
 PACKAGE = "perdure.store.postgres"
@@ -135,10 +135,9 @@ class PostgresConnection(Statements):
         """Run a statement of a user's."""
         try:
             return await run()
-        except asyncpg.InterfaceError as error:
-            if self._connection.is_closed():
+        except TROUBLE as error:
+            if self._connection.is_closed() or not is_of_statement(error):
                 raise
-            # Refused by the driver, such as a wrong number of parameters: the connection is fine.
             raise RowError(f"a statement cannot be run: {error}") from error
 
     def _wait(
