@@ -183,19 +183,25 @@ class KeptConnection(asyncpg.Connection):
 
     def __init__(self, protocol: Any, transport: asyncio.Transport, *rest: Any) -> None:
         super().__init__(protocol, transport, *rest)
-        line: socket.socket = transport.get_extra_info("socket")
-        if line.family in (socket.AF_INET, socket.AF_INET6):
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for name, value in (
-                ("TCP_KEEPIDLE", REST_S),
-                ("TCP_KEEPALIVE", REST_S),  # as macOS calls it
-                ("TCP_KEEPINTVL", ASK_EVERY_S),
-                ("TCP_KEEPCNT", ASK_TIMES),
-                # For what was sent and is not even acknowledged; Linux alone.
-                ("TCP_USER_TIMEOUT", (REST_S + ASK_EVERY_S * ASK_TIMES) * 1000),
-            ):
-                if hasattr(socket, name):
-                    line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        line: socket.socket | None = transport.get_extra_info("socket")
+        if line is not None and line.family in (socket.AF_INET, socket.AF_INET6):
+            # Not every system has or allows all of it, and it works without.
+            with suppress(OSError):
+                _keep_alive(line)
+
+
+def _keep_alive(line: socket.socket) -> None:
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", REST_S),
+        ("TCP_KEEPALIVE", REST_S),  # as macOS calls it
+        ("TCP_KEEPINTVL", ASK_EVERY_S),
+        ("TCP_KEEPCNT", ASK_TIMES),
+        # For what was sent and is not even acknowledged; Linux alone.
+        ("TCP_USER_TIMEOUT", (REST_S + ASK_EVERY_S * ASK_TIMES) * 1000),
+    ):
+        if hasattr(socket, name):
+            line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 async def connect(address: Address) -> asyncpg.Connection[asyncpg.Record]:
