@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from perdure.cli.saying import hide_password, shown_url
+from perdure.store.urls import hide_password, shown_url
 from tests.cli.commands import perdure
 from tests.postgres import SUPERUSER, Server
 

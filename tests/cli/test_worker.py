@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +16,7 @@ import psutil  # type: ignore[import-untyped]  # no stubs
 import pytest
 
 from perdure import Client
+from perdure.cli.fleet import Fleet
 from tests.cli.commands import Command, perdure
 from tests.engine.stage import load, until
 
@@ -217,6 +220,28 @@ async def test_processes_that_cannot_start_end_the_command(begin: Begin, folder:
 
     await parent.says(r"Error: fussy.py cannot be imported: OSError: not here \(.*fussy.py:\d+\)")
     assert parent.end() == 2
+
+
+async def test_a_process_that_the_system_does_not_start_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    """Such as while a deployment replaces the interpreter. The others must not stop for it."""
+    monkeypatch.setattr(sys, "executable", str(folder / "replaced" / "python"))
+    fleet = Fleet([b"{}"], stop_within_s=10, started=lambda _: None)
+    running = asyncio.ensure_future(fleet.run())
+    said: list[str] = []
+
+    def is_told() -> bool:
+        said.append(capsys.readouterr().err)
+        return "another one starts in" in said[-1]
+
+    await until(is_told)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+    assert await running == 0
+    assert "could not be started" in "".join(said)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().remove_signal_handler(number)
 
 
 def test_processes_cannot_share_a_store_in_memory(folder: Path) -> None:

@@ -6,15 +6,18 @@ import asyncio
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
+import asyncpg
 import psycopg
 import pytest
 
 from perdure import Retry, activity_context
 from perdure.clock import ManualClock
-from perdure.errors import InstanceCancelledError, InstanceFailedError, UsageError
+from perdure.errors import InstanceCancelledError, InstanceFailedError, StoreError, UsageError
+from perdure.store.opening import open_store
 from perdure.store.postgres import async_transactions, threaded_transactions, transactions
 from tests.engine.booking import Gate, Shop, shop_with
 from tests.engine.stage import Stage, has_ended, options, until
@@ -130,6 +133,42 @@ async def test_what_passes_is_tried_again_and_is_no_failure(
 
     assert await handle.result() == "o-1 booked"
     assert shop.orders() == ["o-1"]
+
+
+async def test_a_connection_that_was_lost_unnoticed_is_no_fault_of_the_function(
+    shop: Shop, stage: Stage
+) -> None:
+    stage.expect_log("could not be committed and is tried again")
+    hang_up = say(shop, "SELECT pg_terminate_backend(pg_backend_pid())")
+
+    def lose_once(connection: Any, order: str) -> Any:
+        if activity_context().attempt > 1:
+            return None
+        return pass_over_async(connection) if shop.is_async else pass_over(connection)
+
+    def pass_over(connection: Any) -> None:
+        with suppress(psycopg.OperationalError):
+            hang_up(connection, "")
+
+    async def pass_over_async(connection: Any) -> None:
+        with suppress(asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError):
+            await hang_up(connection, "")
+        await until(lambda: is_gone(connection))
+
+    book = shop.book(lose_once)
+    engine = await stage.engine([book, shop_with(book)])
+    handle = await engine.start("s", shop_with(book), "o-1")
+
+    assert await handle.result() == "o-1 booked"
+    assert shop.orders() == ["o-1"]
+
+
+def is_gone(connection: Any) -> bool:
+    """Tell whether asyncpg's pool has taken a connection away."""
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True
 
 
 @pytest.fixture
@@ -315,6 +354,85 @@ async def test_the_next_function_finds_nothing_that_the_last_one_has_set(
         await (await engine.start(f"s{number}", shop_with(book), "o")).result()
 
     assert len(set(seen)) == 1
+
+
+@pytest.mark.parametrize("left", ["SET ROLE {tenant}", "CREATE TEMP TABLE notes (note text)"])
+async def test_the_next_function_finds_no_role_and_no_table_that_the_last_one_has_left(
+    shop: Shop, stage: Stage, tenant: str, left: str
+) -> None:
+    book = shop.book(say(shop, left.format(tenant=tenant)))
+    engine = await stage.engine([book, shop_with(book)])
+
+    for number in (1, 2):
+        handle = await engine.start(f"s{number}", shop_with(book), f"o-{number}")
+        assert await handle.result() == f"o-{number} booked"
+
+
+async def test_a_function_that_fails_and_has_closed_its_connection_has_failed(
+    stage: Stage, url: str
+) -> None:
+    """As `with connection:` of psycopg does it."""
+    shop = Shop("psycopg", url)
+    shop.make_table()
+
+    def refuse(connection: Any, order: str) -> None:
+        with connection:
+            raise ValueError("sold out")
+
+    book = shop.book(refuse)
+    engine = await stage.engine([book, shop_with(book)])
+
+    with pytest.raises(InstanceFailedError, match="sold out"):
+        await (await engine.start("s", shop_with(book), "o-1")).result()
+    assert shop.orders() == []
+
+
+async def test_a_function_that_leaves_a_statement_running_is_told(stage: Stage, url: str) -> None:
+    """It would be in the way each time it is tried again."""
+    shop = Shop("asyncpg", url)
+    shop.make_table()
+    left: list[asyncio.Future[Any]] = []
+
+    async def forget_to_await(connection: Any, order: str) -> None:
+        left.append(asyncio.ensure_future(connection.execute("SELECT pg_sleep(60)")))
+        await asyncio.sleep(0)
+
+    book = shop.book(forget_to_await)
+    engine = await stage.engine([book, shop_with(book)])
+
+    with pytest.raises(InstanceFailedError, match="book still uses its connection"):
+        await (await engine.start("s", shop_with(book), "o-1")).result()
+    await asyncio.wait(left)
+    assert left[0].exception()
+    assert shop.orders() == []
+
+
+async def test_a_store_that_is_closed_begins_no_transaction(url: str) -> None:
+    store = open_store(url)
+    await store.open()
+    await store.close()
+
+    with pytest.raises(StoreError, match="the store is closed"):
+        await store._async_transactions.run(cast("Any", None))  # type: ignore[attr-defined]
+
+
+async def test_a_function_whose_server_is_gone_without_a_word_does_not_wait_for_ever(
+    shop: Shop, stage: Stage
+) -> None:
+    """The system asks on its connection whether the server is still there."""
+    seen: list[int] = []
+
+    def look(connection: Any, order: str) -> None:
+        line = connection._transport.get_extra_info("socket") if shop.is_async else connection
+        with socket.socket(fileno=os.dup(line.fileno())) as copy:
+            seen.append(copy.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+            seen.append(copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE))
+
+    book = shop.book(look)
+    engine = await stage.engine([book, shop_with(book)])
+    await (await engine.start("s", shop_with(book), "o-1")).result()
+
+    assert seen == [1, 30]
 
 
 def test_a_plain_function_needs_psycopg(monkeypatch: pytest.MonkeyPatch) -> None:

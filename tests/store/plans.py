@@ -121,7 +121,7 @@ SCALARS: Mapping[str, Any] = {
 }
 OTHERS: Mapping[str, Mapping[str, Any]] = {
     "count_tables": {"schema": "perdure"},
-    "find_arrivals": {"key": 1},
+    "find_arrivals": {"key": 1, "after": -(1 << 40)},
     "lock_migrations": {"key": 1},
     "find_sessions": {"after": ""},
     "read_observations": {"after": 0},

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import stat
 from pathlib import Path
+from traceback import format_exception_only
 
 import pytest
 
 from perdure.errors import StoreError, StoreUnavailableError, UsageError
 from perdure.store.opening import open_store
+from perdure.store.postgres.address import Address
 from perdure.store.sqlite.store import SqliteStore
 
 
@@ -52,6 +55,52 @@ def test_the_driver_is_the_standard_library_s_unless_asked() -> None:
 def test_a_wrong_url_is_told_what_is_right(url: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         open_store(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://u:s3cret@h/x",
+        "POSTGRESQL://u:s3cret@h/x",
+        "postgresql:u:s3cret@h/x",
+        "postgresql:/u:s3cret@h/x",
+        "postgresql://u:s3cret@[h/x",
+        "postgresql://u:s3cret@h\u2100/x",
+        "postgresql://u:s3cret@h:port/x",
+        "postgresql://u:s3cret@h:99999/x",
+        "postgresql://u:s3cret@h:1,i:x/x",
+        "postgresql://u:s3/cret@h/x",
+        "postgresql://u:s3?cret@h/x",
+        "postgresql://u:s3#cret@h/x",
+        "postgresql://u:12/s3cret@h/x",
+        "postgresql://u:12#s3cret@h/x",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_told_without_its_password(url: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        open_store(url)
+
+    assert not re.search("s3|cret|12", "".join(format_exception_only(raised.value)))
+    assert raised.value.__cause__ is raised.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:s%2Fe%3Fc%40r%23et@h:5432/x",
+        "postgresql://[::1]:5432/x",
+        "postgresql://[::1]/x",
+        "postgresql://u@h:1,i:2/x",
+        "postgresql:///x?host=/run/postgresql",
+        "postgresql://h/x?user=me@example.com",
+    ],
+)
+def test_a_url_of_postgresql_has_many_forms(url: str) -> None:
+    assert getattr(open_store(url), "is_server", None)
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    assert "s3cret" not in repr(Address.parse("postgresql://u:s3cret@h/x?password=s3cret"))
 
 
 async def test_a_file_is_made_for_its_owner_only(url: str, path: Path) -> None:

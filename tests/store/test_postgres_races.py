@@ -6,6 +6,7 @@ What the second one does happens at a chosen point inside the transaction of the
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,18 +14,31 @@ import pytest
 
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
-from perdure.model.instances import Status
+from perdure.model.instances import Status, part_of
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import TurnStatus
 from perdure.store.batching import LATER
 from perdure.store.opening import open_store
+from perdure.store.postgres import arrivals as arrivals_module
 from perdure.store.postgres.address import Address
+from perdure.store.postgres.arrivals import Arrivals, let_arrive, put_on_the_way
 from perdure.store.postgres.connection import PostgresConnection, connect
+from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import Lane
+from perdure.store.sql.batch import Work
 from perdure.testing.store_values import COMPLETED, STARTED, first_turn, new_instance, outcome
 
 Lanes = tuple[Lane, Lane]
 MESSAGE = Delivery(instance_id="i", kind="signal", body=b"null", if_absent="buffer")
+MAKE = """
+INSERT INTO perdure.live (part, instance_id, incarnation, execution, next_seq, lease,
+    lease_until_ms, last_no, last_at_ms, last_commit, attempts)
+VALUES ($1, $2, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+"""
+
+
+def to(instance_id: str, body: bytes) -> Delivery:
+    return Delivery(instance_id=instance_id, kind="signal", body=body, if_absent="buffer")
 
 
 @pytest.fixture
@@ -60,6 +74,27 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
         monkeypatch.setattr(PostgresConnection, "load", load_and_let_in)
         return results
+
+    return arrange
+
+
+@pytest.fixture
+def after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that has another called once, after a statement."""
+
+    def arrange(name: str, other: Callable[[], Any]) -> None:
+        run = PostgresConnection.run
+
+        def run_and_let_in(
+            self: PostgresConnection, asked: str, /, **params: Any
+        ) -> list[tuple[Any, ...]]:
+            found = run(self, asked, **params)
+            if asked == name:
+                monkeypatch.setattr(PostgresConnection, "run", run)
+                other()
+            return found
+
+        monkeypatch.setattr(PostgresConnection, "run", run_and_let_in)
 
     return arrange
 
@@ -160,6 +195,63 @@ def test_an_instance_that_somebody_has_locked_holds_up_nobody_else(
     assert after == [DeliveryStatus.DELIVERED]
 
 
+def test_what_is_put_off_is_not_overtaken_when_the_rest_of_its_batch_is_run_again(
+    lanes: Lanes, postgres_url: str, between: Callable[..., list[Any]]
+) -> None:
+    lane, _ = lanes
+    lane._hurry_until_s = float("inf")
+    maker = PostgresConnection(Address.parse(postgres_url))
+    maker.run_script("BEGIN")
+    maker.run_own(MAKE, (part_of("i"), "i"))
+    batch = [to("i", b"1"), to("i", b"2"), to("j", b"3")]
+
+    def hang_up() -> None:
+        assert lane._connection is not None
+        lane._connection._connection.terminate()
+
+    # The whole batch waits in vain for what the other is about to make, and so does its first
+    # half. What is behind that is left out, and the rest meets a server that is gone.
+    between(hang_up, loads=7)
+    with pytest.raises(StoreUnavailableError):
+        lane.execute(batch)
+    maker.run_script("ROLLBACK")
+    maker.close()
+    results = lane.execute(batch)
+
+    assert results == [DeliveryStatus.BUFFERED] * 3
+
+
+async def test_who_hears_of_trouble_in_one_lane_is_not_told_of_that_in_the_other(
+    postgres_url: str,
+) -> None:
+    """Or the loop would complain of an error that nobody has looked at."""
+    complaints: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, facts: complaints.append(facts))
+    one, other = [to(name, b"null") for name in ("a", "d")]
+    assert part_of("a") % 2 != part_of("d") % 2
+    store = open_store(postgres_url)
+    await store.open()
+    await store.start([new_instance("a"), new_instance("d")])
+    holder = await connect(Address.parse(postgres_url))
+    await holder.execute("BEGIN")
+    await holder.execute("SELECT 1 FROM perdure.live FOR UPDATE")
+
+    with pytest.raises(StoreUnavailableError, match="has locked it"):
+        await store.deliver([one, other], patience_s=0.05)
+    cancelled = asyncio.ensure_future(store.deliver([one, other], patience_s=0.1))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    with pytest.raises(StoreUnavailableError, match="has locked it"):
+        await store.deliver([one, other], patience_s=0.2)
+    await holder.close()
+    await store.close()
+    gc.collect()
+
+    assert complaints == []
+
+
 async def test_what_is_put_off_is_done_when_the_lock_is_gone(postgres_url: str) -> None:
     address = Address.parse(postgres_url)
     store = open_store(postgres_url)
@@ -181,3 +273,75 @@ async def test_what_is_put_off_is_done_when_the_lock_is_gone(postgres_url: str) 
     assert len(await store.read_inbox("locked")) == 2  # the start and one message
     await holder.close()
     await store.close()
+
+
+# ------------------------------------------------------- what users' transactions have sent
+
+
+@pytest.mark.parametrize("moved_by", ["a worker", "its sender"])
+def test_a_message_on_its_way_to_an_instance_that_begins_and_is_locked_meanwhile_is_not_lost(
+    lanes: Lanes, after: Callable[..., None], postgres_url: str, moved_by: str
+) -> None:
+    here, there = lanes
+    address = Address.parse(postgres_url)
+    there.execute([Work(lambda t: put_on_the_way(t, [MESSAGE]))])
+    holder = PostgresConnection(address)
+
+    def begin_and_lock() -> None:
+        there.execute([new_instance("i")])
+        holder.run_script("BEGIN; SELECT 1 FROM perdure.live FOR UPDATE")
+
+    if moved_by == "a worker":
+        arrivals = Arrivals(address, Hints(address, own=""), work=asyncio.sleep)
+        move, statement = Work(arrivals._move), "find_arrivals"
+    else:
+        move, statement = Work(lambda t: let_arrive(t, "i")), "take_arrivals"
+    after(statement, begin_and_lock)
+
+    here.execute([move])
+    [(on_the_way,)] = holder.run_own("SELECT count(*) FROM perdure.arrivals", ())
+    holder.run_script("ROLLBACK")
+    here.execute([move])
+    inbox = holder.run_own("SELECT kind FROM perdure.inbox", ())
+    holder.close()
+
+    assert on_the_way == 1
+    assert ("signal",) in inbox
+
+
+@pytest.mark.parametrize("is_freed", [False, True], ids=["locked", "freed meanwhile"])
+def test_many_messages_on_their_way_to_a_locked_instance_hold_up_no_others_and_keep_their_order(
+    lanes: Lanes,
+    after: Callable[..., None],
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    is_freed: bool,
+) -> None:
+    lane, _ = lanes
+    address = Address.parse(postgres_url)
+    monkeypatch.setattr(arrivals_module, "AT_ONCE", 2)
+    arrivals = Arrivals(address, Hints(address, own=""), work=asyncio.sleep)
+    holder = PostgresConnection(address)
+    lane.execute([new_instance("i"), new_instance("j")])
+    sent = [to("i", b"1"), to("i", b"2"), to("i", b"3"), to("j", b"4")]
+    lane.execute([Work(lambda t: put_on_the_way(t, sent))])
+    holder.run_script("BEGIN; SELECT 1 FROM perdure.live WHERE instance_id = 'i' FOR UPDATE")
+    if is_freed:
+        after("find_arrivals", lambda: holder.run_script("ROLLBACK"))
+
+    lane.execute([Work(arrivals._move)])
+    moved = holder.run_own(SIGNALS, ())
+    if not is_freed:
+        holder.run_script("ROLLBACK")
+    for _ in range(2):
+        lane.execute([Work(arrivals._move)])
+    all_moved = holder.run_own(SIGNALS, ())
+    holder.close()
+
+    assert moved == [("j", b"4")]
+    assert all_moved == [("i", b"1"), ("i", b"2"), ("i", b"3"), ("j", b"4")]
+
+
+SIGNALS = """
+SELECT instance_id, body FROM perdure.inbox WHERE kind = 'signal' ORDER BY instance_id, no
+"""

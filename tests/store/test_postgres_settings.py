@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,7 +14,8 @@ from perdure.clock import ManualClock
 from perdure.model.instances import Status
 from perdure.store.migrate import read_migrations
 from perdure.store.opening import open_store
-from perdure.store.postgres.connection import PACKAGE
+from perdure.store.postgres.address import Address
+from perdure.store.postgres.connection import PACKAGE, connect
 from perdure.testing.store_values import new_instance
 from tests.postgres import Server
 
@@ -64,3 +67,21 @@ async def test_another_isolation_by_default_lets_many_migrate_at_once(
     with psycopg.connect(bare_url) as connection:
         found = connection.execute("SELECT count(*) FROM perdure.migrations").fetchall()
     assert found == [(len(read_migrations(PACKAGE)),)]
+
+
+async def test_a_connection_that_rests_is_asked_whether_the_server_is_still_there(
+    postgres_url: str,
+) -> None:
+    """Or the one that listens would never find out that its server is gone without a word."""
+    connection: Any = await connect(Address.parse(postgres_url))
+    line = connection._transport.get_extra_info("socket")
+
+    settings = [
+        line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+        line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+        line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+        line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+    ]
+    await connection.close()
+
+    assert settings == [1, 30, 10, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -204,6 +205,54 @@ async def test_a_key_that_is_there_twice_is_the_handlers_own_fault(store: Store,
         await run("INSERT INTO notes (text) VALUES ('a')")
 
     assert await run("SELECT count(*) FROM notes") == [(1,)]
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
+@pytest.mark.parametrize(
+    "values", [(), ("a", "b"), (7,), (b"a",), ("a\0b",), ("\ud800",)], ids=repr
+)
+async def test_parameters_that_do_not_fit_are_the_handlers_own_fault(
+    store: Store, run: Run, values: tuple[Any, ...], many: bool
+) -> None:
+    """Whether it is the driver or the server that finds it; nobody else has to do with it."""
+    sql = "INSERT INTO notes (text) VALUES ($1)"
+    await run(sql, "good")
+    lane = store._lanes[0]  # type: ignore[attr-defined]
+    before = lane._connection
+
+    def work(tables: Tables) -> int:
+        if many:
+            tables.execute_many(sql, [values])
+        else:
+            tables.execute(sql, values)
+        return 7
+
+    with pytest.raises((RowError, UsageError)):
+        await asyncio.wait_for(store.work_feed("p", lease=LEASE, from_pos=0, work=work), 10)
+
+    assert lane._connection is before
+    assert await run("SELECT text FROM notes") == [("good",)]
+    assert await position(store) == 0
+
+
+@pytest.mark.parametrize("code", ["08001", "08006", "53400", "58P01"])
+async def test_trouble_of_one_statement_is_not_taken_for_trouble_of_the_server(
+    store: Store, run: Run, code: str
+) -> None:
+    """Such as of a foreign table whose server is away, or a limit for temporary files."""
+    await run(
+        "CREATE FUNCTION stumble() RETURNS text LANGUAGE plpgsql AS"
+        f" 'BEGIN RAISE ''away'' USING ERRCODE = ''{code}''; END'",
+        defining=True,
+    )
+    lane = store._lanes[0]  # type: ignore[attr-defined]
+    before = lane._connection
+
+    with pytest.raises(StoreError, match="away"):
+        await asyncio.wait_for(run("INSERT INTO notes (text) SELECT stumble()"), 10)
+
+    assert lane._connection is before
+    assert await run("SELECT text FROM notes") == []
 
 
 async def test_a_handler_that_goes_on_after_an_error_fails_with_that_error(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -18,7 +20,8 @@ from perdure.errors import SchemaError, StoreError, StoreUnavailableError, Usage
 from perdure.model.turns import TurnStatus
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.store.postgres import database
+from perdure.store.postgres import database, faults
+from perdure.store.postgres import store as store_module
 from perdure.testing.invariants import check
 from perdure.testing.store_values import (
     SCHEDULED,
@@ -141,6 +144,17 @@ async def test_an_option_that_means_nothing_is_a_mistake_of_the_caller(
         await open_and_close(f"{postgres_url}?{option}")
 
 
+async def test_a_port_that_only_the_driver_sees_is_a_mistake_of_the_caller_too() -> None:
+    with pytest.raises(UsageError, match="'odd'"):
+        await open_and_close("postgresql:///x?host=127.0.0.1:odd")
+
+
+def test_a_certificate_that_is_refused_is_trouble_of_the_server_and_not_of_a_value() -> None:
+    refused = ssl.SSLCertVerificationError("certificate has expired")
+
+    assert type(faults.ours("db", refused)) is StoreUnavailableError
+
+
 async def test_a_server_without_tls_is_told_to_who_insists(postgres_url: str) -> None:
     await refused(f"{postgres_url}?sslmode=require", StoreUnavailableError, "SSL|TLS")
 
@@ -157,6 +171,71 @@ async def test_a_store_that_is_closed_at_once_ends_without_a_word(
         await store.close()
 
     assert caplog.records == []
+
+
+async def test_what_the_driver_cannot_use_for_a_while_is_waited_for(
+    store: Store, raw: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a certificate that is just being replaced. An error in a thread fails the test."""
+    await begun(store)
+    monkeypatch.setenv("PGTARGETSESSIONATTRS", "nonsense")
+    await raw.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+
+    delivering = asyncio.ensure_future(store.deliver([message()]))
+    await until(lambda: is_told("cannot be used", store))
+    with pytest.raises(StoreUnavailableError, match="cannot be used"):
+        await store.read_live("i")
+    monkeypatch.delenv("PGTARGETSESSIONATTRS")
+
+    assert await delivering == ["delivered"]
+
+
+async def test_an_opening_that_is_cancelled_leaves_neither_threads_nor_connections(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, released = threading.Event(), threading.Event()
+
+    def prepare_slowly(*args: Any, **settings: Any) -> None:
+        database.prepare(*args, **settings)
+        entered.set()
+        assert released.wait(20)
+
+    monkeypatch.setattr(store_module, "prepare", prepare_slowly)
+    url = server.create_database()
+    opening = asyncio.ensure_future(open_store(url).open())
+    await until(entered.is_set)
+
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    released.set()
+
+    await until(lambda: not is_connected(url))
+    assert not any(one.name.startswith("perdure-") for one in threading.enumerate())
+
+
+async def test_an_opening_that_has_failed_can_be_tried_again(server: Server) -> None:
+    store = open_store(server.url("late"))
+    with pytest.raises(StoreUnavailableError, match="create it"):
+        await store.open()
+    as_superuser(server, f"CREATE DATABASE late OWNER {ROLE}")
+
+    await store.open()
+    await begun(store)
+    await store.close()
+
+
+def is_connected(url: str) -> bool:
+    """Tell whether anybody else is."""
+    found = rows.run(
+        url,
+        "SELECT 1 FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+    return bool(found)
 
 
 # ------------------------------------------------------------------- who is not let in

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -248,6 +250,30 @@ async def test_many_messages_of_one_transaction_arrive_in_order(engine: Engine, 
     assert await handle.result() == texts
 
 
+async def test_what_is_sent_directly_does_not_overtake_the_first_of_two_open_transactions(
+    stage: Stage, url: str
+) -> None:
+    client = await stage.client()
+    handle = await client.start("a", listen, 4)
+    async with connected(url) as one, connected(url) as two:
+        first = one.transaction()
+        await first.start()
+        await client.within(one).handle("a").send(word, "first begun")
+        async with two.transaction():
+            await client.within(two).handle("a").send(word, "second begun")
+        await handle.send(word, "while the first is open")
+        await first.commit()
+        await handle.send(word, "at last")
+
+    await stage.engine(ALL)
+    assert await handle.result() == [
+        "second begun",
+        "while the first is open",
+        "first begun",
+        "at last",
+    ]
+
+
 async def test_what_several_send_in_every_way_arrives_once_and_in_the_order_of_each(
     stage: Stage, url: str
 ) -> None:
@@ -368,6 +394,43 @@ async def test_a_call_that_is_cancelled_leaves_the_connection_to_the_user(
     assert (await engine.state(Order, "o")).notes == ("held",)
 
 
+@pytest.mark.parametrize("call", ["info", "start"])
+@pytest.mark.parametrize("kind", ["asyncpg", "psycopg"])
+async def test_a_call_that_is_cancelled_while_it_reads_does_not_spoil_the_transaction(
+    engine: Engine, url: str, kind: str, call: str
+) -> None:
+    await (await engine.start("a", double, 1)).result()
+    async with AsyncExitStack() as stack:
+        connection: Any
+        if kind == "asyncpg":
+            connection = await stack.enter_async_context(connected(url))
+            await stack.enter_async_context(connection.transaction())
+        else:
+            connection = await psycopg.AsyncConnection.connect(url)
+            await stack.enter_async_context(connection)
+        holder, looker = [await stack.enter_async_context(connected(url)) for _ in range(2)]
+        within = engine.within(connection)
+        calls: dict[str, Callable[[], Awaitable[Any]]] = {
+            "info": within.handle("a").info,
+            "start": partial(within.start, "b", double, 2),
+        }
+
+        async with holder.transaction():
+            await holder.execute("LOCK TABLE perdure.instances IN ACCESS EXCLUSIVE MODE")
+            waiting: asyncio.Future[Any] = asyncio.ensure_future(calls[call]())
+            await until(lambda: waiting_for_locks(looker))
+            waiting.cancel()
+            for _ in range(100):  # Time enough for the server to be told.
+                await waiting_for_locks(looker)
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await connection.execute("SELECT 1")
+        handle = await within.start("c", double, 3)
+
+    assert await handle.result() == 6
+    assert [one.instance_id for one in (await engine.instances(name="double")).items] == ["c", "a"]
+
+
 # -------------------------------------------------------------- what is refused
 
 
@@ -409,6 +472,48 @@ async def test_a_transaction_that_has_failed_is_not_used(engine: Engine, url: st
         with pytest.raises(StoreError, match="roll it back"):
             await engine.within(connection).start("a", double, 1)
         await transaction.rollback()
+
+
+@pytest.mark.parametrize("kind", ["asyncpg", "pool", "psycopg", "async psycopg"])
+async def test_a_connection_that_was_lost_is_told_as_a_server_that_is_gone(
+    engine: Engine, url: str, kind: str
+) -> None:
+    """Whoever begins again on that error finds another server."""
+    async with AsyncExitStack() as stack:
+        connection: Any
+        if kind == "asyncpg":
+            connection = await stack.enter_async_context(connected(url))
+            await connection.transaction().start()
+        elif kind == "pool":
+            pool = await stack.enter_async_context(asyncpg.create_pool(url, min_size=0))
+            connection = await pool.acquire()
+            await connection.transaction().start()
+        elif kind == "psycopg":
+            connection = stack.enter_context(psycopg.connect(url))
+        else:
+            connection = await psycopg.AsyncConnection.connect(url)
+            stack.push_async_callback(connection.close)
+        await engine.within(connection).start("a", double, 1)
+
+        with pytest.raises((asyncpg.PostgresError, psycopg.Error)):
+            await said(connection.execute("SELECT pg_terminate_backend(pg_backend_pid())"))
+        await until(lambda: is_lost(connection))
+
+        with pytest.raises(StoreUnavailableError, match="begin again"):
+            await engine.within(connection).start("a", double, 1)
+
+
+async def said(answer: Any) -> None:
+    """Await what a driver says, if it is to be awaited."""
+    if inspect.isawaitable(answer):
+        await answer
+
+
+def is_lost(connection: Any) -> bool:
+    try:
+        return bool(getattr(connection, "closed", False) or connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True  # Its pool has taken it away.
 
 
 async def test_a_blocking_client_refuses_a_connection_of_an_event_loop(url: str) -> None:

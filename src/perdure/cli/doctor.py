@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Iterable
 
 import click
 
-from perdure.cli.saying import printable, shown_url
+from perdure.cli.saying import printable
 from perdure.errors import SchemaError, StoreError
 from perdure.model.admin import PAGE_MAX, InstanceFilter
 from perdure.model.instances import Status
@@ -21,6 +21,7 @@ from perdure.store.base import Store
 from perdure.store.findings import Finding, Level, fail, ok, skipped, warn, worst
 from perdure.store.opening import open_store
 from perdure.store.upkeep import look_at_schema, upkeep_for
+from perdure.store.urls import shown_url
 from perdure.testing.invariants import check
 
 CHECK_UP_TO_BYTES = 256 << 20

@@ -133,6 +133,7 @@ class Member:
         self._settings = settings
         self._process: asyncio.subprocess.Process | None = None
         self._pid = 0
+        self._trouble = ""
         self._signal: signal.Signals | None = None
         self.worker_id = ""
         self.is_ready = asyncio.Event()
@@ -141,19 +142,14 @@ class Member:
 
     async def live(self, *, was_replaced: bool) -> None:
         """Start a process and wait for its end."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                MODULE,
-                str(theirs.fileno()),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                process_group=0,
-            )
-        self._pid = self._process.pid
-        self.worker_id = ""
+        self.worker_id, self._pid = "", 0
+        try:
+            ours, self._process = await _start()
+        except OSError as error:
+            # The system has none to give now, or the interpreter is just being replaced.
+            self.exit_code, self._trouble = 1, str(error)
+            return
+        self._pid, self._trouble = self._process.pid, ""
         if self._signal is not None:
             # It came while the process was being made.
             self.send(self._signal)
@@ -195,10 +191,14 @@ class Member:
 
     def described(self) -> str:
         """Return which process this is, for people."""
+        if not self._pid:
+            return "a process"
         return f"process {self._pid}" + (f", worker {self.worker_id}" if self.worker_id else "")
 
     def ending(self) -> str:
         """Return how the process ended."""
+        if self._trouble:
+            return f"could not be started ({self._trouble})"
         if self.exit_code >= 0:
             return f"ended with exit code {self.exit_code}"
         try:
@@ -206,3 +206,23 @@ class Member:
         except ValueError:
             name = f"signal {-self.exit_code}"
         return f"was ended by {name}"
+
+
+async def _start() -> tuple[socket.socket, asyncio.subprocess.Process]:
+    """Start a process; return it, and the socket that leads to it."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                MODULE,
+                str(theirs.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                process_group=0,
+            )
+        except BaseException:
+            ours.close()
+            raise
+    return ours, process

@@ -12,12 +12,13 @@ import msgspec
 
 from perdure.authoring.registry import Registry
 from perdure.cli.fleet import STOPPING, Fleet
-from perdure.cli.saying import say, shown_url
+from perdure.cli.saying import say
 from perdure.cli.targets import described, load_target
 from perdure.client.worker import Worker
 from perdure.errors import UsageError
 from perdure.model.options import WorkerOptions
 from perdure.store.opening import open_store
+from perdure.store.urls import shown_url
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

@@ -16,6 +16,8 @@ from perdure.store.borrowing import Sent
 
 MAX_SENT = 10_000
 """Instances whose messages from transactions are waited for; of more, an order may be lost."""
+MAX_OPEN = 20
+"""Transactions that have sent to one instance: the last ones, of which some may still be open."""
 
 
 class SentWithin:
@@ -26,12 +28,17 @@ class SentWithin:
     """
 
     def __init__(self) -> None:
-        self._sent: dict[str, Sent] = {}
+        self._sent: dict[str, dict[Sent, None]] = {}
 
     def note(self, instance_id: str, sent: Sent) -> None:
         """Something was sent to an instance."""
-        self._sent.pop(instance_id, None)
-        self._sent[instance_id] = sent
+        # Both in order of use: what goes first was not used for the longest time.
+        ours = self._sent.pop(instance_id, {})
+        ours.pop(sent, None)
+        ours[sent] = None
+        self._sent[instance_id] = ours
+        if len(ours) > MAX_OPEN:
+            del ours[next(iter(ours))]
         if len(self._sent) > MAX_SENT:
             del self._sent[next(iter(self._sent))]
 
@@ -39,10 +46,16 @@ class SentWithin:
         """Let what was committed arrive; return the instances that may have got something."""
         found = [one for one in instance_ids if one in self._sent] if self._sent else []
         for instance_id in found:
-            sent = self._sent[instance_id]
-            if await sent.arrive(instance_id) and self._sent.get(instance_id) is sent:
-                del self._sent[instance_id]
+            for sent in list(self._sent.get(instance_id, ())):
+                if await sent.arrive(instance_id):
+                    self._forget(instance_id, sent)
         return found
+
+    def _forget(self, instance_id: str, sent: Sent) -> None:
+        ours = self._sent.get(instance_id, {})
+        ours.pop(sent, None)
+        if not ours:
+            self._sent.pop(instance_id, None)
 
 
 def signal_delivery(

@@ -19,7 +19,7 @@ class Errands(Protocol):
 
 
 class Sent(Protocol):
-    """Messages that were sent inside a transaction."""
+    """Messages that were sent inside a transaction. Those of one transaction are equal."""
 
     async def arrive(self, instance_id: str) -> bool:
         """Put those of them that are committed and for this instance into its inbox; tell whether

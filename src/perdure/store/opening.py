@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, unquote
 from perdure.clock import Clock, system_clock
 from perdure.errors import UsageError
 from perdure.store.base import Store
+from perdure.store.urls import shown_url
 
 DRIVERS = ("sqlite3", "apsw")
 _FORMS = (
@@ -39,7 +40,7 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
     if scheme in ("postgresql", "postgres"):
         return _open_postgres(url, clock)
     if scheme != "sqlite" or not separator:
-        raise UsageError(f"a store URL looks like {_FORMS}; got {url!r}")
+        raise UsageError(f"a store URL looks like {_FORMS}; got {shown_url(url)!r}")
     location, _, query = rest.partition("?")
     driver = _driver(query)
     # Late: whoever only imports perdure loads no driver.

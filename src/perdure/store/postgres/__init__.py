@@ -9,4 +9,5 @@ borrowed    our statements on a user's      arrivals    what users' transactions
             connection; borrowed_store
 transactions  of activities; async_, threaded_
 sql/        the statements                  roles.sql   who may do what
+statements  run by name, on any connection
 """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from perdure.errors import UsageError
+from perdure.store.urls import shown_url
 
 DEFAULT_SCHEMA = "perdure"
 MAX_SCHEMA_BYTES = 63
@@ -22,7 +24,7 @@ _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 class Address:
     """Where a store is, and how to talk to it."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     """For the driver: the URL without what is ours."""
     schema: str = DEFAULT_SCHEMA
     pooler: str = "none"
@@ -35,9 +37,9 @@ class Address:
         Everything else behind the question mark is the driver's, such as `sslmode`.
 
         Raises:
-            UsageError: One of our options has a value that means nothing.
+            UsageError: It cannot be read, or one of our options has a value that means nothing.
         """
-        parts = urlsplit(url)
+        parts = _split(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         schema = options.pop("schema", DEFAULT_SCHEMA)
         pooler = options.pop("pooler", "none")
@@ -72,3 +74,26 @@ class Address:
     def quoted_schema(self) -> str:
         """Return the schema as it stands in a statement."""
         return '"' + self.schema.replace('"', '""') + '"'
+
+
+def _split(url: str) -> SplitResult:
+    """Return the parts of a URL, if it means what it seems to mean. Errors of others may show a
+    password, or what they take for something else."""
+    parts = None
+    with suppress(ValueError):
+        parts = urlsplit(url)
+    if parts is None or not _is_clear(parts):
+        raise UsageError(
+            f"the store URL {shown_url(url)} cannot be read: write a port as a number, and in user "
+            "and password / as %2F, ? as %3F, # as %23, @ as %40"
+        )
+    return parts
+
+
+def _is_clear(parts: SplitResult) -> bool:
+    """Tell whether hosts and ports are such, and nothing of a password is taken for something
+    else."""
+    access, _, hosts = parts.netloc.rpartition("@")
+    ports = [one.rpartition("]")[2].rpartition(":") for one in hosts.split(",")]
+    has_ports = all(port.isdecimal() and int(port) < 65_536 for _, sign, port in ports if sign)
+    return has_ports and not parts.fragment and (bool(access) or "@" not in parts.path)

@@ -21,7 +21,9 @@ import msgspec
 from perdure.errors import StoreError, StoreUnavailableError
 from perdure.model.instances import NewInstance, part_of
 from perdure.model.messages import Delivery
+from perdure.store.batching import LATER
 from perdure.store.postgres.address import Address
+from perdure.store.postgres.faults import LockedError
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import LOCK_WITHIN
 from perdure.store.sql.batch import Transaction, run_batch
@@ -29,7 +31,9 @@ from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import Rows, pack
 
 AT_ONCE = 500
-"""Messages that are moved in one transaction."""
+"""Messages that are looked at together, and about as many are moved in one transaction."""
+MOST_LOOKS = 20
+"""How often one transaction looks further, past messages that have to wait."""
 LOCK_SHORTLY = "100ms"
 """How long moving waits for an instance that an open transaction is about to start."""
 AGAIN_AFTER_S = 1.0
@@ -81,7 +85,7 @@ def let_arrive(transaction: Transaction, instance_id: str) -> int:
     connection.run("lock_live", keys=pack([(part, instance_id)]))
     found = connection.run("take_arrivals", part=part, instance_id=instance_id)
     if found:
-        run_batch(transaction, [_read(no, body) for no, body in found])
+        _put(transaction, [_read(no, body) for no, body in found])
     return len(found)
 
 
@@ -141,19 +145,40 @@ class Arrivals:
 
     def _move(self, transaction: Transaction) -> Moved:
         connection = transaction.connection
-        found = connection.run("find_arrivals", key=self._key, limit=AT_ONCE)
-        readable = [row for row in found if self._is_readable(row)]
-        if not readable:
-            return Moved(0, len(found))
+        ready, left = self._find(connection)
+        if not ready:
+            return Moved(0, left)
         connection.run("set_lock_timeout", timeout=LOCK_SHORTLY)
-        moved = len(readable)
-        if not self._try(transaction, readable):
+        moved = len(ready)
+        if not self._try(transaction, ready):
             by_instance: dict[str, list[tuple[Any, ...]]] = {}
-            for row in readable:
+            for row in ready:
                 by_instance.setdefault(row[2], []).append(row)
             moved = sum(len(rows) for rows in by_instance.values() if self._try(transaction, rows))
         connection.run("set_lock_timeout", timeout=LOCK_WITHIN)
-        return Moved(moved, len(found) - moved)
+        return Moved(moved, left + len(ready) - moved)
+
+    def _find(self, connection: Connection) -> tuple[list[tuple[Any, ...]], int]:
+        """Return messages that can be moved now, and how many others were seen.
+
+        An instance of which one has to wait is left out with all that follow, also if it could be
+        had by the next look: they would come before that one.
+        """
+        ready: list[tuple[Any, ...]] = []
+        busy: set[str] = set()
+        seen = after = 0
+        for _ in range(MOST_LOOKS):
+            page = connection.run("find_arrivals", key=self._key, after=after, limit=AT_ONCE)
+            for row in page:
+                _, after, instance_id, body = row
+                if body is None:
+                    busy.add(instance_id)
+                elif instance_id not in busy and self._is_readable(row):
+                    ready.append(row)
+            seen += len(page)
+            if len(page) < AT_ONCE or len(ready) >= AT_ONCE:
+                break
+        return ready, seen - len(ready)
 
     def _try(self, transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> bool:
         """Move some messages, or none of them."""
@@ -176,7 +201,7 @@ class Arrivals:
     def _deliver(transaction: Transaction, rows: Sequence[tuple[Any, ...]]) -> None:
         keys = [(part, no) for part, no, *_ in rows]
         ours = {no for (no,) in transaction.connection.run("delete_arrivals", keys=pack(keys))}
-        run_batch(transaction, [_read(no, body) for _, no, _, body in rows if no in ours])
+        _put(transaction, [_read(no, body) for _, no, _, body in rows if no in ours])
 
     def _is_readable(self, row: tuple[Any, ...]) -> bool:
         try:
@@ -196,6 +221,18 @@ class Arrivals:
                 error,
                 extra={"arrival": no},
             )
+
+
+def _put(transaction: Transaction, sent: Sequence[Delivery | NewInstance]) -> None:
+    """Put messages that were just removed into inboxes: all of them.
+
+    Raises:
+        LockedError: An instance that was not there to be locked has come to life meanwhile, and
+            somebody else has locked it. What was removed must be undone.
+    """
+    results, _ = run_batch(transaction, sent)
+    if LATER in results:
+        raise LockedError("an instance that messages are on their way to is locked by others")
 
 
 def _read(no: int, body: bytes) -> Delivery | NewInstance:

@@ -10,14 +10,16 @@ from typing import Any
 
 import asyncpg
 
+from perdure.errors import StoreError
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.borrowed import BorrowedAsyncpg
-from perdure.store.postgres.connection import ANSWER_WITHIN_S, CONNECT_WITHIN_S
+from perdure.store.postgres.borrowed import BorrowedAsyncpg, is_closed
+from perdure.store.postgres.connection import ANSWER_WITHIN_S, CONNECT_WITHIN_S, KeptConnection
 from perdure.store.postgres.faults import TROUBLE
 from perdure.store.postgres.transactions import (
     BEGIN,
     CONNECTIONS,
     IDLE_S,
+    RESET,
     ROLL_BACK_WITHIN_S,
     WAIT_S,
     Ending,
@@ -43,6 +45,7 @@ class AsyncTransactions:
         self._ending = ending
         self._committed = committed
         self._opening = asyncio.Lock()
+        self._is_closed = False
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
 
     async def run(self, work: OwnWork) -> bool | None:
@@ -58,13 +61,14 @@ class AsyncTransactions:
 
     async def close(self) -> None:
         """Let go of all connections; of those in use, when a moment has passed."""
+        self._is_closed = True
         pool, self._pool = self._pool, None
         if pool is None:
             return
         try:
             async with asyncio.timeout(CLOSE_WITHIN_S):
                 await pool.close()
-        except TimeoutError:
+        except TROUBLE:
             pool.terminate()
 
     # ------------------------------------------------------------- a transaction
@@ -97,15 +101,18 @@ class AsyncTransactions:
 
     async def _call(self, connection: Any, work: OwnWork, role: str) -> bool | None:
         """Call the function, and end its job if it has returned."""
+        goodbyes = connection.goodbyes
         done: Done = await work.run(connection)
+        is_lost = is_closed(connection) and not goodbyes
         if isinstance(done, Undone):
             if not work.is_stopped():
-                self._ending.raise_trouble(done, is_lost=_is_closed(connection))
+                self._ending.raise_trouble(done, is_lost=is_lost)
             return None
-        if _is_closed(connection):
-            raise self._ending.refuse_closed(work)
+        if is_closed(connection):
+            raise self._ending.unusable(work, is_lost=is_lost)
         loop = asyncio.get_running_loop()
         borrowed = BorrowedAsyncpg(connection, loop=loop, address=self._address)
+        borrowed.is_undone = True
         end = partial(self._ending.end, borrowed, work, done, role=role)
         return await beside_loop(end, borrowed.cancel)
 
@@ -117,7 +124,7 @@ class AsyncTransactions:
             connection.terminate()
             raise
         except Exception as error:
-            is_lost = _is_closed(connection) or isinstance(error, TimeoutError | OSError)
+            is_lost = is_closed(connection) or isinstance(error, TimeoutError | OSError)
             await self._roll_back(connection, transaction)
             raise self._ending.commit_error(error, is_lost=is_lost) from error
 
@@ -125,7 +132,7 @@ class AsyncTransactions:
     async def _roll_back(connection: Any, transaction: Any) -> None:
         """Undo everything; hang up if that cannot be had."""
         try:
-            if not _is_closed(connection):
+            if not is_closed(connection):
                 async with asyncio.timeout(ROLL_BACK_WITHIN_S):
                     await transaction.rollback()
         except TROUBLE:
@@ -135,6 +142,8 @@ class AsyncTransactions:
 
     async def _opened(self) -> asyncpg.Pool[asyncpg.Record]:
         async with self._opening:
+            if self._is_closed:
+                raise StoreError("the store is closed")
             if self._pool is None:
                 is_pooled = self._address.is_pooled
                 self._pool = await asyncpg.create_pool(
@@ -142,7 +151,8 @@ class AsyncTransactions:
                     min_size=0,
                     max_size=CONNECTIONS,
                     max_inactive_connection_lifetime=IDLE_S,
-                    reset=_leave_as_it_is if is_pooled else None,
+                    reset=_leave_as_it_is if is_pooled else _reset,
+                    connection_class=_Lent,
                     timeout=CONNECT_WITHIN_S,
                     statement_cache_size=0 if is_pooled else 100,
                     server_settings={} if is_pooled else {"application_name": "perdure"},
@@ -160,12 +170,22 @@ class AsyncTransactions:
             raise self._ending.unreachable(error) from error
 
 
-def _is_closed(connection: Any) -> bool:
-    """Tell whether a connection is of no use any more."""
-    try:
-        return bool(connection.is_closed())
-    except asyncpg.InterfaceError:
-        return True  # The function has given it back to the pool.
+class _Lent(KeptConnection):
+    """A connection that tells whether whoever uses it has closed it. Otherwise it was lost."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.goodbyes: list[str] = []
+        """Outlives the connection, which the pool takes away when it is closed."""
+
+    async def close(self, **settings: Any) -> None:
+        """See `asyncpg.Connection`."""
+        self.goodbyes.append("close")
+        await super().close(**settings)
+
+
+async def _reset(connection: Any) -> None:
+    await connection.execute(RESET)
 
 
 async def _leave_as_it_is(_: object) -> None:

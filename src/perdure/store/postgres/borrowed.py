@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import cache
 from typing import Any, TypeVar
 
+import asyncpg
 import msgspec
 
 from perdure.errors import RowError, StoreError, StoreUnavailableError
@@ -25,84 +26,43 @@ from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import statement
 from perdure.store.postgres.faults import from_server, ours
+from perdure.store.postgres.statements import Statements
 from perdure.store.sql.connection import Value
 
+GRACE_S = 1.0
+"""How long a statement may go on whose caller is cancelled, if breaking it off would spoil the
+user's transaction: one outside a part, and those that begin and end parts."""
 _PLAIN = (int, str, bytes, type(None))
 """What our statements return, besides JSON that somebody has read for us."""
 
 T = TypeVar("T")
 
 
-class BorrowedConnection(ABC):
+class BorrowedConnection(Statements):
     """See `perdure.store.sql.connection.Connection`."""
 
-    locks = True
-    loaded_at_ms: int | None = None
-
     def __init__(self, address: Address) -> None:
-        self.statements = 0
+        super().__init__()
         self._address = address
-        self._writes: list[tuple[str, Value, Value, Value]] = []
+
+    @abstractmethod
+    def is_closed(self) -> bool:
+        """Tell whether it is of no use any more."""
 
     @abstractmethod
     def in_transaction(self) -> bool:
         """See `Connection`. True too if the next statement opens one."""
 
-    @abstractmethod
-    def _fetch(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows."""
-
-    @abstractmethod
-    def _execute(self, text: str, values: Sequence[Any]) -> int:
-        """Run a statement and return how many rows it changed."""
+    def _text(self, name: str) -> tuple[str, tuple[str, ...]]:
+        return _statement(name, self._address.quoted_schema)
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """See `Connection`."""
-        self.send_writes()
-        self.statements += 1
-        text, names = _statement(name, self._address.quoted_schema)
-        return [_plain(row) for row in self._fetch(text, [params[one] for one in names])]
-
-    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
-        """See `Connection`."""
-        if not asked:
-            return []
-        self.send_writes()
-        self.statements += 1
-        names, keys = (list(column) for column in zip(*asked, strict=True))
-        text, _ = _statement("load", self._address.quoted_schema)
-        found: list[str] = self._fetch(text, [names, keys])[0][0]
-        return found
+        return [_plain(row) for row in super().run(name, **params)]
 
     def set_deadline(self, until_s: float | None) -> None:
         """See `Connection`. No projection runs on a connection of the user's."""
         raise NotImplementedError
-
-    def change(self, name: str, /, **params: Value) -> int:
-        """See `Connection`."""
-        self.send_writes()
-        self.statements += 1
-        text, names = _statement(name, self._address.quoted_schema)
-        return self._execute(text, [params[one] for one in names])
-
-    def write(self, name: str, /, **params: Value) -> None:
-        """See `Connection`."""
-        rows = params["keys"] if "keys" in params else params["rows"]
-        self._writes.append((name, rows, params.get("bodies"), params.get("now_ms", 0)))
-
-    def send_writes(self) -> None:
-        """Have all statements run that `write` was asked for, in one call."""
-        if self._writes:
-            columns = zip(*self._writes, strict=True)
-            names, rows, bodies, times = (list(column) for column in columns)
-            self._writes = []
-            self.statements += 1
-            text, _ = _statement("write", self._address.quoted_schema)
-            self._fetch(text, [names, rows, bodies, max(times)])
-
-    def forget_writes(self) -> None:
-        """Run none of them: what belongs to them is undone."""
-        self._writes = []
 
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """See `Connection`."""
@@ -130,27 +90,41 @@ class _OnLoop(BorrowedConnection):
         super().__init__(address)
         self._connection = connection
         self._loop = loop
+        self.is_undone = False
+        """Whether somebody undoes what is broken off now."""
+        self._is_ending = False
         self._is_cancelled = False
         self._running: Future[Any] | None = None
 
+    def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
+        """See `Connection`."""
+        self._is_ending = name in ("undo_part", "end_part")
+        self.is_undone = self.is_undone and not self._is_ending
+        rows = super().run(name, **params)
+        self.is_undone = self.is_undone or name == "begin_part"
+        return rows
+
     def cancel(self) -> None:
-        """Break off the statement that runs now, or the next one. Called on the loop."""
+        """Break off what runs: its statement, if that can be undone, or what comes next. Called on
+        the loop."""
         self._is_cancelled = True
-        if self._running is not None:
-            self._running.cancel()
+        # In this order: the other thread says what can be undone before it runs something.
+        running = self._running
+        if running is not None:
+            self._break_off(running)
 
     def _wait(self, answer: Coroutine[Any, Any, T]) -> T:
         """Have the loop run something, and wait for it."""
-        running = asyncio.run_coroutine_threadsafe(answer, self._loop)
-        self._running = running
+        if self._is_cancelled and not self._is_ending:
+            answer.close()
+            raise self._cancelled()
+        self._running = running = asyncio.run_coroutine_threadsafe(answer, self._loop)
         if self._is_cancelled:
-            running.cancel()
+            self._break_off(running)  # It came in between.
         try:
             return running.result()
         except CancelledError:
-            # Once: what was begun is still to be undone.
-            self._is_cancelled = False
-            raise StoreUnavailableError("the call was cancelled") from None
+            raise self._cancelled() from None
         except StoreError:
             raise
         except Exception as error:
@@ -158,12 +132,27 @@ class _OnLoop(BorrowedConnection):
         finally:
             self._running = None
 
+    def _break_off(self, running: Future[Any]) -> None:
+        if self.is_undone:
+            running.cancel()
+        else:
+            self._loop.call_soon_threadsafe(self._loop.call_later, GRACE_S, running.cancel)
+
+    def _cancelled(self) -> StoreUnavailableError:
+        # Once: what was begun is still to be undone.
+        self._is_cancelled = False
+        return StoreUnavailableError("the call was cancelled")
+
     def _ours(self, error: Exception) -> StoreError:
         return ours(self._address.shown, error)
 
 
 class BorrowedAsyncpg(_OnLoop):
     """A connection of asyncpg, or one that its pool has given out."""
+
+    def is_closed(self) -> bool:
+        """See `BorrowedConnection`."""
+        return is_closed(self._connection)
 
     def in_transaction(self) -> bool:
         """See `Connection`."""
@@ -180,6 +169,10 @@ class BorrowedAsyncpg(_OnLoop):
 
 class BorrowedAsyncPsycopg(_OnLoop):
     """An `AsyncConnection` of psycopg."""
+
+    def is_closed(self) -> bool:
+        """See `BorrowedConnection`."""
+        return bool(self._connection.closed)
 
     def in_transaction(self) -> bool:
         """See `Connection`."""
@@ -217,6 +210,10 @@ class BorrowedPsycopg(BorrowedConnection):
         super().__init__(address)
         self._connection = connection
 
+    def is_closed(self) -> bool:
+        """See `BorrowedConnection`."""
+        return bool(self._connection.closed)
+
     def in_transaction(self) -> bool:
         """See `Connection`."""
         return _psycopg_in_transaction(self._connection)
@@ -239,6 +236,14 @@ class BorrowedPsycopg(BorrowedConnection):
                 return cursor.rowcount, rows
         except Exception as error:
             raise _of_psycopg(self._address.shown, error) from error
+
+
+def is_closed(connection: Any) -> bool:
+    """Tell whether a connection of asyncpg is of no use any more."""
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True  # It was given back to its pool.
 
 
 def _psycopg_in_transaction(connection: Any) -> bool:

@@ -17,9 +17,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from perdure.errors import UsageError
+from perdure.errors import StoreUnavailableError, UsageError
 from perdure.model.instances import (
     DECIDER,
     DefinitionKey,
@@ -110,6 +111,11 @@ class _PostgresLoan(Loan):
         """The driver's connection, once it was used."""
 
     def _checked(self, given: Unwrapped, connection: BorrowedConnection) -> BorrowedConnection:
+        if connection.is_closed():
+            raise StoreUnavailableError(
+                f"{describe(self._given)} is closed, and what was not committed is gone: begin "
+                "again with another connection"
+            )
         if not connection.in_transaction():
             how = "with" if given.kind == PSYCOPG else "async with"
             raise UsageError(
@@ -201,16 +207,16 @@ class _TakenError(Exception):
         self.row = row
 
 
+@dataclass(frozen=True, slots=True)
 class _OnTheWay:
     """See `Sent`."""
 
-    def __init__(self, arrivals: Arrivals, xid: str) -> None:
-        self._arrivals = arrivals
-        self._xid = xid
+    arrivals: Arrivals
+    xid: str
 
     async def arrive(self, instance_id: str) -> bool:
         """See `Sent`."""
-        return await self._arrivals.arrive(instance_id, self._xid)
+        return await self.arrivals.arrive(instance_id, self.xid)
 
 
 class BorrowedPostgresStore(BorrowedStore):

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -21,16 +22,26 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from perdure.errors import PerdureError, StoreError, UsageError
+from perdure.errors import (
+    PerdureError,
+    RowError,
+    StoreError,
+    StoreUnavailableError,
+    UsageError,
+)
 from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
-from perdure.store.postgres.faults import TROUBLE, is_broken, of_user, ours
-from perdure.store.sql.connection import Value
+from perdure.store.postgres.faults import TROUBLE, is_broken, is_of_statement, of_user, ours
+from perdure.store.postgres.statements import Statements
 
 PACKAGE = "perdure.store.postgres"
 CONNECT_WITHIN_S = 10.0
 ANSWER_WITHIN_S = 30.0
+REST_S, ASK_EVERY_S, ASK_TIMES = 30, 10, 3
+"""When nothing was heard for so long, the system asks whether the other side is there. Without
+an answer to any of so many questions the connection is lost. Nobody else would find that out where
+nothing is said, as on the connection that listens."""
 _STATEMENTS = 400
 """More than there are, so that each is prepared once."""
 _SETTINGS = {"application_name": "perdure", "jit": "off"}
@@ -38,21 +49,14 @@ _SETTINGS = {"application_name": "perdure", "jit": "off"}
 T = TypeVar("T")
 
 
-class PostgresConnection:
+class PostgresConnection(Statements):
     """See `perdure.store.sql.connection.Connection`."""
 
-    locks = True
-
     def __init__(self, address: Address) -> None:
-        self.statements = 0
-        self.xid: str | None = None
-        """The id of the transaction that has written last."""
-        self.loaded_at_ms: int | None = None
-        """See `Connection`. None too if another clock rules."""
+        super().__init__()
         self.clock: DatabaseClock | None = None
-        """Learns the time from what is loaded."""
+        """Learns the time from what is loaded, unless another one rules."""
         self._address = address
-        self._writes: list[tuple[str, Value, Value, Value]] = []
         self._loop = asyncio.new_event_loop()
         try:
             self._connection = self._wait(connect(address))
@@ -60,55 +64,21 @@ class PostgresConnection:
             self._loop.close()
             raise
 
-    def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
-        """See `Connection`."""
-        self.send_writes()
-        self.statements += 1
-        text, names = statement(name, self._address.quoted_schema)
-        records = self._wait(self._connection.fetch(text, *(params[one] for one in names)))
+    def _text(self, name: str) -> tuple[str, tuple[str, ...]]:
+        return statement(name, self._address.quoted_schema)
+
+    def _fetch(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        records = self._wait(self._connection.fetch(text, *values))
         return [tuple(record) for record in records]
 
-    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
-        """See `Connection`."""
-        if not asked:
-            return []
-        self.send_writes()
-        self.statements += 1
-        names, keys = zip(*asked, strict=True)
-        text, _ = statement("load", self._address.quoted_schema)
-        [record] = self._wait(self._connection.fetch(text, names, keys))
-        found: list[str]
-        found, database_ms = record
+    def _execute(self, text: str, values: Sequence[Any]) -> int:
+        status = self._wait(self._connection.execute(text, *values))
+        return int(status.rpartition(" ")[2])
+
+    def _learn(self, database_ms: int) -> None:
         if self.clock is not None:
             self.loaded_at_ms = database_ms
             self.clock.learn(database_ms)
-        return found
-
-    def write(self, name: str, /, **params: Value) -> None:
-        """See `Connection`."""
-        rows = params["keys"] if "keys" in params else params["rows"]
-        self._writes.append((name, rows, params.get("bodies"), params.get("now_ms", 0)))
-
-    def send_writes(self) -> None:
-        """Have all statements run that `write` was asked for, in one call."""
-        if self._writes:
-            names, rows, bodies, times = zip(*self._writes, strict=True)
-            self._writes = []
-            self.statements += 1
-            text, _ = statement("write", self._address.quoted_schema)
-            self.xid = self._wait(self._connection.fetchval(text, names, rows, bodies, max(times)))
-
-    def forget_writes(self) -> None:
-        """Run none of them: the transaction is undone."""
-        self._writes = []
-
-    def change(self, name: str, /, **params: Value) -> int:
-        """See `Connection`."""
-        self.send_writes()
-        self.statements += 1
-        text, names = statement(name, self._address.quoted_schema)
-        status = self._wait(self._connection.execute(text, *(params[one] for one in names)))
-        return int(status.rpartition(" ")[2])
 
     def run_script(self, text: str) -> None:
         """Run statements without parameters, all in one message."""
@@ -118,13 +88,15 @@ class PostgresConnection:
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """See `Connection`."""
         self.send_writes()
-        records = self._wait(self._connection.fetch(text, *_places(parameters)), of_user)
+        values = _places(parameters)
+        records = self._wait(self._own(lambda: self._connection.fetch(text, *values)), of_user)
         return [tuple(record) for record in records]
 
     def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
         """See `Connection`."""
         self.send_writes()
-        self._wait(self._connection.executemany(text, [_places(row) for row in rows]), of_user)
+        values = [_places(row) for row in rows]
+        self._wait(self._own(lambda: self._connection.executemany(text, values)), of_user)
 
     def set_deadline(self, until_s: float | None) -> None:
         """See `Connection`."""
@@ -159,6 +131,15 @@ class PostgresConnection:
         finally:
             self._loop.close()
 
+    async def _own(self, run: Callable[[], Awaitable[T]]) -> T:
+        """Run a statement of a user's."""
+        try:
+            return await run()
+        except TROUBLE as error:
+            if self._connection.is_closed() or not is_of_statement(error):
+                raise
+            raise RowError(f"a statement cannot be run: {error}") from error
+
     def _wait(
         self,
         answer: Coroutine[Any, Any, T],
@@ -184,6 +165,45 @@ class PostgresConnection:
             raise
 
 
+def connect_again(address: Address) -> PostgresConnection:
+    """Connect where somebody is connected, or was.
+
+    Raises:
+        StoreUnavailableError: The server cannot be reached, or the driver cannot use the URL now:
+            a file that it names is just being replaced.
+    """
+    try:
+        return PostgresConnection(address)
+    except UsageError as error:
+        raise StoreUnavailableError(str(error)) from error
+
+
+class KeptConnection(asyncpg.Connection):
+    """A connection of which is noticed that the other side is gone without a word."""
+
+    def __init__(self, protocol: Any, transport: asyncio.Transport, *rest: Any) -> None:
+        super().__init__(protocol, transport, *rest)
+        line: socket.socket | None = transport.get_extra_info("socket")
+        if line is not None and line.family in (socket.AF_INET, socket.AF_INET6):
+            # Not every system has or allows all of it, and it works without.
+            with suppress(OSError):
+                _keep_alive(line)
+
+
+def _keep_alive(line: socket.socket) -> None:
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", REST_S),
+        ("TCP_KEEPALIVE", REST_S),  # as macOS calls it
+        ("TCP_KEEPINTVL", ASK_EVERY_S),
+        ("TCP_KEEPCNT", ASK_TIMES),
+        # For what was sent and is not even acknowledged; Linux alone.
+        ("TCP_USER_TIMEOUT", (REST_S + ASK_EVERY_S * ASK_TIMES) * 1000),
+    ):
+        if hasattr(socket, name):
+            line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 async def connect(address: Address) -> asyncpg.Connection[asyncpg.Record]:
     """Connect with what every connection of ours needs.
 
@@ -199,8 +219,11 @@ async def connect(address: Address) -> asyncpg.Connection[asyncpg.Record]:
             max_cached_statement_lifetime=0,
             max_cacheable_statement_size=0,
             server_settings={} if address.is_pooled else _SETTINGS,
+            connection_class=KeptConnection,
         )
-    except asyncpg.exceptions.ClientConfigurationError as error:
+    except OSError:
+        raise  # Some are ValueErrors too: a certificate that is refused.
+    except (asyncpg.exceptions.ClientConfigurationError, ValueError, OverflowError) as error:
         raise UsageError(f"the store URL {address.shown} cannot be used: {error}") from error
     return connection
 

@@ -49,6 +49,9 @@ _OURS = {
     "42P01": "has no such table; run: perdure migrate --store URL",
     "42883": "has no such function; run: perdure migrate --store URL",
 }
+_OF_STATEMENT = ("08", "53400", "58P")
+"""How codes begin of what says nothing about our server and our connection, if these still stand:
+the server of a foreign table is away, a limit for temporary files, a file that is missing."""
 _CANCELLED = "57014"
 _CORRUPT = {"XX001", "XX002"}
 _STATEMENT_LOST = {"26000", "42P05"}
@@ -88,10 +91,11 @@ def ours(where: str, error: BaseException) -> StoreError:
         return from_server(where, error.sqlstate or "", _text(error))
     if isinstance(error, TimeoutError):
         return StoreUnavailableError(f"{where} did not answer in time; is the network up?")
-    if isinstance(error, asyncpg.DataError | TypeError | ValueError | OverflowError):
-        return RowError(f"a value cannot be stored: {error}")
+    # Before values: a certificate that is refused is a ValueError too.
     if isinstance(error, TROUBLE):
         return StoreUnavailableError(f"{where} cannot be reached ({_text(error)})")
+    if isinstance(error, TypeError | ValueError | OverflowError):
+        return RowError(f"a value cannot be stored: {error}")
     return StoreError(f"{where}: {_text(error)}")
 
 
@@ -139,7 +143,18 @@ def is_broken(error: BaseException) -> bool:
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
         return _is_connection(error) or (code[:2] in ("57", "58") and code != _CANCELLED)
-    return isinstance(error, DRIVER_TROUBLE) and not isinstance(error, asyncpg.DataError)
+    return isinstance(error, DRIVER_TROUBLE)
+
+
+def is_of_statement(error: BaseException) -> bool:
+    """Tell whether an error is about a user's statement alone, as long as the connection stands.
+
+    Waiting would not help, and all that share the transaction would wait. The driver's own: a wrong
+    number of parameters.
+    """
+    if isinstance(error, asyncpg.PostgresError):
+        return (error.sqlstate or "").startswith(_OF_STATEMENT)
+    return isinstance(error, asyncpg.InterfaceError)
 
 
 def _is_unknown(error: asyncpg.PostgresError) -> bool:

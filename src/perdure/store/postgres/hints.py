@@ -20,6 +20,7 @@ from typing import Any
 
 import asyncpg
 
+from perdure.errors import UsageError
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import close, connect, statement
 from perdure.store.postgres.faults import TROUBLE
@@ -124,7 +125,7 @@ class Hints:
                     with suppress(*TROUBLE):
                         await self._tell(connection)
                 return
-            except TROUBLE as error:
+            except (*TROUBLE, UsageError) as error:
                 if failures == 0:
                     logger.info(
                         "hints of other processes are missing; looking goes on",
@@ -147,7 +148,7 @@ class Hints:
             return await asyncio.shield(connecting)
         except asyncio.CancelledError:
             # The driver leaves an error for nobody behind when it is broken off here.
-            with suppress(*TROUBLE):
+            with suppress(*TROUBLE, UsageError):
                 async with asyncio.timeout(CONNECTED_WITHIN_S):
                     await close(await connecting)
             raise

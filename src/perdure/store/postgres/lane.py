@@ -29,7 +29,7 @@ from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
-from perdure.store.postgres.connection import PostgresConnection
+from perdure.store.postgres.connection import PostgresConnection, connect_again
 from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError, LockedError
 from perdure.store.postgres.unheard import NOTHING, Unheard
 from perdure.store.sql.batch import Transaction, Work, run_batch
@@ -236,7 +236,7 @@ class Lane:
         if self._connection is not None and self._connection.is_broken:
             self.close()
         if self._connection is None:
-            self.use(PostgresConnection(self._address))
+            self.use(connect_again(self._address))
         assert self._connection is not None
         if self._mark is None:
             self._mark = self._read_mark(self._connection)

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.connection import PostgresConnection
+from perdure.store.postgres.connection import PostgresConnection, connect_again
 
 READERS = 2
 """Threads that read. More would only wait for the interpreter."""
@@ -93,7 +93,7 @@ class Readers:
             try:
                 connection = self._idle.get_nowait()
             except Empty:
-                return PostgresConnection(self._address)
+                return connect_again(self._address)
             if not connection.is_broken:
                 return connection
             connection.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -81,6 +82,9 @@ class PostgresStore(SqlStore):
         self.known_connections: WeakSet[Any] = WeakSet()
         """Connections of users that were seen to be to this database."""
         self._is_opened = False
+        # Held while threads are started: whoever wants them no more says so before that, or after.
+        self._starting = threading.Lock()
+        self._is_unwanted = False
 
     # --------------------------------------------------------------- lifetime
 
@@ -89,7 +93,17 @@ class PostgresStore(SqlStore):
         if self._is_opened:
             raise StoreError("the store was opened before; make a new one")
         self._is_opened = True
-        await asyncio.to_thread(self._open)
+        try:
+            await asyncio.to_thread(self._open)
+        except asyncio.CancelledError:
+            # The thread goes on, and nobody would close what it opens.
+            with self._starting:
+                self._is_unwanted = True
+            await self.close()
+            raise
+        except BaseException:
+            self._is_opened = False  # Nothing was: it can be tried again.
+            raise
 
     def _open(self) -> None:
         is_real = isinstance(self.clock, DatabaseClock)
@@ -99,9 +113,15 @@ class PostgresStore(SqlStore):
             if isinstance(self.clock, DatabaseClock):
                 [(now_ms,)] = connection.run("read_now")
                 self.clock.learn(now_ms)
+            with self._starting:
+                if self._is_unwanted:
+                    raise StoreError("the store was closed while it was opened")
+                self._start(connection)
         except BaseException:
             connection.close()
             raise
+
+    def _start(self, connection: PostgresConnection) -> None:
         for number in range(LANES):
             lane = Lane(self.address, clock=self.clock, stirred=self._hints.stir)
             self._lanes.append(lane)
@@ -247,6 +267,10 @@ class PostgresStore(SqlStore):
         lanes: dict[int, list[int]], answers: Mapping[int, asyncio.Future[list[Any]]], count: int
     ) -> list[Any]:
         """Return the results of several lanes in the order of the operations."""
+        for answer in answers.values():
+            # Of several errors one is raised, and none if we are cancelled meanwhile. The loop
+            # would complain that nobody has looked at the others.
+            answer.add_done_callback(_look_at)
         await asyncio.wait(answers.values())
         results: list[Any] = [None] * count
         for lane, places in lanes.items():
@@ -266,6 +290,11 @@ class PostgresStore(SqlStore):
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return await self._readers.read(work)
+
+
+def _look_at(answer: asyncio.Future[Any]) -> None:
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _lane_of(operation: Any) -> int:

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.borrowed import BorrowedPsycopg
-from perdure.store.postgres.connection import CONNECT_WITHIN_S
-from perdure.store.postgres.transactions import BEGIN, CONNECTIONS, IDLE_S, WAIT_S, Ending
+from perdure.store.postgres.connection import ASK_EVERY_S, ASK_TIMES, CONNECT_WITHIN_S, REST_S
+from perdure.store.postgres.transactions import BEGIN, CONNECTIONS, IDLE_S, RESET, WAIT_S, Ending
 from perdure.store.transactions import Done, OwnWork, Undone
 
 if TYPE_CHECKING:
     import psycopg
 
 _STILL_WITHIN_S = 0.1
-RESET = "CLOSE ALL; UNLISTEN *; SELECT pg_advisory_unlock_all(); RESET ALL"
-"""What a function may have left behind, as the pool of asyncpg sees it."""
 
 
 class ThreadedTransactions:
@@ -85,6 +83,10 @@ class ThreadedTransactions:
                 self._address.dsn,
                 autocommit=True,
                 connect_timeout=int(CONNECT_WITHIN_S),
+                keepalives_idle=REST_S,
+                keepalives_interval=ASK_EVERY_S,
+                keepalives_count=ASK_TIMES,
+                tcp_user_timeout=(REST_S + ASK_EVERY_S * ASK_TIMES) * 1000,
                 application_name="perdure",
                 prepare_threshold=None if self._address.is_pooled else 5,
             )
@@ -159,13 +161,14 @@ class _Own:
             self._is_ending = True
         if self._is_given_up:
             return None
+        # One that the function has closed itself is not broken.
+        is_lost = self._connection.broken
         if isinstance(done, Undone):
-            is_lost = self._connection.closed
             if not self._work.is_stopped():
                 self._ending.raise_trouble(done, is_lost=is_lost)
             return None
         if self._connection.closed:
-            raise self._ending.refuse_closed(self._work)
+            raise self._ending.unusable(self._work, is_lost=is_lost)
         is_ours = self._ending.end(self._borrowed, self._work, done, role=role)
         if is_ours:
             self._commit()

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import asyncpg
+
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
 from perdure.model.jobs import JobEnd
@@ -45,6 +47,12 @@ SELECT current_setting('perdure.job', true),
 """
 """For what is ours: the role as it was before the function, and settings as in every batch."""
 
+RESET = """
+RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; CLOSE ALL; UNLISTEN *;
+SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES
+"""
+"""Removes what a function may have left behind, but not what the driver has prepared."""
+
 _FAILED = "25P02"
 _CONSTRAINT = "23"
 _LATER = ("08", "40", "53", "57P", "58")
@@ -68,7 +76,8 @@ class Ending:
         """End a job; tell whether it was ours to end. The caller commits or rolls back.
 
         Raises:
-            UsageError: The function has ended the transaction, or it has failed before.
+            UsageError: The function has ended the transaction, or it has failed before, or a
+                statement of it still runs.
         """
         try:
             [(mark, *_)] = connection.run_own(END, (role,))
@@ -77,6 +86,11 @@ class Ending:
                 raise UsageError(
                     f"a statement of {work.activity} has failed and so has its transaction: let "
                     "the error pass, or put the statement into a transaction of its own inside"
+                ) from error
+            if isinstance(error.__cause__, asyncpg.InterfaceError) and not connection.is_closed():
+                raise UsageError(
+                    f"{work.activity} still uses its connection after it has returned "
+                    f"({error.__cause__}): await every statement"
                 ) from error
             raise
         if mark != self.mark(work):
@@ -88,8 +102,15 @@ class Ending:
         connection.send_writes()
         return is_ours
 
-    def refuse_closed(self, work: OwnWork) -> UsageError:
-        """Return the error of a function that has closed its connection."""
+    def unusable(self, work: OwnWork, *, is_lost: bool) -> StoreError | UsageError:
+        """Return what it means that a function has returned and its connection is closed.
+
+        Args:
+            work: The function.
+            is_lost: Whether it was not the function that closed it.
+        """
+        if is_lost:
+            return self._lost("it is closed")
         return UsageError(f"{work.activity} has closed its connection: leave that to the worker")
 
     def raise_trouble(self, undone: Undone, *, is_lost: bool) -> None:
@@ -97,16 +118,19 @@ class Ending:
 
         Args:
             undone: What it raised.
-            is_lost: Whether the connection is of no use any more.
+            is_lost: Whether the connection was lost, and not closed by the function.
         """
         error, code = undone.error, code_of(undone.error)
         if error is None or not (is_lost or code.startswith(_LATER)):
             return
         if code and not code.startswith("08"):
             raise from_server(self._address.shown, code, str(error)) from error
-        raise StoreUnavailableError(
-            f"{self._address.shown} was lost in the midst of a transaction ({error})"
-        ) from error
+        raise self._lost(error) from error
+
+    def _lost(self, why: object) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"{self._address.shown} was lost in the midst of a transaction ({why})"
+        )
 
     def commit_error(self, error: BaseException, *, is_lost: bool) -> StoreError:
         """Return what an error of the commit means.

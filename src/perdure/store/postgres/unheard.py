@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.errors import StoreError, StoreUnavailableError
+from perdure.store.batching import LATER
 from perdure.store.postgres.connection import PostgresConnection
 from perdure.store.postgres.faults import AmbiguousCommitError
 
@@ -93,9 +94,11 @@ class Unheard:
             self.know(unsure.operations, unsure.results)
 
     def know(self, operations: Sequence[Any], results: Sequence[Any]) -> None:
-        """These were committed, and nobody was told yet."""
-        pairs = zip(operations, results, strict=True)
-        self._answers.update((id(one), (one, result)) for one, result in pairs)
+        """These were committed, and nobody was told yet. What was put off was not: it is run with
+        the others of its instance, in order."""
+        for one, result in zip(operations, results, strict=True):
+            if result is not LATER:
+                self._answers[id(one)] = (one, result)
 
     def answer(self, operation: Any) -> Any:
         """Return what a commit of this operation would have answered, or `NOTHING`."""

@@ -1,8 +1,9 @@
--- Find messages on their way that can be put into inboxes now, in the order they were sent.
--- Params: key, a number made of the schema's name; limit. Returns: part, no, instance_id, body.
+-- Find messages on their way, in the order they were sent, and which can be put into inboxes now.
+-- Params: key, a number made of the schema's name; after, the last one that was seen; limit.
+-- Returns: part, no, instance_id, body; NULL for a body that has to wait.
 -- One transaction at a time moves them, or a later message could come before an earlier one; who
--- comes second finds nothing. An instance that somebody has locked, as an open transaction of a
--- user's may for long, is left out with all its messages: nobody waits here.
+-- comes second finds nothing. What is for an instance that somebody has locked, as an open
+-- transaction of a user's may for long, has to wait: nobody waits for it here.
 WITH alone AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock(1885696613, (:key::bigint - 2147483648)::integer) AS is_alone
 ),
@@ -10,6 +11,7 @@ waiting AS MATERIALIZED (
     SELECT part, no, instance_id, body
     FROM perdure.arrivals
     WHERE (SELECT is_alone FROM alone)
+      AND no > :after::bigint
     ORDER BY no
     LIMIT :limit::bigint
 ),
@@ -21,13 +23,18 @@ locked AS MATERIALIZED (
        AND live.instance_id = wanted.instance_id
     FOR UPDATE OF live SKIP LOCKED
 )
-SELECT waiting.part, waiting.no, waiting.instance_id, waiting.body
+SELECT
+    waiting.part,
+    waiting.no,
+    waiting.instance_id,
+    CASE
+        WHEN EXISTS (
+            SELECT FROM locked
+            WHERE locked.part = waiting.part AND locked.instance_id = waiting.instance_id
+        ) OR NOT EXISTS (
+            SELECT FROM perdure.live
+            WHERE live.part = ANY (ARRAY[waiting.part]) AND live.instance_id = waiting.instance_id
+        ) THEN waiting.body
+    END
 FROM waiting
-WHERE EXISTS (
-    SELECT FROM locked
-    WHERE locked.part = waiting.part AND locked.instance_id = waiting.instance_id
-) OR NOT EXISTS (
-    SELECT FROM perdure.live
-    WHERE live.part = ANY (ARRAY[waiting.part]) AND live.instance_id = waiting.instance_id
-)
 ORDER BY waiting.no;

@@ -1,0 +1,84 @@
+"""Running our statements by name, on whatever connection: one of ours, or one of a user's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from perdure.store.sql.connection import Value
+
+
+class Statements(ABC):
+    """The part of `perdure.store.sql.connection.Connection` that no driver has to do with."""
+
+    locks = True
+    loaded_at_ms: int | None = None
+
+    def __init__(self) -> None:
+        self.statements = 0
+        self.xid: str | None = None
+        """The id of the transaction that has written last."""
+        self._writes: list[tuple[str, Value, Value, Value]] = []
+
+    @abstractmethod
+    def _text(self, name: str) -> tuple[str, tuple[str, ...]]:
+        """Return a statement for the driver, and its parameters in their order."""
+
+    @abstractmethod
+    def _fetch(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+
+    @abstractmethod
+    def _execute(self, text: str, values: Sequence[Any]) -> int:
+        """Run a statement and return how many rows it changed."""
+
+    def _learn(self, database_ms: int) -> None:
+        """The database has told its time with what was loaded. Not everybody wants to know."""
+        return
+
+    def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
+        """See `Connection`."""
+        self.send_writes()
+        self.statements += 1
+        text, names = self._text(name)
+        return self._fetch(text, [params[one] for one in names])
+
+    def change(self, name: str, /, **params: Value) -> int:
+        """See `Connection`."""
+        self.send_writes()
+        self.statements += 1
+        text, names = self._text(name)
+        return self._execute(text, [params[one] for one in names])
+
+    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
+        """See `Connection`."""
+        if not asked:
+            return []
+        self.send_writes()
+        self.statements += 1
+        names, keys = (list(column) for column in zip(*asked, strict=True))
+        text, _ = self._text("load")
+        found: list[str]
+        [(found, database_ms)] = self._fetch(text, [names, keys])
+        self._learn(database_ms)
+        return found
+
+    def write(self, name: str, /, **params: Value) -> None:
+        """See `Connection`."""
+        rows = params["keys"] if "keys" in params else params["rows"]
+        self._writes.append((name, rows, params.get("bodies"), params.get("now_ms", 0)))
+
+    def send_writes(self) -> None:
+        """Have all statements run that `write` was asked for, in one call."""
+        if self._writes:
+            columns = zip(*self._writes, strict=True)
+            names, rows, bodies, times = (list(column) for column in columns)
+            self._writes = []
+            self.statements += 1
+            text, _ = self._text("write")
+            [(self.xid,)] = self._fetch(text, [names, rows, bodies, max(times)])
+
+    def forget_writes(self) -> None:
+        """See `Connection`."""
+        self._writes = []
