@@ -172,6 +172,10 @@ class PostgresStore(SqlStore):
             raise StoreError(f"{self.address.shown} has lost its tables")
         return self._place
 
+    def written_within(self, xid: str) -> None:
+        """A transaction of a user's has written something that others may want to know of."""
+        self._hints.stir_after(xid)
+
     async def intern_early(self, key: DefinitionKey) -> None:
         """Give a definition its number before a user's transaction needs it."""
         [number] = await self.intern([key])
