@@ -66,6 +66,17 @@ async def test_every_transaction_may_have_another_connection(store: Store, poole
     assert pooler.transactions > before
 
 
+async def test_no_statement_is_compiled_before_it_is_run(store: Store) -> None:
+    """Plans that may not read a whole table look dear, and compiling them takes far longer than
+    they do. A pooler hands on no settings of a session."""
+    assert isinstance(store, PostgresStore)
+
+    written = await store._work(lambda t: t.connection.run_own("SHOW jit", ()), is_quiet=True)
+    read = await store._read(lambda connection: connection.run_own("SHOW jit", ()))
+
+    assert written == read == [("off",)]
+
+
 async def test_what_others_commit_is_noticed_without_listening(
     store: Store, pooler: Pooler, clock: ManualClock
 ) -> None:

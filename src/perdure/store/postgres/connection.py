@@ -33,7 +33,7 @@ CONNECT_WITHIN_S = 10.0
 ANSWER_WITHIN_S = 30.0
 _STATEMENTS = 400
 """More than there are, so that each is prepared once."""
-_SETTINGS = {"application_name": "perdure", "jit": "off"}
+_SETTINGS = {"application_name": "perdure"}
 
 T = TypeVar("T")
 
