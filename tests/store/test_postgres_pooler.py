@@ -90,6 +90,31 @@ async def test_what_others_commit_is_noticed_without_listening(
     await other.close()
 
 
+@pytest.mark.parametrize("is_pooled", [True, False])
+async def test_whoever_listens_is_called_when_others_commit(
+    is_pooled: bool, postgres_url: str, pooler: Pooler, clock: ManualClock
+) -> None:
+    url = f"{pooler.url}?pooler=transaction" if is_pooled else postgres_url
+    store, other = (open_store(url, clock=clock) for _ in range(2))
+    heard: list[int] = []
+    stop = store.listen_changes(lambda: heard.append(store.change_count()))
+    await store.open()
+    await other.open()
+    await until(lambda: heard)  # It hears.
+    before = len(heard)
+
+    await begun(other)
+    await until(lambda: len(heard) > before)
+    stop()
+    count = store.change_count()
+    await other.deliver([message()])
+    await until(lambda: store.change_count() > count)
+
+    assert heard[-1] <= count
+    await store.close()
+    await other.close()
+
+
 async def test_what_nobody_wants_to_know_wakes_nobody(
     store: Store, pooler: Pooler, clock: ManualClock
 ) -> None:

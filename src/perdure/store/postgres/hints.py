@@ -19,6 +19,7 @@ import asyncio
 import logging
 import threading
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -62,6 +63,7 @@ class Hints:
         self._address = address
         self._own = own
         self._count = 0
+        self._listeners: list[Callable[[], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -81,6 +83,11 @@ class Hints:
     def count(self) -> int:
         """Return a number that differs after another process has committed something."""
         return self._count
+
+    def listen(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called by the thread whenever the number differs; return what ends it."""
+        self._listeners.append(heard)
+        return lambda: self._listeners.remove(heard)
 
     def stir(self) -> None:
         """Something was committed that others may want to know of. Called by any thread."""
@@ -207,12 +214,17 @@ class Hints:
         if told == ARRIVALS:
             self.has_arrivals = True
         if told != self._own:
-            self._count += 1
+            self._change()
 
     def _heard(self) -> None:
         """Others have committed something, whatever it is."""
         self.has_arrivals = True
+        self._change()
+
+    def _change(self) -> None:
         self._count += 1
+        for heard in tuple(self._listeners):
+            heard()
 
     # ------------------------------------------------------- through a pooler
 

@@ -133,6 +133,10 @@ class PostgresStore(SqlStore):
         """Return a number that differs after another store, in any process, has committed."""
         return self._hints.count()
 
+    def listen_changes(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called whenever that number has changed."""
+        return self._hints.listen(heard)
+
     @property
     def counters(self) -> StoreCounters:
         """Return what the lanes have done together."""
