@@ -11,6 +11,7 @@ from bench.harness import Case, Measured, Setup, finish, read_facts
 from bench.one_activity import greet, say_hello
 from bench.peers import Spent, answer, ask_all, peers
 from perdure import Client, Engine
+from tests.wire import Pooler
 
 PROCESSES, EACH = 5, 10
 BUDGET_PER_S = 100
@@ -29,11 +30,23 @@ FROM pg_stat_database WHERE datname = current_database()
 
 
 async def idle_fleet(setup: Setup) -> list[Measured]:
+    """Each has connections of its own, and hears what others commit."""
+    return await _watch(setup, setup.url, "PostgreSQL: 50 idle workers")
+
+
+async def behind_a_pooler(setup: Setup) -> list[Measured]:
+    """They share connections that take turns with every transaction, so nobody can listen."""
+    async with Pooler(setup.url) as pooler:
+        url = f"{pooler.url}?pooler=transaction"
+        return await _watch(setup, url, "PostgreSQL: 50 idle workers behind a pooler")
+
+
+async def _watch(setup: Setup, url: str, row: str) -> list[Measured]:
     """Start them, let them run something, let them settle, then watch them do nothing."""
     from bench.servers import ServerProcess, ask  # heavy
 
     processes, each = setup.size(PROCESSES, quick=2), setup.size(EACH, quick=2)
-    async with peers(processes, "bench.idle_fleet", setup.url, str(each)) as some:
+    async with peers(processes, "bench.idle_fleet", url, str(each)) as some:
         await ask_all(some, "open")
         async with Client(setup.url) as client:
             setup.facts.append(await read_facts(client.store))
@@ -46,7 +59,6 @@ async def idle_fleet(setup: Setup) -> list[Measured]:
         took_s = time.perf_counter() - began_s
         server_s = server.cpu_s() - server_s
         newest, connections = ask(setup.url, COUNT)
-    row = "PostgreSQL: 50 idle workers"
     return [
         Measured(
             row=f"{row}: statements of all",
@@ -88,7 +100,10 @@ async def serve(url: str, count: int) -> None:
         await answer(handle)
 
 
-CASES = (Case(name="idle_fleet", run=idle_fleet, most_repeats=2, store="postgresql"),)
+CASES = (
+    Case(name="idle_fleet", run=idle_fleet, most_repeats=2, store="postgresql"),
+    Case(name="idle_fleet/pooled", run=behind_a_pooler, most_repeats=2, store="postgresql"),
+)
 
 if __name__ == "__main__":
     asyncio.run(serve(sys.argv[1], int(sys.argv[2])))

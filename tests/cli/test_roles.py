@@ -12,8 +12,11 @@ import pytest
 from psycopg import sql
 
 from perdure import Engine, activity, orchestration
+from perdure.clock import ManualClock
+from perdure.store.opening import open_store
+from perdure.testing.store_values import new_instance
 from tests.cli.commands import perdure
-from tests.engine.stage import OPTIONS
+from tests.engine.stage import OPTIONS, until
 from tests.postgres import SUPERUSER, Server
 
 _numbers = itertools.count(1)
@@ -138,6 +141,20 @@ async def test_a_worker_role_runs_the_store(staffed: Shop) -> None:
         assert await handle.result() == "order-1 packed"
 
 
+async def test_a_worker_role_tells_others_and_hears_of_them(staffed: Shop) -> None:
+    one, other = (open_store(staffed.store("app"), clock=ManualClock()) for _ in range(2))
+    await one.open()
+    await other.open()
+    await until(other.change_count)  # It listens.
+
+    await one.start([new_instance("i")])
+
+    await until(lambda: other.change_count() > 1)
+    assert staffed.may("app", "SELECT last_value FROM {}.told")
+    await one.close()
+    await other.close()
+
+
 def test_a_reader_role_is_enough_for_the_doctor(staffed: Shop) -> None:
     done = perdure("doctor", "--store", staffed.store("ann"))
 
@@ -172,6 +189,7 @@ def test_roles_can_be_made_again_and_after_the_tables(shop: Shop) -> None:
     shop.add("app", "worker")
 
     assert shop.may("deploy", "ALTER TABLE {}.live ADD COLUMN mine INT")
+    assert shop.may("deploy", "ALTER SEQUENCE {}.told CYCLE")
     assert shop.may("app", READ)
     assert not shop.may("app", "DROP TABLE {}.live")
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from perdure import Engine, activity, orchestration
+from perdure.client import watch
 from perdure.testing.store_values import message
-from tests.engine.stage import Stage, options, until
+from perdure.worker import claims
+from tests.engine.stage import Gate, Stage, options, until
 
 SELDOM = options(poll_max=timedelta(seconds=20))
 
@@ -34,6 +38,54 @@ async def test_work_of_others_is_noticed_soon_by_a_worker_that_had_none_for_long
         assert await (await client.start(doubled, 2)).result() == 4
 
 
+async def test_a_worker_that_is_told_of_changes_does_not_wait_until_it_compares(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "COMPARE_MAX_S", 60.0)
+    stage = Stage(postgres_url)
+    client = await stage.client()
+    engine = await stage.engine([doubled, double], options=SELDOM)
+    claimer = engine._serving.claimer
+    await until(lambda: claimer._seen_changes > 0 < claimer._quiet)
+    claimer._quiet = 20  # As after a long silence.
+    await until(lambda: claimer._quiet > 20)
+
+    async with asyncio.timeout(5):
+        assert await (await client.start(doubled, 2)).result() == 4
+
+    await stage.close()
+    await stage.look_over()
+
+
+async def test_who_waits_for_a_result_hears_of_it_at_once_if_the_store_is_told(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "LOOK_MIN_S", 60.0)
+    monkeypatch.setattr(watch, "LOOK_MAX_S", 60.0)
+    stage = Stage(postgres_url)
+    client = await stage.client()
+    gate = Gate()
+
+    @activity
+    async def stand() -> str:
+        await gate.pass_through()
+        return "passed"
+
+    @orchestration
+    async def standing() -> str:
+        return await stand()
+
+    await stage.engine([standing, stand])
+    async with asyncio.timeout(5):
+        result = asyncio.ensure_future((await client.start(standing)).result())
+        await gate.reached()
+        gate.opened.set()
+        assert await result == "passed"
+
+    await stage.close()
+    await stage.look_over()
+
+
 async def test_a_call_goes_to_another_worker_and_back_without_waiting_for_the_poll(
     stage: Stage,
 ) -> None:
@@ -49,14 +101,14 @@ async def test_a_call_goes_to_another_worker_and_back_without_waiting_for_the_po
 async def test_changes_that_bring_nothing_are_heeded_less_and_less(stage: Stage) -> None:
     engine = await stage.engine([doubled, double], options=SELDOM)
     client = await stage.client()
-    claims = "perdure_claims_total"
+    counter = "perdure_claims_total"
     await until(lambda: engine._serving.claimer._quiet)
-    before = engine.telemetry.snapshot().value(claims, kind="turns")
+    before = engine.telemetry.snapshot().value(counter, kind="turns")
 
     for number in range(300):
         await client.store.deliver([message("nobody", str(number), if_absent="buffer")])
 
-    asked = engine.telemetry.snapshot().value(claims, kind="turns") - before
+    asked = engine.telemetry.snapshot().value(counter, kind="turns") - before
     assert asked < 100
 
 

@@ -353,7 +353,7 @@ async def test_the_late_result_of_an_activity_is_refused(stage: Stage) -> None:
     await until(lambda: first._serving.turns.refused)
     assert (await handle.info()).status is Status.RUNNING
     gates[1].opened.set()
-    await until(lambda: gates[1].passed)
+    await until(lambda: second.store.read_inbox("a"))
     clock.advance(timedelta(seconds=1))  # its home, the first one, has had its chance
 
     assert await second.handle("a").result() == "run 1"

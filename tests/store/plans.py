@@ -122,6 +122,7 @@ SCALARS: Mapping[str, Any] = {
 OTHERS: Mapping[str, Mapping[str, Any]] = {
     "count_tables": {"schema": "perdure"},
     "find_arrivals": {"key": 1, "after": -(1 << 40)},
+    "tell": {"schema": "perdure"},
     "lock_migrations": {"key": 1},
     "find_sessions": {"after": ""},
     "read_observations": {"after": 0},
@@ -181,6 +182,7 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         "parent_id": None,
         "worker_id": "worker-1",
         "start_by_ms": None,
+        "xid": "1",
         **dict.fromkeys(("kind", "tag", "outcome", "input_id", "cause", "correlation"), "text"),
         **dict.fromkeys(("at_ms", "made_ms", "created_ms", "updated_ms", "effective_at_ms"), 1),
         **dict.fromkeys(("visible_at_ms", "parent_incarnation", "last_commit", "attempt"), 1),

@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+import asyncpg
 import pytest
 
+from perdure import Client
 from perdure.clock import ManualClock
 from perdure.errors import StoreError
-from perdure.model.turns import TurnStatus
+from perdure.model.turns import TurnClaim, TurnStatus, WorkerRow
 from perdure.store.base import Store
 from perdure.store.opening import open_store
+from perdure.store.postgres.store import PostgresStore
 
 # A good part of the contract, through the pooler.
 from perdure.testing.contract_leases import TestJobs, TestTurnClaims  # noqa: F401
@@ -63,6 +66,17 @@ async def test_every_transaction_may_have_another_connection(store: Store, poole
     assert pooler.transactions > before
 
 
+async def test_no_statement_is_compiled_before_it_is_run(store: Store) -> None:
+    """Plans that may not read a whole table look dear, and compiling them takes far longer than
+    they do. A pooler hands on no settings of a session."""
+    assert isinstance(store, PostgresStore)
+
+    written = await store._work(lambda t: t.connection.run_own("SHOW jit", ()), is_quiet=True)
+    read = await store._read(lambda connection: connection.run_own("SHOW jit", ()))
+
+    assert written == read == [("off",)]
+
+
 async def test_what_others_commit_is_noticed_without_listening(
     store: Store, pooler: Pooler, clock: ManualClock
 ) -> None:
@@ -74,6 +88,109 @@ async def test_what_others_commit_is_noticed_without_listening(
 
     await until(lambda: store.change_count() != before)
     await other.close()
+
+
+@pytest.mark.parametrize("is_pooled", [True, False])
+async def test_whoever_listens_is_called_when_others_commit(
+    is_pooled: bool, postgres_url: str, pooler: Pooler, clock: ManualClock
+) -> None:
+    url = f"{pooler.url}?pooler=transaction" if is_pooled else postgres_url
+    store, other = (open_store(url, clock=clock) for _ in range(2))
+    heard: list[int] = []
+    stop = store.listen_changes(lambda: heard.append(store.change_count()))
+    await store.open()
+    await other.open()
+    await until(lambda: heard)  # It hears.
+    before = len(heard)
+
+    await begun(other)
+    await until(lambda: len(heard) > before)
+    stop()
+    count = store.change_count()
+    await other.deliver([message()])
+    await until(lambda: store.change_count() > count)
+
+    assert heard[-1] <= count
+    await store.close()
+    await other.close()
+
+
+async def test_what_nobody_wants_to_know_wakes_nobody(
+    store: Store, pooler: Pooler, clock: ManualClock
+) -> None:
+    """Or every sign of life of a worker would make all others look for work."""
+    other = open_store(f"{pooler.url}?pooler=transaction", clock=clock)
+    await other.open()
+    await looked(store)
+    before = store.change_count()
+
+    await other.beat(WorkerRow("w", "host", 1, 1, clock(), ()))
+    await other.claim_turns(TurnClaim("w", (), 10, 1000, 1))
+    await looked(store)
+
+    assert store.change_count() == before
+    await other.close()
+
+
+async def test_own_commits_are_no_news(store: Store) -> None:
+    await looked(store)
+    before = store.change_count()
+
+    await begun(store)
+    await looked(store)
+
+    assert store.change_count() == before
+
+
+@pytest.mark.parametrize("is_teller_pooled", [True, False])
+async def test_those_behind_a_pooler_and_those_who_are_not_hear_of_each_other(
+    is_teller_pooled: bool, postgres_url: str, pooler: Pooler, clock: ManualClock
+) -> None:
+    urls = {True: f"{pooler.url}?pooler=transaction", False: postgres_url}
+    teller = open_store(urls[is_teller_pooled], clock=clock)
+    listener = open_store(urls[not is_teller_pooled], clock=clock)
+    await teller.open()
+    await listener.open()
+    await until(lambda: listener.change_count())  # It listens.
+    before = listener.change_count()
+
+    await begun(teller)
+
+    await until(lambda: listener.change_count() != before)
+    await teller.close()
+    await listener.close()
+
+
+async def test_what_a_transaction_of_a_user_has_written_is_noticed_after_its_commit(
+    postgres_url: str, pooler: Pooler
+) -> None:
+    """However long that takes; and it is told before the client is closed."""
+    url = f"{pooler.url}?pooler=transaction"
+    store = open_store(url)
+    await store.open()
+    connection = await asyncpg.connect(postgres_url)
+    async with Client(url) as client:
+        async with connection.transaction():
+            await client.within(connection).start("a", workload.nap, 1)
+            await looked(store)
+            await looked(client.store)
+            before = store.change_count()
+        await until(lambda: store.change_count() != before)
+        async with connection.transaction():
+            await client.within(connection).start("b", workload.nap, 1)
+            before = store.change_count()
+
+    await until(lambda: store.change_count() != before)
+    await connection.close()
+    await store.close()
+
+
+async def looked(store: Store) -> None:
+    """Wait until a store has looked twice whether others have told something."""
+    assert isinstance(store, PostgresStore)
+    hints = store._hints
+    before = hints.statements
+    await until(lambda: hints.statements >= before + 2)
 
 
 class ListLedger(Ledger):

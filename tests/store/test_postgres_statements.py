@@ -58,17 +58,19 @@ ONLY_HERE = {
     "notify",
     "number_feed",
     "read_birth",
+    "read_ended",
     "read_fate",
     "read_mark",
-    "read_newest",
     "read_now",
     "read_place",
     "read_server",
+    "read_told",
     "read_transaction_over",
     "read_xid",
     "refuse_unborn",
     "set_lock_timeout",
     "take_arrivals",
+    "tell",
     "try_live",
     "write",
 }
@@ -99,7 +101,7 @@ READING = [
     name
     for name in SEARCHING
     if not re.search(
-        r"INSERT|UPDATE|DELETE|FOR SHARE|number_feed|notify|advisory|set_config",
+        r"INSERT|UPDATE|DELETE|FOR SHARE|number_feed|notify|nextval|advisory|set_config",
         statement(name, "perdure")[0],
     )
 ]

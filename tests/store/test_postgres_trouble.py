@@ -397,8 +397,9 @@ def has_notified(url: str) -> bool:
     return bool(
         rows.run(
             url,
-            "SELECT 1 FROM pg_stat_activity WHERE starts_with(query, 'SELECT pg_notify')"
-            " AND state = 'idle' AND datname = current_database()",
+            "SELECT 1 FROM pg_stat_activity WHERE position('pg_notify' IN query) > 0"
+            " AND state = 'idle' AND datname = current_database()"
+            " AND pid <> pg_backend_pid()",
         )
     )
 

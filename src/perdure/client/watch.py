@@ -2,7 +2,7 @@
 
 What turns of this process commit is told at once by the worker; the rest is found by looking, with
 one question to the store for all that are waited for, and looking is worth it only after the store
-has changed.
+has changed: at once, if the store is told of that.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 LOOK_MIN_S = 0.005
 LOOK_MAX_S = 0.25
+"""Pauses between two looks, while the store is not told of changes."""
+GAP_S = 0.005
+"""Between two looks, at least."""
 LOOK_HERE_S = 2.0
 """How often to look, without a sign of change, at instances that are in memory here: their news is
 told, unless it came about elsewhere."""
@@ -70,6 +73,7 @@ class Watch:
         self._wants: list[_Want] = []
         self._told: set[str] = set()
         self._wake = asyncio.Event()
+        self._is_changed = False
 
     async def ended(self, instance_id: str) -> Outcome:
         """Wait until an instance has ended.
@@ -155,12 +159,32 @@ class Watch:
             self._task = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
-        pause_s = LOOK_MIN_S
+        stop = self._store.listen_changes(self._hearer())
+        try:
+            await self._look_on_and_on()
+        finally:
+            stop()
+
+    def _hearer(self) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+
+        def ring() -> None:
+            self._is_changed = True
+            self._wake.set()
+
+        def hear() -> None:
+            with suppress(RuntimeError):  # The loop is closed.
+                loop.call_soon_threadsafe(ring)
+
+        return hear
+
+    async def _look_on_and_on(self) -> None:
+        pause_s, least_s = LOOK_MIN_S, GAP_S
         seen = seen_here = self._store.change_count()
         rested_s = 0.0
         while self._endings.awaited() or self._wants:
-            await self._rest(pause_s)
-            rested_s += pause_s
+            rested_s += await self._rest(pause_s, least_s)
+            self._is_changed = False  # Before the number is read: what changes after that rings.
             changes = self._store.change_count()
             # At the longest pause look anyway: a change count is a hint, the rows are the truth.
             if changes == seen and pause_s < LOOK_MAX_S:
@@ -175,12 +199,25 @@ class Watch:
             began_s = time.monotonic()
             await self._look_once({one for one in ids if looks_here or not self._is_here(one)})
             # Where very many are waited for, looking takes long: it must not be all that is done.
-            pause_s = max(pause_s, time.monotonic() - began_s)
+            least_s = max(GAP_S, time.monotonic() - began_s)
+            pause_s = max(pause_s, least_s)
 
-    async def _rest(self, pause_s: float) -> None:
-        """Do nothing for a while, except to look at once at what the worker here tells of."""
-        until_s = time.monotonic() + pause_s
-        while (left_s := until_s - time.monotonic()) > 0:
+    async def _rest(self, pause_s: float, least_s: float) -> float:
+        """Do nothing for a while, except to look at once at what the worker here tells of.
+
+        Args:
+            pause_s: How long, as long as the store is not told of a change.
+            least_s: How long also then.
+
+        Returns:
+            How long it was.
+        """
+        began_s = time.monotonic()
+        while True:
+            until_s = began_s + (least_s if self._is_changed else pause_s)
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                return time.monotonic() - began_s
             if not self._told:
                 self._wake.clear()
                 with suppress(TimeoutError):

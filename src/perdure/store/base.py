@@ -293,6 +293,15 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         """
         ...
 
+    def listen_changes(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called whenever `change_count` has changed, on any thread, if the store
+        is told of it. If it has to look itself the function is never called.
+
+        Returns:
+            What ends that.
+        """
+        ...
+
     # -------------------------------------------------- in the user's transactions
 
     def borrow(

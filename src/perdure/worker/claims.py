@@ -3,6 +3,7 @@
 What happens in this process announces itself (`look`); what happens in others is noticed by the
 store's change count; what becomes due is known from the store's next wake-up time. So a worker with
 nothing to do only compares two numbers now and then, and one that runs on local work seldom claims.
+A store that is told of changes has them compared at once.
 
 Comparing is cheap and done often; claiming is a transaction. A worker that finds nothing after
 others' changes, time and again, heeds them less and less, until they pause. And one that hears of
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from perdure.clock import Clock, to_ms
 from perdure.model.jobs import ClaimedJob, JobEnd
@@ -77,6 +79,8 @@ class Claimer:
         self._starved: tuple[Kind, ...] = ()
         """Kinds of which jobs may wait that there was no room for at the last claim."""
         self._rung = asyncio.Event()
+        self._is_told = False
+        """Whether a change of others has rung that no claim has followed yet."""
 
     def serve(
         self, definitions: Iterable[tuple[int, str]], queues: Mapping[Kind, Sequence[int]]
@@ -107,15 +111,34 @@ class Claimer:
 
     async def run(self) -> None:
         """Claim for ever. Ends only by cancellation."""
-        while True:
-            if self._is_due() or self._is_time():
-                await self.run_once()
-            self._rung.clear()
-            if not self._is_due():
-                await self._wait()
+        stop = self._store.listen_changes(self._hearer())
+        try:
+            while True:
+                if self._is_due() or self._is_time():
+                    await self.run_once()
+                self._rung.clear()
+                if not self._is_due():
+                    await self._wait()
+        finally:
+            stop()
+
+    def _hearer(self) -> Callable[[], None]:
+        """Return what has counts compared at once, for a store that is told of changes."""
+        loop = asyncio.get_running_loop()
+
+        def hear() -> None:
+            # Called for every change, and by another thread; one ring is enough for many.
+            if not self._is_told:
+                self._is_told = True
+                with suppress(RuntimeError):  # The loop is closed.
+                    loop.call_soon_threadsafe(self._rung.set)
+
+        return hear
 
     async def run_once(self) -> bool:
         """Claim once; tell whether there was something."""
+        # Before the number is read: a change after that rings again.
+        self._is_told = False
         changes = self._store.change_count()
         is_changed, self._seen_changes = changes != self._seen_changes, changes
         # Before the claims: whatever announces itself from here on is looked for again.

@@ -14,7 +14,10 @@ from perdure.store.base import Store
 from perdure.telemetry import Metrics
 
 NOT_MEASURED = frozenset(
-    {"open", "close", "change_count", "clock", "listen_feed", "check_transaction", "borrow"}
+    {
+        *("open", "close", "clock", "check_transaction", "borrow"),
+        *("change_count", "listen_changes", "listen_feed"),
+    }
 )
 """Not operations: they happen once, or ask nothing of the database."""
 

@@ -301,7 +301,8 @@ class BorrowedPostgresStore(BorrowedStore):
         def told(transaction: Transaction) -> T:
             result = work(transaction)
             channel = channel_of(self._postgres.address)
-            transaction.connection.run("notify", channel=channel, own=hint)
+            [(xid,)] = transaction.connection.run("notify", channel=channel, hint=hint)
+            self._postgres.written_within(xid)
             return result
 
         while True:

@@ -44,7 +44,7 @@ an answer to any of so many questions the connection is lost. Nobody else would 
 nothing is said, as on the connection that listens."""
 _STATEMENTS = 400
 """More than there are, so that each is prepared once."""
-_SETTINGS = {"application_name": "perdure", "jit": "off"}
+_SETTINGS = {"application_name": "perdure"}
 
 T = TypeVar("T")
 

@@ -5,8 +5,12 @@ commits: a thread of its own sends one notification for all commits of the last 
 connection of its own. A notification inside the transaction would make all commits of the database
 queue behind one another.
 
-Through a pooler in transaction mode nobody can listen. There the thread looks now and then whether
-any transaction has begun since.
+Through a pooler in transaction mode nobody can listen. Whoever tells the others therefore raises a
+number too, and there the thread looks now and then whether that has grown. Commits that nobody has
+to know of, such as signs of life, do not raise it, so that a large fleet can wait for little.
+
+A transaction of a user's is told of when it has ended. Those who listen are notified by it; for
+those who cannot the thread asks until it is over.
 """
 
 from __future__ import annotations
@@ -15,10 +19,12 @@ import asyncio
 import logging
 import threading
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import asyncpg
+import msgspec
 
 from perdure.errors import UsageError
 from perdure.store.postgres.address import Address
@@ -28,12 +34,14 @@ from perdure.store.postgres.faults import TROUBLE
 GAP_S = 0.01
 """Between two notifications of one process, at least."""
 LOOK_MIN_S = 0.05
-LOOK_MAX_S = 1.0
-"""Through a pooler: pauses between two looks."""
+LOOK_MAX_S = 3.0
+"""Through a pooler: pauses between two looks, about as long as there was nothing new. Fifty idle
+workers then ask less than a hundred times a second, all in all."""
 RECONNECT_S = (0.1, 0.5, 2.0, 5.0)
 CLOSE_WITHIN_S = 5.0
-CONNECTED_WITHIN_S = 1.0
-"""How long a connection that is just being made is waited for, when nobody wants it any more."""
+DONE_WITHIN_S = 1.0
+"""How long a connection that is being made, or an answer that is on its way, is waited for when
+nobody wants it any more."""
 
 WITHIN, ARRIVALS = "within", "arrivals"
 """What is told of the commit of a user's transaction: that something of ours was in it, and that
@@ -56,12 +64,15 @@ class Hints:
         self._address = address
         self._own = own
         self._count = 0
+        self._listeners: list[Callable[[], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="perdure-hints", daemon=True)
         self._is_stirred = False
         self._is_closing = False
+        self._open: set[str] = set()
+        """Transactions of users that are to be told of when they have ended."""
         self.has_arrivals = True
         """Whether there may be messages that users' transactions have put on their way."""
 
@@ -74,12 +85,24 @@ class Hints:
         """Return a number that differs after another process has committed something."""
         return self._count
 
+    def listen(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called by the thread whenever the number differs; return what ends it."""
+        self._listeners.append(heard)
+        return lambda: self._listeners.remove(heard)
+
     def stir(self) -> None:
         """Something was committed that others may want to know of. Called by any thread."""
         if self._loop is not None and not self._is_stirred:
             self._is_stirred = True
             with suppress(RuntimeError):  # Closed meanwhile.
                 self._loop.call_soon_threadsafe(self._stirred.set)
+
+    def stir_after(self, xid: str) -> None:
+        """A transaction of a user's has written something that others may want to know of."""
+        # Those who listen hear it from the transaction itself.
+        if self._loop is not None and self._address.is_pooled:
+            with suppress(RuntimeError):  # Closed meanwhile.
+                self._loop.call_soon_threadsafe(self._watch, xid)
 
     def close(self) -> None:
         """Send what is to be sent, then end the thread."""
@@ -116,13 +139,11 @@ class Hints:
             try:
                 connection = await self._connect()
                 failures = 0
-                # What was committed while nobody listened is found by looking.
-                self._count += 1
-                self.has_arrivals = True
                 await serve(connection)
             except asyncio.CancelledError:
-                if connection is not None and not self._address.is_pooled:
+                if connection is not None:
                     with suppress(*TROUBLE):
+                        await self._see_ended(connection)
                         await self._tell(connection)
                 return
             except (*TROUBLE, UsageError) as error:
@@ -149,7 +170,7 @@ class Hints:
         except asyncio.CancelledError:
             # The driver leaves an error for nobody behind when it is broken off here.
             with suppress(*TROUBLE, UsageError):
-                async with asyncio.timeout(CONNECTED_WITHIN_S):
+                async with asyncio.timeout(DONE_WITHIN_S):
                     await close(await connecting)
             raise
 
@@ -159,6 +180,7 @@ class Hints:
         connection.add_termination_listener(lambda _: lost.set())
         await connection.add_listener(self._channel, self._hear)
         self.statements += 1
+        self._heard()  # What was committed while nobody listened is found by looking.
         while True:
             await _first_of(self._stirred, lost)
             if lost.is_set():
@@ -166,39 +188,108 @@ class Hints:
             await self._tell(connection)
             await asyncio.sleep(GAP_S)
 
-    async def _tell(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        if self._is_stirred:
-            # In this order: a commit after this is told of by the next notification.
-            self._is_stirred = False
-            self._stirred.clear()
-            text, _ = statement("notify", self._address.quoted_schema)
-            try:
-                await connection.execute(text, self._channel, self._own)
-            except TROUBLE:
-                self._is_stirred = True  # Told on the next connection.
-                self._stirred.set()
-                raise
-            self.statements += 1
+    async def _tell(self, connection: asyncpg.Connection[asyncpg.Record]) -> int | None:
+        """Tell of our own commits, if there are any; return the number that stands for it."""
+        if not self._is_stirred:
+            return None
+        # In this order: a commit after this is told of by the next notification.
+        self._is_stirred = False
+        self._stirred.clear()
+        try:
+            [(told,)] = await self._ask(
+                connection,
+                "tell",
+                channel=self._channel,
+                own=self._own,
+                schema=self._address.schema,
+            )
+        except TROUBLE:
+            self._is_stirred = True  # Told on the next connection.
+            self._stirred.set()
+            raise
+        number: int = told
+        return number
 
-    def _hear(self, *heard: Any) -> None:
-        if heard[-1] == ARRIVALS:
+    def _hear(self, *notification: Any) -> None:
+        told = notification[-1]
+        if told == ARRIVALS:
             self.has_arrivals = True
-        if heard[-1] != self._own:
-            self._count += 1
+        if told != self._own:
+            self._change()
+
+    def _heard(self) -> None:
+        """Others have committed something, whatever it is."""
+        self.has_arrivals = True
+        self._change()
+
+    def _change(self) -> None:
+        self._count += 1
+        for heard in tuple(self._listeners):
+            heard()
+
+    # ------------------------------------------------------- through a pooler
 
     async def _look(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        """Look whether transactions have begun since the last time."""
-        text, _ = statement("read_newest", self._address.quoted_schema)
+        """Look whether others have told something, and tell of our own commits."""
+        if self._open:
+            # Another server may be behind the pooler now, which does not know them.
+            self._open.clear()
+            self.stir()
         seen, pause_s = None, LOOK_MIN_S
         while True:
-            newest = await connection.fetchval(text)
-            self.statements += 1
-            if newest != seen:
-                self.has_arrivals = True
-                self._count += 1
-            pause_s = LOOK_MIN_S if newest != seen else min(pause_s * 2, LOOK_MAX_S)
+            await self._see_ended(connection)
+            told = await self._tell(connection)
+            newest = told or await self._read_told(connection)
+            is_quiet = seen is not None and newest == seen + (told is not None)
+            if not is_quiet:
+                self._heard()
             seen = newest
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(LOOK_MIN_S)
+            pause_s = min(pause_s * 2, LOOK_MAX_S) if is_quiet and told is None else LOOK_MIN_S
+            if await self._is_woken(pause_s - LOOK_MIN_S):
+                pause_s = LOOK_MIN_S
+
+    async def _read_told(self, connection: asyncpg.Connection[asyncpg.Record]) -> int:
+        [(told,)] = await self._ask(connection, "read_told")
+        number: int = told
+        return number
+
+    async def _is_woken(self, within_s: float) -> bool:
+        """Wait a while; tell whether there is something to tell, or soon will be."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._stirred.wait()
+        is_woken = self._stirred.is_set()
+        self._stirred.clear()
+        return is_woken
+
+    def _watch(self, xid: str) -> None:
+        self._open.add(xid)
+        self._stirred.set()
+
+    async def _see_ended(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        """See which transactions of users are over: they are told of like commits of our own."""
+        if self._open:
+            xids = msgspec.json.encode([*self._open]).decode()
+            ended = {xid for (xid,) in await self._ask(connection, "read_ended", xids=xids)}
+            self._open -= ended
+            self._is_stirred |= bool(ended)
+
+    async def _ask(
+        self, connection: asyncpg.Connection[asyncpg.Record], name: str, **params: str
+    ) -> list[asyncpg.Record]:
+        """Run a statement, to its end also when told to end meanwhile."""
+        text, names = statement(name, self._address.quoted_schema)
+        self.statements += 1
+        asking = asyncio.ensure_future(connection.fetch(text, *(params[one] for one in names)))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            # A connection on which a question was broken off cannot even be closed in order.
+            with suppress(*TROUBLE):
+                async with asyncio.timeout(DONE_WITHIN_S):
+                    await asking
+            raise
 
     @property
     def _channel(self) -> str:

@@ -53,12 +53,14 @@ SET LOCAL enable_seqscan = off;
 SET LOCAL enable_hashjoin = off;
 SET LOCAL enable_mergejoin = off;
 SET LOCAL enable_bitmapscan = off;
+SET LOCAL jit = off;
 SET LOCAL lock_timeout = '{LOCK_WITHIN}';
 SET LOCAL statement_timeout = '25s';
 SET LOCAL idle_in_transaction_session_timeout = '15s';
 """
 """Searches go by index, whatever the statistics say: they are old when a table grows quickly, and a
-plan that reads a whole table is only noticed when it hurts. Nobody who pauses keeps locks for long.
+plan that reads a whole table is only noticed when it hurts. Such plans count as dear, and would be
+compiled first, which takes far longer than they do. Nobody who pauses keeps locks for long.
 """
 
 

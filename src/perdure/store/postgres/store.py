@@ -153,6 +153,10 @@ class PostgresStore(SqlStore):
         """Return a number that differs after another store, in any process, has committed."""
         return self._hints.count()
 
+    def listen_changes(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called whenever that number has changed."""
+        return self._hints.listen(heard)
+
     @property
     def counters(self) -> StoreCounters:
         """Return what the lanes have done together."""
@@ -191,6 +195,10 @@ class PostgresStore(SqlStore):
         if self._place is None:
             raise StoreError(f"{self.address.shown} has lost its tables")
         return self._place
+
+    def written_within(self, xid: str) -> None:
+        """A transaction of a user's has written something that others may want to know of."""
+        self._hints.stir_after(xid)
 
     async def intern_early(self, key: DefinitionKey) -> None:
         """Give a definition its number before a user's transaction needs it."""

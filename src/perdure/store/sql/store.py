@@ -71,6 +71,10 @@ class SqlStore(SqlAdmin, SqlDeciders):
     def counters(self) -> StoreCounters:
         """Return what it has done."""
 
+    def listen_changes(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Never call it: nobody tells us, unless a database says otherwise."""
+        return lambda: None
+
     @abstractmethod
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
         """Have operations written by the next transaction, however long it takes."""

@@ -41,6 +41,10 @@ CREATE UNLOGGED TABLE perdure.marks (
     PRIMARY KEY (part)
 );
 
+-- How often somebody has told the others of commits: read_told. No row, so that nobody waits for
+-- anybody to raise it. It belongs to a table only to change its owner together with the tables.
+CREATE SEQUENCE perdure.told OWNED BY perdure.marks.mark;
+
 CREATE TABLE perdure.live (
     part           SMALLINT NOT NULL,
     instance_id    TEXT COLLATE "C" NOT NULL,

@@ -1,3 +1,4 @@
--- Tell other processes that something was committed.
--- Params: channel; own, who tells it. Returns: nothing.
-SELECT pg_notify(:channel::text, :own::text);
+-- Tell other processes that something was committed, as soon as this transaction is.
+-- Params: channel; hint, what it was. Returns: the transaction's id, as text.
+SELECT pg_current_xact_id()::text
+FROM pg_notify(:channel::text, :hint::text);
