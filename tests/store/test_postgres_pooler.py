@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any
 
 import asyncpg
 import pytest
@@ -25,12 +26,15 @@ from perdure.testing.contract_values import TestBadValues  # noqa: F401
 from perdure.testing.store_values import (
     SCHEDULED,
     STARTED,
+    accepted,
     begun,
     claim_jobs,
     job,
     message,
     next_turn,
+    outcome,
     result_of,
+    timer,
 )
 from tests.chaos import workload
 from tests.chaos.ledger import Ledger, Line
@@ -121,14 +125,45 @@ async def test_what_nobody_wants_to_know_wakes_nobody(
     """Or every sign of life of a worker would make all others look for work."""
     other = open_store(f"{pooler.url}?pooler=transaction", clock=clock)
     await other.open()
+    stamp = await begun(other)
+    await until(lambda: store.change_count() > 1)
     await looked(store)
     before = store.change_count()
 
     await other.beat(WorkerRow("w", "host", 1, 1, clock(), ()))
     await other.claim_turns(TurnClaim("w", (), 10, 1000, 1))
+    step = next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(2, leased=True),))
+    await accepted(other, step)
     await looked(store)
 
     assert store.change_count() == before
+    await other.close()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"jobs": (job(2),)},
+        {"jobs_gone": (2,)},
+        {"timers": (timer(2, 1 << 50),)},
+        {"deliveries": (message("other"),)},
+        {"report": b"1"},
+        {"outcome": outcome()},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+async def test_a_turn_that_concerns_others_is_told(
+    fields: dict[str, Any], store: Store, pooler: Pooler, clock: ManualClock
+) -> None:
+    other = open_store(f"{pooler.url}?pooler=transaction", clock=clock)
+    await other.open()
+    stamp = await begun(other)
+    await until(lambda: store.change_count() > 1)
+    before = store.change_count()
+
+    await accepted(other, next_turn("i", stamp, **fields))
+
+    await until(lambda: store.change_count() > before)
     await other.close()
 
 

@@ -175,6 +175,29 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     outcome: Outcome | None = None
     """The end: removes its live row, inbox, jobs and timers."""
 
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody but its worker has to do with it: the instance went on, and its new jobs
+        are run where it is."""
+        return not (
+            self.start is not None
+            or self.outcome is not None
+            or self.continued is not None
+            or self.jobs_gone
+            or self.timers
+            or self.timers_gone
+            or self.deliveries
+            or self.children
+            or self.kv
+            or self.report is not None
+            or self.receipts
+            or self.unique is not None
+            or self.feed
+            or self.observations
+            or self.vanishes
+            or any(not job.leased for job in self.jobs)
+        )
+
 
 class TurnStatus(StrEnum):
     """What became of a turn."""

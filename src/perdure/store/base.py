@@ -287,7 +287,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         ...
 
     def change_count(self) -> int:
-        """Return a number that differs after another store, in any process, has committed.
+        """Return a number that differs after another store, in any process, has committed something
+        that others may want to know of.
 
         Cheap, never waits. A hint: what it misses is found by claiming.
         """

@@ -25,6 +25,7 @@ from typing import Any
 
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError
+from perdure.model.turns import Turn, TurnStatus
 from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
 from perdure.store.postgres.address import Address
@@ -144,7 +145,7 @@ class Lane:
                     raise
                 time.sleep(random.uniform(0, MAX_PAUSE_S / (left + 1)))
             else:
-                if _tells(operations):
+                if any(map(_concerns_others, operations, results)):
                     self._stirred()
                 return results
         raise AssertionError("unreachable")
@@ -171,7 +172,7 @@ class Lane:
             )
             results, rows = run_batch(transaction, operations)
             connection.send_writes()
-            if connection.xid is None and _tells(operations):
+            if connection.xid is None and not all(map(_is_quiet, operations)):
                 [(connection.xid,)] = connection.run("read_xid")
         except BaseException as error:
             self._undo(connection)
@@ -267,9 +268,19 @@ class Lane:
             self.close()
 
 
-def _tells(operations: Sequence[Any]) -> bool:
-    """Tell whether other processes may want to know of these."""
-    return any(type(one) is not Work or not one.is_quiet for one in operations)
+def _is_quiet(operation: Any) -> bool:
+    return type(operation) is Work and operation.is_quiet
+
+
+def _concerns_others(operation: Any, result: Any) -> bool:
+    """Tell whether other processes may want to know of it."""
+    if result is LATER:
+        return False
+    if type(operation) is Turn and operation.is_private:
+        # Of one that was refused, results of jobs may be in the inbox.
+        is_refused: bool = result.status is not TurnStatus.ACCEPTED
+        return is_refused
+    return not _is_quiet(operation)
 
 
 def _behind(first: Sequence[Any], results: Sequence[Any], second: Sequence[Any]) -> list[bool]:

@@ -150,7 +150,7 @@ class PostgresStore(SqlStore):
         await asyncio.to_thread(self._hints.close)
 
     def change_count(self) -> int:
-        """Return a number that differs after another store, in any process, has committed."""
+        """See `Store`."""
         return self._hints.count()
 
     def listen_changes(self, heard: Callable[[], None]) -> Callable[[], None]:
