@@ -1,4 +1,5 @@
-"""How many orchestrations of one activity do two processes on one database finish in a second?"""
+"""How many orchestrations of one activity do two processes on one database finish in a second, and
+how long does a third process wait for one that it starts while they sleep?"""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from bench.harness import (
     Setup,
     finish,
     in_flight,
+    percentile,
     process_behind,
     read_facts,
 )
@@ -24,6 +26,8 @@ from perdure.store.base import Store
 
 PROCESSES = 2
 WARM_UP = 200
+SILENCE_S = 0.7
+"""Before each start, so that all have come to rest."""
 
 
 class Costs:
@@ -57,8 +61,14 @@ class Costs:
         others_s = busy - self._spent.cpu_s - self._server_s
         self.other = min(max(others_s / (self.took_s * count_cores()), 0.0), 1.0)
 
-    def measured(self, row: str, count: int) -> Measured:
-        """Return the number, with what it cost in all processes."""
+    def measured(self, row: str, count: int, *, p50_ms: float | None = None) -> Measured:
+        """Return the number, with what it cost in all processes.
+
+        Args:
+            row: What was measured.
+            count: How many orchestrations it was.
+            p50_ms: How long one took, if that is the number and not how many there were.
+        """
         cost = Cost(
             per="orchestration",
             cpu_us=self._spent.cpu_s / count * 1e6,
@@ -69,8 +79,8 @@ class Costs:
         )
         return Measured(
             row=row,
-            value=count / self.took_s,
-            unit="orchestrations/s",
+            value=count / self.took_s if p50_ms is None else p50_ms,
+            unit="orchestrations/s" if p50_ms is None else "ms",
             cost=cost,
             other=self.other,
         )
@@ -114,6 +124,34 @@ async def from_a_third(setup: Setup) -> list[Measured]:
     return [costs.measured(row, count)]
 
 
+async def now_and_then(setup: Setup) -> list[Measured]:
+    """Two workers with nothing to do, and a client in a process of its own that starts one."""
+    count = setup.size(40, quick=3)
+    took_ms: list[float] = []
+    async with (
+        Client(setup.url) as client,
+        peers(PROCESSES, "bench.two_processes", setup.url, "0") as some,
+    ):
+        setup.facts.append(await read_facts(client.store))
+        await ask_all(some, "warm")
+        await result_of(client)
+        costs = Costs(client.store, some)
+        await costs.begin()
+        before = Spent.by(client.store)
+        for _ in range(count):
+            await asyncio.sleep(0.01 if setup.quick else SILENCE_S)
+            began_s = time.perf_counter()
+            await result_of(client)
+            took_ms.append((time.perf_counter() - began_s) * 1000)
+        own = Spent.by(client.store).minus(before)
+        await costs.end(Spent(own.transactions, own.statements, own.rows))
+    row = "PostgreSQL: two idle worker processes, start to result from a third"
+    return [
+        costs.measured(f"{row}, p50", count, p50_ms=percentile(took_ms, 0.5)),
+        Measured(row=f"{row}, p95", value=percentile(took_ms, 0.95), unit="ms"),
+    ]
+
+
 async def result_of(client: Client) -> None:
     handle = await client.start(greet, "Ada")
     await handle.result()
@@ -137,6 +175,7 @@ async def serve(url: str, count: int) -> None:
 CASES = (
     Case(name="two_processes", run=each_its_own, store="postgresql"),
     Case(name="two_processes/apart", run=from_a_third, store="postgresql"),
+    Case(name="two_processes/now_and_then", run=now_and_then, store="postgresql"),
 )
 
 if __name__ == "__main__":

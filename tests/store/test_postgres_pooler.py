@@ -220,6 +220,20 @@ async def test_what_a_transaction_of_a_user_has_written_is_noticed_after_its_com
     await store.close()
 
 
+async def test_a_worker_notices_what_a_user_of_its_own_process_has_written(
+    postgres_url: str, pooler: Pooler
+) -> None:
+    connection = await asyncpg.connect(postgres_url)
+    async with Client(f"{pooler.url}?pooler=transaction") as client:
+        await looked(client.store)
+        before = client.store.change_count()
+        async with connection.transaction():
+            await client.within(connection).start("a", workload.nap, 1)
+
+        await until(lambda: client.store.change_count() != before)
+    await connection.close()
+
+
 async def looked(store: Store) -> None:
     """Wait until a store has looked twice whether others have told something."""
     assert isinstance(store, PostgresStore)

@@ -268,12 +268,15 @@ class Hints:
         self._stirred.set()
 
     async def _see_ended(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        """See which transactions of users are over: they are told of like commits of our own."""
+        """See which transactions of users are over: they are told of like commits of our own, and
+        are news to us too, as they are to those who listen."""
         if self._open:
             xids = msgspec.json.encode([*self._open]).decode()
             ended = {xid for (xid,) in await self._ask(connection, "read_ended", xids=xids)}
             self._open -= ended
-            self._is_stirred |= bool(ended)
+            if ended:
+                self._is_stirred = True
+                self._heard()
 
     async def _ask(
         self, connection: asyncpg.Connection[asyncpg.Record], name: str, **params: str
