@@ -25,7 +25,7 @@ from perdure.authoring.registry import activity_key, inline_key
 from perdure.authoring.scope import InlineRequest, Place
 from perdure.clock import to_datetime
 from perdure.codec import JSON
-from perdure.errors import DefinitionError, UsageError
+from perdure.errors import DefinitionError, StoreUnavailableError, UsageError
 from perdure.model.events import ActivityCompleted, ActivityFailed, Failure
 from perdure.model.jobs import MAX_FAILURES_KEPT, JobFailures, JobKey
 from perdure.model.options import Retry, WorkerOptions
@@ -1183,11 +1183,17 @@ async def test_an_inline_call_that_cannot_be_found_is_given_back() -> None:
     assert end.failure is None
 
 
+@pytest.mark.parametrize(
+    ("error", "is_said"),
+    [(OSError("a defect"), True), (StoreUnavailableError("the database is away"), False)],
+)
 async def test_a_failing_look_up_gives_the_inline_call_back(
-    caplog: pytest.LogCaptureFixture,
+    error: Exception, is_said: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A store that is away is no fault of the call, and others say so."""
+
     async def away(key: JobKey) -> InlineRequest | None:
-        raise OSError("the database is away")
+        raise error
 
     async with bench(parent) as made:
         made.runner._launcher._find_inline = away
@@ -1195,4 +1201,4 @@ async def test_a_failing_look_up_gives_the_inline_call_back(
         end = await made.next_end()
 
     assert end.retry_at_ms == made.clock() + 1_000
-    assert "could not be looked up" in caplog.text
+    assert ("could not be looked up" in caplog.text) is is_said

@@ -16,6 +16,7 @@ from typing import Any
 from perdure.authoring.activity_context import current_activity
 from perdure.authoring.scope import InlineRequest
 from perdure.clock import to_ms
+from perdure.errors import StoreUnavailableError
 from perdure.model.jobs import ClaimedJob, JobKey
 from perdure.model.options import WorkerOptions
 from perdure.telemetry import error_facts
@@ -118,13 +119,15 @@ class Launcher:
             run.interrupt = None
 
     async def _inline(self, run: JobRun) -> Outcome | Work:
+        request: InlineRequest | None = None
         try:
             request = await self._find_inline(run.job.key)
+        except StoreUnavailableError:
+            pass  # Whoever writes says so already; this is asked again.
         except Exception as error:
             logger.error(
                 "an inline call could not be looked up", extra={**run.facts, **error_facts(error)}
             )
-            request = None
         if request is None:
             return self.unserved(run.job.key)
         self._pauses.forget(run.job.key)
