@@ -383,7 +383,7 @@ async def test_a_server_that_says_goodbye_and_does_not_hang_up_is_left(
         await until(lambda: other.change_count() == 1)  # It listens.
 
         found = await store.read_live("i")
-        [receipt] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,))])
+        [receipt] = await store.commit([next_turn("i", stamp, report=b"1")])
         await until(lambda: other.change_count() > 1)
         await store.close()
     await other.close()
