@@ -15,6 +15,7 @@ from perdure import Engine, activity_context, orchestration, transaction
 from perdure.errors import InstanceFailedError, UsageError
 from perdure.store.sqlite import transactions
 from perdure.store.sqlite.lock import WriteLock
+from perdure.store.transactions import OwnWork
 from tests.engine.booking import Gate, Shop, shop_with
 from tests.engine.stage import Stage, until
 
@@ -156,12 +157,22 @@ async def test_another_program_that_writes_is_waited_for(
     monkeypatch.setattr(transactions, "BUSY_WITHIN_S", 0.0)
     stage.expect_log("could not be committed and is tried again")
     stage.expect_log("the store cannot be written now")
+    may_begin = threading.Event()
+    run = transactions.OwnTransactions.run
+
+    def run_later(own: transactions.OwnTransactions, work: OwnWork) -> bool | None:
+        may_begin.wait()
+        return run(own, work)
+
+    monkeypatch.setattr(transactions.OwnTransactions, "run", run_later)
     other = sqlite3.connect(shop.path, isolation_level=None)
     book = shop.book()
     engine = await stage.engine([book, shop_with(book)])
     handle = await engine.start("s", shop_with(book), "o-1")
     other.execute("BEGIN IMMEDIATE")
+    may_begin.set()
 
+    await until(lambda: stage.logged("could not be committed and is tried again"))
     await until(lambda: stage.logged("the store cannot be written now"))
     other.execute("ROLLBACK")
     other.close()
