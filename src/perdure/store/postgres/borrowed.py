@@ -61,8 +61,8 @@ class BorrowedConnection(Statements):
         return [_plain(row) for row in super().run(name, **params)]
 
     def set_deadline(self, until_s: float | None) -> None:
-        """See `Connection`. No projection runs on a connection of the user's."""
-        raise NotImplementedError
+        """See `Connection`. Only projections have one."""
+        raise AssertionError("no projection runs on a connection of the user's")
 
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """See `Connection`."""
