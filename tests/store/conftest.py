@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from perdure.clock import ManualClock
@@ -39,3 +40,11 @@ async def store(url: str, clock: ManualClock) -> AsyncIterator[Store]:
     await store.open()
     yield store
     await store.close()
+
+
+@pytest.fixture
+async def raw(postgres_url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection that does what another process could be doing."""
+    raw = await asyncpg.connect(postgres_url)
+    yield raw
+    await raw.close()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, TypeAlias
 
 import asyncpg
 import pytest
 
-from perdure.clock import ManualClock
 from perdure.errors import StoreError, StoreUnavailableError
 from perdure.model.instances import part_of
 from perdure.model.turns import TurnStatus
@@ -27,19 +25,8 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 @pytest.fixture
-async def store(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(postgres_url, clock=clock)
-    await store.open()
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def raw(postgres_url: str) -> AsyncIterator[Connection]:
-    """A connection that does what another process could be doing."""
-    raw = await asyncpg.connect(postgres_url)
-    yield raw
-    await raw.close()
+def url(postgres_url: str) -> str:
+    return postgres_url
 
 
 @pytest.fixture

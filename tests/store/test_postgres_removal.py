@@ -40,11 +40,8 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 @pytest.fixture
-async def store(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(postgres_url, clock=clock)
-    await store.open()
-    yield store
-    await store.close()
+def url(postgres_url: str) -> str:
+    return postgres_url
 
 
 @pytest.fixture
@@ -54,14 +51,6 @@ async def other(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
     await other.open()
     yield other
     await other.close()
-
-
-@pytest.fixture
-async def raw(postgres_url: str) -> AsyncIterator[Connection]:
-    """A connection that does what another process could be doing."""
-    raw = await asyncpg.connect(postgres_url)
-    yield raw
-    await raw.close()
 
 
 async def rows_of(raw: Connection, instance_id: str) -> dict[str, int]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from perdure.clock import ManualClock
 from perdure.errors import RowError, StoreError, UsageError
 from perdure.model.tables import Tables
 from perdure.store.base import Store
-from perdure.store.opening import open_store
 from perdure.testing.store_values import LEASE_MS, token
 
 LEASE = token()
@@ -20,11 +18,8 @@ Run = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 
 
 @pytest.fixture
-async def store(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(postgres_url, clock=clock)
-    await store.open()
-    yield store
-    await store.close()
+def url(postgres_url: str) -> str:
+    return postgres_url
 
 
 @pytest.fixture

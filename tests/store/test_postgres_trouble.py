@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from socket import socket
 from typing import Any, TypeAlias
@@ -38,19 +38,8 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 @pytest.fixture
-async def store(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(postgres_url, clock=clock)
-    await store.open()
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def raw(postgres_url: str) -> AsyncIterator[Connection]:
-    """A connection that does what another process could be doing."""
-    raw = await asyncpg.connect(postgres_url)
-    yield raw
-    await raw.close()
+def url(postgres_url: str) -> str:
+    return postgres_url
 
 
 @pytest.fixture(scope="module")
