@@ -7,7 +7,7 @@ a statement of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from perdure.model.instances import NewInstance
@@ -20,7 +20,7 @@ from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.flush import flush
-from perdure.store.sql.rows import ids_of, load
+from perdure.store.sql.rows import LoadedRows, ids_of, load
 
 
 @dataclass(slots=True)
@@ -36,6 +36,10 @@ class Transaction:
     waits: bool = True
     """Whether a batch waits for instances that somebody else has locked. If not, what touches them
     comes back as `LATER`."""
+    known: LoadedRows | None = None
+    """The rows that the changes of instances touch, if they need not be loaded."""
+    commit: Commit = field(init=False)
+    """What was decided about instances; there is none if the batch changes no instance."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,12 +85,14 @@ def _change(
 ) -> int:
     """Load, decide, flush. Returns how many rows were written."""
     connection, definitions = transaction.connection, transaction.definitions
-    rows = load(connection, [change for _, change in changes], waits=transaction.waits)
+    rows = transaction.known
+    if rows is None:
+        rows = load(connection, [change for _, change in changes], waits=transaction.waits)
     if connection.loaded_at_ms is not None:
         transaction.now_ms = connection.loaded_at_ms
     if rows.busy:
         changes = _put_off(changes, rows.busy, results)
-    commit = Commit(
+    commit = transaction.commit = Commit(
         rows,
         lambda key: definitions.number(connection, key),
         lambda number: definitions.kind(connection, number),

@@ -80,6 +80,11 @@ class Commit:
         self._decisions = Decisions(rows, self.changes)
         self._left: set[tuple[str, int, int]] = set()
 
+    def has_started_assumed(self) -> bool:
+        """Tell whether all instances were started that were taken for new: see `LoadedRows`."""
+        assumed = self.rows.assumed_new
+        return not assumed or assumed <= {one.instance.instance_id for one in self.changes.started}
+
     # ------------------------------------------------------------------ turns
 
     def commit_turn(self, turn: Turn) -> TurnReceipt:

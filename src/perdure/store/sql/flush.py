@@ -170,8 +170,12 @@ class _Flush:
     # --------------------------------------------------------------- inserts
 
     def _put_live(self) -> None:
-        self._bulk.write("put_live", [_live_values(row) for row in self._dirty])
-        if self._bulk.connection.locks:
+        if not self._bulk.connection.locks:
+            fresh = [_live_values(row) for row in self._dirty if not row.stored]
+            self._bulk.write("insert_live", fresh)
+            self._bulk.write("put_live", [_live_values(row) for row in self._dirty if row.stored])
+        else:
+            self._bulk.write("put_live", [_live_values(row) for row in self._dirty])
             # Who makes an unborn row has seen that there is no such instance. Is that so still?
             unborn = [row for row in self._dirty if not row.stored and not row.is_born]
             self._bulk.delete("refuse_unborn", [(row.part, row.instance_id) for row in unborn])

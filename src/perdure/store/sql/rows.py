@@ -157,6 +157,9 @@ class LoadedRows:
     """Instances that somebody else has locked, where locks are not waited for."""
     waiting: dict[str, dict[int, int]] = field(default_factory=dict)
     """Numbers and ranks of the stored messages of instances that may vanish."""
+    assumed_new: set[str] = field(default_factory=set)
+    """Instances that nobody has looked for: what is decided holds only if the batch starts them,
+    because then inserting their rows shows whether they were there."""
 
 
 def load(connection: Connection, changes: Sequence[Change], *, waits: bool = True) -> LoadedRows:
@@ -169,7 +172,7 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
         changes: Of instances.
         waits: Whether to wait for the locks of others; otherwise see `LoadedRows.busy`.
     """
-    wanted = _Wanted()
+    wanted = Wanted()
     for change in changes:
         wanted.add(change)
     rows = LoadedRows()
@@ -191,7 +194,7 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
     return rows
 
 
-def _look_again(connection: Connection, rows: LoadedRows, wanted: _Wanted, *, waits: bool) -> None:
+def _look_again(connection: Connection, rows: LoadedRows, wanted: Wanted, *, waits: bool) -> None:
     """Find the live rows that were not there to be locked, or were locked by somebody else.
 
     A wide row without a live one has ended, or was born between our two looks. What has neither is
@@ -217,7 +220,7 @@ def _look_again(connection: Connection, rows: LoadedRows, wanted: _Wanted, *, wa
 
 def ids_of(change: Change) -> Iterable[str]:
     """Return the instances that a change touches."""
-    wanted = _Wanted()
+    wanted = Wanted()
     wanted.add(change)
     return wanted.ids
 
@@ -225,7 +228,7 @@ def ids_of(change: Change) -> Iterable[str]:
 _Keep = Callable[[LoadedRows, Sequence[Any], list[Any]], None]
 
 
-def _asked(wanted: _Wanted, look: str) -> Iterator[tuple[str, list[Any], _Keep]]:
+def _asked(wanted: Wanted, look: str) -> Iterator[tuple[str, list[Any], _Keep]]:
     """Yield the statements to run, with their keys and what to do with their rows."""
     if wanted.ids:
         ids = [(part_of(instance_id), instance_id) for instance_id in wanted.ids]
@@ -251,19 +254,29 @@ def _asked(wanted: _Wanted, look: str) -> Iterator[tuple[str, list[Any], _Keep]]
         yield "load_waiting", vanishing, _keep_waiting
 
 
-class _Wanted:
+class Wanted:
     """The keys of the rows that a batch may touch; dicts, to keep the order of submission."""
 
     def __init__(self) -> None:
         self.ids: dict[str, None] = {}
         self.starts: set[str] = set()
+        self.replaces = False
+        """Whether an instance takes the place of one that has ended."""
         self.jobs: dict[JobKey, None] = {}
         self.receipts: dict[tuple[str, str], None] = {}
         self.unique_keys: dict[UniqueKey, None] = {}
         self.observed: dict[str, None] = {}
         self.vanishing: dict[str, None] = {}
 
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether nothing is wanted but live rows, jobs, and that new ids are free."""
+        return not (
+            self.receipts or self.unique_keys or self.observed or self.vanishing or self.replaces
+        )
+
     def add(self, change: Change) -> None:
+        """Want the rows of one more change."""
         match change:
             case Turn():
                 self._add_turn(change)
@@ -279,9 +292,7 @@ class _Wanted:
     def _add_turn(self, turn: Turn) -> None:
         self.ids[turn.instance_id] = None
         if turn.start is not None:
-            self.starts.add(turn.instance_id)
-            for message in turn.start.messages:
-                self._add_delivery(message)
+            self._add_start(turn.start)
         for end in turn.job_ends:
             self._add_job_end(end)
         for delivery in turn.deliveries:
@@ -310,6 +321,8 @@ class _Wanted:
     def _add_start(self, start: NewInstance) -> None:
         self.ids[start.instance_id] = None
         self.starts.add(start.instance_id)
+        if start.replaces:
+            self.replaces = True
         for message in start.messages:
             self._add_delivery(message)
 

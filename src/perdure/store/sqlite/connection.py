@@ -86,6 +86,10 @@ class SqliteConnection(Connection, Protocol):
         """Run one statement that is not in a file: a step of a migration, a pragma."""
         ...
 
+    def change_by(self, text: str, values: Sequence[Value]) -> int:
+        """Run one statement that is not in a file, and return how many rows it changed."""
+        ...
+
     def authorize_by(self, authorizer: Authorizer | None) -> None:
         """Have a function asked about every statement that is prepared from now on."""
         ...
@@ -229,6 +233,18 @@ class StdlibConnection:
         except sqlite3.Error as error:
             raise_ours(self._path, error, _stdlib_code(error))
 
+    def change_by(self, text: str, values: Sequence[Value]) -> int:
+        """See `SqliteConnection`."""
+        self.statements += 1
+        before = self.total_changes()
+        try:
+            self._connection.execute(text, values)
+        except sqlite3.Error as error:
+            raise_ours(self._path, error, _stdlib_code(error))
+        except (OverflowError, TypeError, ValueError) as error:
+            raise RowError(f"a value cannot be stored: {error}") from error
+        return self.total_changes() - before
+
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """See `Connection`."""
         try:
@@ -341,6 +357,18 @@ class ApswConnection:
             return self._connection.execute(text).fetchall()
         except self._error as error:
             raise_ours(self._path, error, _apsw_code(error))
+
+    def change_by(self, text: str, values: Sequence[Value]) -> int:
+        """See `SqliteConnection`."""
+        self.statements += 1
+        before = self.total_changes()
+        try:
+            self._connection.execute(text, values)
+        except self._error as error:
+            raise_ours(self._path, error, _apsw_code(error))
+        except (OverflowError, TypeError, ValueError) as error:
+            raise RowError(f"a value cannot be stored: {error}") from error
+        return self.total_changes() - before
 
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """See `Connection`."""

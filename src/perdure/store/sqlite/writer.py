@@ -1,7 +1,10 @@
 """Run a batch of operations as one transaction on the one connection that writes.
 
-What happens inside it is told in `perdure.store.sql.batch`. The time is taken after the transaction
-has begun, so that no lease is born old because its transaction had to wait.
+What happens inside it is told in `perdure.store.sql.batch`. There are two ways. Turns whose rows
+are known from the transaction before are decided first and written as one statement, which also
+makes sure that nobody else has written meanwhile. All else, and what that finds to be otherwise, is
+run in steps: begin, load, decide, write, commit. The time is taken when nobody else can write any
+more, so that no lease is born old because its transaction had to wait.
 """
 
 from __future__ import annotations
@@ -15,8 +18,14 @@ from typing import Any
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.store.counters import StoreCounters
-from perdure.store.sql.batch import Transaction, run_batch
+from perdure.store.sql.batch import Transaction, Work, run_batch
+from perdure.store.sql.commit import Commit
+from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.kept import KeptRows
+from perdure.store.sql.packing import BatchTooLargeError
+from perdure.store.sql.rows import LoadedRows
+from perdure.store.sqlite.at_once import AtOnce, UnknownError, Writes
 from perdure.store.sqlite.connection import (
     MEMORY,
     SAFE_SQLITE,
@@ -31,6 +40,8 @@ CLOSE_WITHIN_S = 2.0
 MAX_WAL_BYTES = 64 * 1024 * 1024
 """A longer WAL means that a reader keeps an old state open (R5)."""
 _LOOK_AT_WAL_EVERY = 1_000
+_ASSUME_AGAIN_AFTER = 100
+"""Transactions for which ids are looked up, after one that was taken for new was not."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,13 +66,20 @@ class Writer:
         self._lock = lock
         self._clock = clock
         self._connection: SqliteConnection | None = None
+        self._at_once: AtOnce | None = None
+        self._kept = KeptRows()
+        self._version: int | None = None
+        """What the database says as long as nobody else writes; None: nothing is kept."""
+        self._assume_from = 0
+        """From which transaction on instances that are started are taken for new."""
         self._warned_of_old_sqlite = sqlite_version(driver) >= SAFE_SQLITE
         self._warned_of_wal = False
 
     def open(self) -> None:
         """Connect and bring the tables up to date, alone among all processes."""
         with self._lock.within(LOCK_WITHIN_S):
-            self._connection = connect_writer(self._driver, self._path)
+            self._connect()
+            assert self._connection is not None
             migrate(self._connection, where=self._path, now_ms=self._clock())
 
     def close(self) -> None:
@@ -85,42 +103,112 @@ class Writer:
             Exception: Some operation cannot be written, and so none was.
         """
         connection = self._connected()
-        before, changes_before = connection.statements, connection.total_changes()
+        before = connection.statements
+        results = self._run_at_once(connection, operations)
+        if results is None:
+            results = self._run_in_steps(connection, operations)
+        self._counters.transactions += 1
+        self._counters.operations += len(operations)
+        self._counters.statements += connection.statements - before
+        self._look_around()
+        return results
+
+    def _run_at_once(
+        self, connection: SqliteConnection, operations: Sequence[Any]
+    ) -> list[Any] | None:
+        """Run operations as one statement, if nothing has to be read for them.
+
+        None: they have to be run in steps, and nothing was written.
+        """
+        if self._version is None or _has_work(operations):
+            return None
+        may_assume = self._counters.transactions >= self._assume_from
+        known = self._kept.find(operations, may_assume=may_assume)
+        if known is None:
+            return None
+        writes = Writes()
+        transaction = self._transaction(writes, known)
+        try:
+            results, rows = run_batch(transaction, operations)
+            is_done = self._write(writes, transaction.commit, self._version)
+        except (RowError, UnknownError, BatchTooLargeError, UnicodeError):
+            # Something is not as it was thought to be, or cannot be written. In steps the culprit
+            # is found.
+            is_done = False
+        except BaseException as error:
+            self._undo(connection, error)
+            raise
+        if not is_done:
+            if known.assumed_new:
+                self._assume_from = self._counters.transactions + _ASSUME_AGAIN_AFTER
+            self._forget()
+            return None
+        self._lock.note_change()
+        self._kept.keep(transaction.commit)
+        self._counters.rows += rows
+        return results
+
+    def _write(self, writes: Writes, commit: Commit, version: int) -> bool:
+        """Write what was decided on the strength of kept rows; false if they may be wrong.
+
+        Where nothing is to be written, nothing would make sure that they are right.
+        """
+        assert self._at_once is not None
+        is_sure = bool(writes.kept) and commit.has_started_assumed()
+        return is_sure and self._at_once.run(writes, version)
+
+    def _run_in_steps(self, connection: SqliteConnection, operations: Sequence[Any]) -> list[Any]:
+        """Begin a transaction, run operations in it, and commit."""
+        changes_before = connection.total_changes()
         try:
             connection.run("begin")
-            results, rows = self._run(connection, operations)
+            transaction = self._transaction(connection)
+            results, rows = run_batch(transaction, operations)
+            if self._version is None and not _has_work(operations):
+                [(self._version,)] = connection.run("read_data_version")
             connection.run("commit")
         except BaseException as error:
             self._undo(connection, error)
             if isinstance(error, UnicodeError):
                 raise RowError(f"a text cannot be stored: {error}") from error
             raise
-        if connection.total_changes() != changes_before:
+        has_changed = connection.total_changes() != changes_before
+        if has_changed:
             self._lock.note_change()
         self._definitions.keep_fresh()
-        self._counters.transactions += 1
-        self._counters.operations += len(operations)
-        self._counters.statements += connection.statements - before
         self._counters.rows += rows
-        self._look_around()
+        if not _has_work(operations):
+            self._kept.keep(transaction.commit)
+        elif has_changed:
+            # Its statements do not say which rows they have changed.
+            self._forget()
         return results
 
-    def _run(
-        self, connection: SqliteConnection, operations: Sequence[Any]
-    ) -> tuple[list[Any], int]:
-        transaction = Transaction(
-            connection, self._definitions, self._clock(), self._counters.transactions
+    def _transaction(self, connection: Connection, known: LoadedRows | None = None) -> Transaction:
+        return Transaction(
+            connection, self._definitions, self._clock(), self._counters.transactions, known=known
         )
-        return run_batch(transaction, operations)
+
+    def _forget(self) -> None:
+        """Load everything again: somebody else may have changed it."""
+        self._version = None
+        self._kept.forget()
 
     # ---------------------------------------------------------------- trouble
 
     def _connected(self) -> SqliteConnection:
         if self._connection is None:
-            self._connection = connect_writer(self._driver, self._path)
+            self._connect()
+        assert self._connection is not None
         return self._connection
 
+    def _connect(self) -> None:
+        self._connection = connect_writer(self._driver, self._path)
+        self._at_once = AtOnce(self._connection)
+        self._forget()
+
     def _undo(self, connection: SqliteConnection, error: BaseException) -> None:
+        self._forget()
         self._definitions.forget_fresh()
         if isinstance(error, LockedError):
             self._warn_of_old_sqlite()
@@ -180,3 +268,7 @@ class Writer:
                 "the WAL grows because some connection keeps an old state open for reading",
                 extra={"path": self._path, "bytes": size},
             )
+
+
+def _has_work(operations: Sequence[Any]) -> bool:
+    return any(type(one) is Work for one in operations)

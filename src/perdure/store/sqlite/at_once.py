@@ -1,0 +1,128 @@
+"""Whole transactions as one statement.
+
+Every call into SQLite gives up the interpreter lock, and while the event loop computes, getting it
+back takes up to 5 ms. A transaction of eight statements then hardly ever runs beside the loop: it
+waits until the loop has nothing left to do, and the loop waits for it. As one statement it needs
+the lock once, and the two run side by side.
+
+SQLite has no statement that does several things, but triggers do: the statements become the body of
+a trigger on a view that shows nothing, both only of this connection, and inserting a row of
+parameters into the view runs them. Outside a transaction that row is a transaction of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import resources
+from typing import NoReturn
+
+from perdure.errors import StoreError
+from perdure.model.tables import Parameters
+from perdure.store.sql.connection import Value
+from perdure.store.sqlite.connection import SqliteConnection, split_script, statement
+
+_PARAMETER = re.compile(r":([a-z_]+)\b")
+
+
+class UnknownError(StoreError):
+    """A batch has to read something, and so cannot be one statement."""
+
+
+class Writes:
+    """Stands for a connection while it is decided what to write, and keeps that."""
+
+    locks = False
+    loaded_at_ms: int | None = None
+
+    def __init__(self) -> None:
+        self.statements = 0
+        self.kept: list[tuple[str, dict[str, Value]]] = []
+
+    def write(self, name: str, /, **params: Value) -> None:
+        """See `Connection`."""
+        self.kept.append((name, params))
+
+    def forget_writes(self) -> None:
+        """See `Connection`."""
+        self.kept = []
+
+    def run(self, name: str, /, **params: Value) -> NoReturn:
+        """See `Connection`."""
+        raise UnknownError(name)
+
+    def load(self, asked: Sequence[tuple[str, str]]) -> NoReturn:
+        """See `Connection`."""
+        raise UnknownError(", ".join(name for name, _ in asked))
+
+    def change(self, name: str, /, **params: Value) -> NoReturn:
+        """See `Connection`."""
+        raise UnknownError(name)
+
+    def run_own(self, text: str, parameters: Parameters) -> NoReturn:
+        """See `Connection`."""
+        raise UnknownError(text)
+
+    def run_own_many(self, text: str, rows: Iterable[Parameters]) -> NoReturn:
+        """See `Connection`."""
+        raise UnknownError(text)
+
+    def set_deadline(self, until_s: float | None) -> None:
+        """See `Connection`. There is nothing to be ended."""
+
+    def in_transaction(self) -> bool:
+        """See `Connection`."""
+        return False
+
+
+class AtOnce:
+    """The statements of one connection that stand for several."""
+
+    def __init__(self, connection: SqliteConnection) -> None:
+        self._connection = connection
+        self._texts: dict[tuple[str, ...], str] = {}
+        """What runs a combination of statements, by their names."""
+
+    def run(self, writes: Writes, version: int) -> bool:
+        """Run statements as one transaction, if nobody else has changed the database.
+
+        Args:
+            writes: The statements.
+            version: What `read_data_version` has returned when the database was last known.
+        """
+        names = tuple([name for name, _ in writes.kept])
+        text = self._texts.get(names)
+        if text is None:
+            text = self._make(writes)
+            self._texts[names] = text
+        values = [value for _, params in writes.kept for value in params.values()]
+        return self._connection.change_by(text, [*values, version]) > 0
+
+    def _make(self, writes: Writes) -> str:
+        """Make the view and the trigger of a combination, and return what inserts into it."""
+        columns: list[str] = []
+        statements: list[str] = []
+        for no, (name, params) in enumerate(writes.kept):
+            columns += [f"{param}_{no}" for param in params]
+            text = statement(name).rstrip().removesuffix(";")
+            statements.append(_PARAMETER.sub(rf"NEW.\1_{no}", text))
+        view, trigger, insert = [
+            part.format(
+                view=f"perdure_at_once_{len(self._texts)}",
+                columns=", ".join(columns),
+                nulls=", ".join(["NULL"] * len(columns)),
+                statements=";\n".join(statements),
+                places=", ".join(["?"] * len(columns)),
+            )
+            for part in _template()
+        ]
+        self._connection.run_text(view)
+        self._connection.run_text(trigger)
+        return insert
+
+
+@cache
+def _template() -> list[str]:
+    folder = resources.files("perdure.store.sqlite")
+    return list(split_script((folder / "at_once.sql").read_text(encoding="utf-8")))
