@@ -120,6 +120,7 @@ SCALARS: Mapping[str, Any] = {
     "xid": "1",
 }
 OTHERS: Mapping[str, Mapping[str, Any]] = {
+    "write_known": {"names": [], "rows": [], "bodies": []},
     "count_tables": {"schema": "perdure"},
     "find_arrivals": {"key": 1, "after": -(1 << 40)},
     "tell": {"schema": "perdure"},

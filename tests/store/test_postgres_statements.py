@@ -36,7 +36,9 @@ NOT_HERE = {
     "begin",
     "begin_read",
     "commit",
+    "insert_live",
     "read_application_id",
+    "read_data_version",
     "read_files",
     "read_journal_mode",
     "read_synchronous",
@@ -73,6 +75,7 @@ ONLY_HERE = {
     "tell",
     "try_live",
     "write",
+    "write_known",
 }
 """What only several writers, a server, or users' transactions need."""
 OTHER_PARAMS = {"count_tables": {"schema"}}
@@ -101,7 +104,7 @@ READING = [
     name
     for name in SEARCHING
     if not re.search(
-        r"INSERT|UPDATE|DELETE|FOR SHARE|number_feed|notify|nextval|advisory|set_config",
+        r"INSERT|UPDATE|DELETE|FOR SHARE|number_feed|write_|notify|nextval|advisory|set_config",
         statement(name, "perdure")[0],
     )
 ]

@@ -19,7 +19,7 @@ Answer: TypeAlias = Callable[[HotInstance, Turn, TurnReceipt | RowError], None]
 """Hears what became of a turn: the store's receipt, or the error of a value it cannot store."""
 
 
-FLUSH_AT = 25
+FLUSH_AT = 50
 """Turns of one pass that are sent without waiting for its end: the store writes them while the loop
 computes on."""
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError
+from perdure.model.instances import part_of
 from perdure.model.turns import Turn, TurnStatus
 from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
@@ -35,7 +36,9 @@ from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError, L
 from perdure.store.postgres.unheard import NOTHING, Unheard
 from perdure.store.sql.batch import Transaction, Work, run_batch
 from perdure.store.sql.definitions import Definitions
-from perdure.store.sql.rows import ids_of
+from perdure.store.sql.kept import KeptRows
+from perdure.store.sql.rows import LoadedRows, ids_of
+from perdure.store.sql.writes import Writes
 
 TRIES = 8
 """How often a batch is run that others are in the way of."""
@@ -90,6 +93,7 @@ class Lane:
         self._mark: str | None = None
         """What the server has as long as it does not crash."""
         self._unheard = Unheard()
+        self._kept = KeptRows()
         self._hurry_until_s = 0.0
         self._plans_until_s = 0.0
         self._plans_until_rows = FIRST_PLANS_LAST_ROWS
@@ -159,8 +163,68 @@ class Lane:
 
     def _try(self, operations: Sequence[Any]) -> list[Any]:
         connection = self._connected()
-        connection.xid, mark = None, self._mark
         before = connection.statements
+        results = self._run_at_once(connection, operations)
+        if results is None:
+            results = self._run_in_steps(connection, operations)
+        self.counters.transactions += 1
+        self.counters.operations += len(operations)
+        self.counters.statements += connection.statements - before
+        return results
+
+    def _run_at_once(
+        self, connection: PostgresConnection, operations: Sequence[Any]
+    ) -> list[Any] | None:
+        """Decide on the rows that are known, and write in one call if they are still the same.
+
+        None: that cannot be done, and nothing was written.
+        """
+        known = self._find_known(operations)
+        if known is None:
+            return None
+        writes = Writes(locks=True)
+        transaction = Transaction(
+            writes, self._definitions, self._clock(), self.counters.transactions, known=known
+        )
+        live = [(row.part, row.instance_id, row.writer) for row in known.live.values()]
+        jobs = [(part_of(key.instance_id), *key, job.token) for key, job in known.jobs.items()]
+        xid = None
+        try:
+            results, rows = run_batch(transaction, operations)
+            if writes.kept and transaction.commit.has_started_assumed():
+                xid = connection.write_known(writes, live, jobs)
+        except (StoreError, UnicodeError) as error:
+            # Something is not as it was thought to be, or cannot be written. In steps the culprit
+            # is found.
+            self._undo(connection)
+            if self._connection is None:
+                raise AmbiguousCommitError(str(error)) from error
+        except BaseException:
+            self._undo(connection)
+            raise
+        if xid is None:
+            self._kept.was_wrong(known)
+            return None
+        self._kept.was_right()
+        self._kept.keep(transaction.commit, xid)
+        self.counters.rows += rows
+        return results
+
+    def _find_known(self, operations: Sequence[Any]) -> LoadedRows | None:
+        """Return the rows that operations touch, if they need not be loaded.
+
+        Nobody can ask about a transaction whose id was not heard. So this is for what can be run
+        again, and is recognised then: turns.
+        """
+        if self._hurry() or self._has_old_plans():
+            return None
+        if not all(type(one) is Turn for one in operations):
+            return None
+        return self._kept.find(operations)
+
+    def _run_in_steps(self, connection: PostgresConnection, operations: Sequence[Any]) -> list[Any]:
+        """Begin a transaction, run operations in it, and commit."""
+        connection.xid, mark = None, self._mark
         try:
             connection.run_script(BEGIN + self._hurry() + self._refresh_plans())
             transaction = Transaction(
@@ -185,10 +249,12 @@ class Lane:
             self._unheard.keep(connection.xid, mark, operations, results)
             raise
         self._definitions.keep_fresh()
-        self.counters.transactions += 1
-        self.counters.operations += len(operations)
-        self.counters.statements += connection.statements - before
         self.counters.rows += rows
+        if any(type(one) is Work for one in operations):
+            # It may have changed the same rows, in the same transaction.
+            self._kept.forget()
+        elif connection.xid is not None:
+            self._kept.keep(transaction.commit, connection.xid)
         return results
 
     def _hurry(self) -> str:
@@ -199,12 +265,15 @@ class Lane:
 
     def _refresh_plans(self) -> str:
         """Return what makes the session forget its plans, if they are old."""
-        now_s, rows = time.monotonic(), self.counters.rows
-        if now_s < self._plans_until_s and rows < self._plans_until_rows:
+        if not self._has_old_plans():
             return ""
-        self._plans_until_s = now_s + PLANS_LAST_S
-        self._plans_until_rows = max(2 * rows, FIRST_PLANS_LAST_ROWS)
+        self._plans_until_s = time.monotonic() + PLANS_LAST_S
+        self._plans_until_rows = max(2 * self.counters.rows, FIRST_PLANS_LAST_ROWS)
         return "DISCARD PLANS;"
+
+    def _has_old_plans(self) -> bool:
+        is_late = time.monotonic() >= self._plans_until_s
+        return is_late or self.counters.rows >= self._plans_until_rows
 
     def _commit(self, connection: PostgresConnection) -> None:
         try:
@@ -257,6 +326,7 @@ class Lane:
         return found[0][0] if found else None
 
     def _undo(self, connection: PostgresConnection) -> None:
+        self._kept.forget()
         self._definitions.forget_fresh()
         connection.forget_writes()
         try:

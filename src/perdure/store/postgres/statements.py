@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from perdure.store.sql.connection import Value
+from perdure.store.sql.packing import pack
+from perdure.store.sql.writes import Writes
 
 
 class Statements(ABC):
@@ -72,13 +74,41 @@ class Statements(ABC):
     def send_writes(self) -> None:
         """Have all statements run that `write` was asked for, in one call."""
         if self._writes:
-            columns = zip(*self._writes, strict=True)
-            names, rows, bodies, times = (list(column) for column in columns)
+            names, rows, bodies, times = _columns(self._writes)
             self._writes = []
             self.statements += 1
             text, _ = self._text("write")
             [(self.xid,)] = self._fetch(text, [names, rows, bodies, max(times)])
 
+    def write_known(
+        self,
+        writes: Writes,
+        live_rows: Sequence[tuple[Any, ...]],
+        job_rows: Sequence[tuple[Any, ...]],
+    ) -> str | None:
+        """Run statements as one transaction, outside any other, if rows are still the same.
+
+        Returns:
+            The id of the transaction, or None if they are not and nothing was written.
+        """
+        assert not self._writes, "there is no transaction"
+        for name, params in writes.kept:
+            self.write(name, **params)
+        names, rows, bodies, times = _columns(self._writes)
+        self._writes = []
+        self.statements += 1
+        text, _ = self._text("write_known")
+        xid: str | None
+        [(xid, database_ms)] = self._fetch(
+            text, [pack(live_rows), pack(job_rows), names, rows, bodies, max(times)]
+        )
+        self._learn(database_ms)
+        return xid
+
     def forget_writes(self) -> None:
         """See `Connection`."""
         self._writes = []
+
+
+def _columns(writes: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:
+    return tuple(list(column) for column in zip(*writes, strict=True))

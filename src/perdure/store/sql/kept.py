@@ -8,14 +8,17 @@ forgets everything when it is not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from perdure.model.jobs import JobKey
+from perdure.store.sql.changes import Changes
 from perdure.store.sql.commit import Commit
 from perdure.store.sql.rows import Change, JobState, LiveState, LoadedRows, Wanted
 
 MAX_KEPT = 4_096
 """Instances whose rows are remembered, about a kilobyte each."""
+MAX_PAUSE = 64
+"""Batches that are not tried with remembered rows when that has failed again and again."""
 
 
 class KeptRows:
@@ -26,18 +29,22 @@ class KeptRows:
         """Of instances that were started, the longest unchanged first."""
         self._jobs: dict[str, dict[JobKey, JobState]] = {}
         """Jobs of these instances; there may be more."""
+        self._pause = 0
+        self._pause_left = 0
+        """For how many batches nothing is found, after what was found was wrong."""
 
     def __len__(self) -> int:
         return len(self._live)
 
-    def find(self, changes: Sequence[Change], *, may_assume: bool) -> LoadedRows | None:
+    def find(self, changes: Sequence[Change]) -> LoadedRows | None:
         """Return the rows that changes touch, or None if one of them is not known.
 
-        Args:
-            changes: Of instances.
-            may_assume: Whether instances that are started may be taken for new: see
-                `LoadedRows.assumed_new`.
+        Instances that are started are taken for new: see `LoadedRows.assumed_new`. Whoever uses the
+        rows says what came of it: `keep`, or `was_wrong`.
         """
+        if self._pause_left:
+            self._pause_left -= 1
+            return None
         wanted = Wanted()
         for change in changes:
             wanted.add(change)
@@ -48,7 +55,7 @@ class KeptRows:
             live = self._live.get(instance_id)
             if live is not None:
                 rows.live[instance_id] = live
-            elif may_assume and instance_id in wanted.starts:
+            elif instance_id in wanted.starts:
                 rows.assumed_new.add(instance_id)
             else:
                 return None
@@ -59,25 +66,36 @@ class KeptRows:
             rows.jobs[key] = job
         return rows
 
-    def keep(self, commit: Commit) -> None:
-        """Remember the rows as a committed batch has left them. It must not be used any more."""
-        changes = commit.changes
+    def was_wrong(self, rows: LoadedRows) -> None:
+        """Forget rows that were found and are not the truth, and do not be sure for a while."""
+        for instance_id in rows.live:
+            self._forget(instance_id)
+        self._pause = min(2 * self._pause or 1, MAX_PAUSE)
+        self._pause_left = self._pause
+
+    def was_right(self) -> None:
+        """What was found was the truth."""
+        self._pause = 0
+
+    def keep(self, commit: Commit, writer: str | None = None) -> None:
+        """Remember the rows as a committed batch has left them. It must not be used any more.
+
+        Args:
+            commit: The batch.
+            writer: The transaction, where each row is known by the one that has written it last.
+        """
         for row in commit.rows.live.values():
-            self._keep_live(row)
+            if row.dirty:
+                row.writer = writer
+            if writer is None or row.writer is not None:
+                self._keep_live(row)
         for key, job in commit.rows.jobs.items():
             if key.instance_id in self._live:
                 self._jobs.setdefault(key.instance_id, {})[key] = job
-        for key in changes.jobs_gone:
+        for key in commit.changes.jobs_gone:
             self._jobs.get(key.instance_id, {}).pop(key, None)
-        for ended in changes.ended:
-            self._forget(ended.row.instance_id)
-        # Their statements leave other values, or other jobs, than are known here.
-        for requeued in changes.requeued:
-            self._forget(requeued.key.instance_id)
-        for left in changes.left:
-            self._forget(left[1])
-        for vanished in changes.vanished:
-            self._forget(vanished[1])
+        for instance_id in _unknown_after(commit.changes):
+            self._forget(instance_id)
         while len(self._live) > MAX_KEPT:
             self._forget(next(iter(self._live)))
 
@@ -110,3 +128,16 @@ class KeptRows:
     def _forget(self, instance_id: str) -> None:
         self._live.pop(instance_id, None)
         self._jobs.pop(instance_id, None)
+
+
+def _unknown_after(changes: Changes) -> Iterator[str]:
+    """Yield the instances that have ended, or of which statements leave other values, or fewer
+    jobs, than are known here."""
+    for ended in changes.ended:
+        yield ended.row.instance_id
+    for requeued in changes.requeued:
+        yield requeued.key.instance_id
+    for _, instance_id, _, _ in changes.left:
+        yield instance_id
+    for _, instance_id, _ in changes.vanished:
+        yield instance_id

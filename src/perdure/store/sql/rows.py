@@ -74,6 +74,7 @@ class LiveState:
         "part",
         "stored",
         "wake_at_ms",
+        "writer",
     )
 
     def __init__(self, part: int, instance_id: str) -> None:
@@ -84,6 +85,9 @@ class LiveState:
         self.gone = False
         self.is_due_unsure = False
         """Whether `wake_at_ms` may be the time of a timer that is no longer there."""
+        self.writer: str | None = None
+        """The transaction that has written it last, if that is known: as long as it is the last,
+        nobody else has changed the row."""
         self.messages: list[PendingMessage] = []
         self.jobs: list[PendingJob] = []
         self.definition_no: int | None = None

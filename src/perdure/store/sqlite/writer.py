@@ -25,7 +25,8 @@ from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.kept import KeptRows
 from perdure.store.sql.packing import BatchTooLargeError
 from perdure.store.sql.rows import LoadedRows
-from perdure.store.sqlite.at_once import AtOnce, UnknownError, Writes
+from perdure.store.sql.writes import UnknownError, Writes
+from perdure.store.sqlite.at_once import AtOnce
 from perdure.store.sqlite.connection import (
     MEMORY,
     SAFE_SQLITE,
@@ -40,8 +41,6 @@ CLOSE_WITHIN_S = 2.0
 MAX_WAL_BYTES = 64 * 1024 * 1024
 """A longer WAL means that a reader keeps an old state open (R5)."""
 _LOOK_AT_WAL_EVERY = 1_000
-_ASSUME_AGAIN_AFTER = 100
-"""Transactions for which ids are looked up, after one that was taken for new was not."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +69,6 @@ class Writer:
         self._kept = KeptRows()
         self._version: int | None = None
         """What the database says as long as nobody else writes; None: nothing is kept."""
-        self._assume_from = 0
-        """From which transaction on instances that are started are taken for new."""
         self._warned_of_old_sqlite = sqlite_version(driver) >= SAFE_SQLITE
         self._warned_of_wal = False
 
@@ -122,11 +119,10 @@ class Writer:
         """
         if self._version is None or _has_work(operations):
             return None
-        may_assume = self._counters.transactions >= self._assume_from
-        known = self._kept.find(operations, may_assume=may_assume)
+        known = self._kept.find(operations)
         if known is None:
             return None
-        writes = Writes()
+        writes = Writes(locks=False)
         transaction = self._transaction(writes, known)
         try:
             results, rows = run_batch(transaction, operations)
@@ -139,10 +135,10 @@ class Writer:
             self._undo(connection, error)
             raise
         if not is_done:
-            if known.assumed_new:
-                self._assume_from = self._counters.transactions + _ASSUME_AGAIN_AFTER
+            self._kept.was_wrong(known)
             self._forget()
             return None
+        self._kept.was_right()
         self._lock.note_change()
         self._kept.keep(transaction.commit)
         self._counters.rows += rows
