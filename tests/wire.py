@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 _NO_ENCRYPTION = (80877103, 80877104)
 """Requests for TLS and GSSAPI, before anything else. They are answered with no."""
-QUERY, PARSE, TERMINATE = b"Q", b"P", b"X"
+QUERY, PARSE, BIND, TERMINATE = b"Q", b"P", b"B", b"X"
 KEY, READY = b"K", b"Z"
 IDLE = b"I"
 
@@ -33,13 +33,19 @@ class Message(NamedTuple):
         """As it goes over the line."""
         return self.kind + (len(self.body) + 4).to_bytes(4) + self.body
 
-    @property
-    def statement(self) -> str:
-        """The text of a statement that is to be run or prepared; otherwise nothing."""
+    def statement(self, prepared: dict[bytes, str]) -> str:
+        """Return the text of a statement that is to be run; otherwise nothing.
+
+        Args:
+            prepared: The statements that this line has prepared, by name; one more is kept there.
+        """
         if self.kind == QUERY:
             return self.body.rstrip(b"\0").decode()
         if self.kind == PARSE:
-            return self.body.split(b"\0")[1].decode()
+            name, text, _ = self.body.split(b"\0", 2)
+            prepared[name] = text.decode()
+        if self.kind == BIND:
+            return prepared[self.body.split(b"\0", 2)[1]]
         return ""
 
 
@@ -184,9 +190,10 @@ class Proxy(_Listener):
     async def _hand_up(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_last: asyncio.Event
     ) -> None:
+        prepared: dict[bytes, str] = {}
         while True:
             message = await read_message(reader)
-            statement = message.statement
+            statement = message.statement(prepared)
             if self._stall_at is not None and statement and self._stall_at(statement):
                 self._stall_at = None
                 self.stall()

@@ -1,0 +1,354 @@
+"""Turns whose rows the writer knows on PostgreSQL: one call, and as sure as the steps before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import asyncpg
+import psycopg
+import pytest
+
+from perdure.clock import ManualClock
+from perdure.model.instances import Stamp, Status
+from perdure.model.jobs import JobKey
+from perdure.model.turns import ChildStart, Turn, TurnStatus
+from perdure.store.base import Store
+from perdure.store.opening import open_store
+from perdure.store.postgres.lane import Lane
+from perdure.store.postgres.store import PostgresStore
+from perdure.testing.invariants import check
+from perdure.testing.store_values import (
+    COMPLETED,
+    LEASE_MS,
+    SCHEDULED,
+    STARTED,
+    accepted,
+    begun,
+    claim,
+    claim_jobs,
+    events_of,
+    first_turn,
+    job,
+    message,
+    new_instance,
+    next_turn,
+    outcome,
+    result_of,
+)
+from tests.engine.stage import until
+from tests.wire import Proxy
+
+
+@pytest.fixture
+def url(postgres_url: str) -> str:
+    return postgres_url
+
+
+@pytest.fixture
+async def store(url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    store = open_store(url, clock=clock)
+    await store.open()
+    for n in range(4):
+        # Every lane gives its definitions numbers, which takes steps.
+        await begun(store, f"first-{n}", events=(STARTED, SCHEDULED), jobs=(job(2),))
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def other(url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    """The store of another process."""
+    other = open_store(url, clock=clock)
+    await other.open()
+    yield other
+    await other.close()
+
+
+async def statements_of(store: Store, *turns: Turn) -> int:
+    """Return how many statements it takes to commit turns, each accepted, one after another."""
+    assert isinstance(store, PostgresStore)
+    before = store.counters.statements
+    for turn in turns:
+        await accepted(store, turn)
+    return store.counters.statements - before
+
+
+def after(stamp: Stamp, events: int = 1) -> Stamp:
+    return stamp._replace(next_seq=stamp.next_seq + events)
+
+
+# ------------------------------------------------------------------------ one call
+
+
+async def test_a_turn_that_follows_another_is_one_call(store: Store) -> None:
+    stamp = await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2, leased=True),))
+    [waiting] = await store.read_jobs("i")
+    end = result_of(JobKey("i", stamp.incarnation, 1, 2), waiting.token)
+    again = next_turn("i", stamp, events=(SCHEDULED,), job_ends=(end,), jobs=(job(3),))
+    last = next_turn("i", after(stamp), events=(COMPLETED,), outcome=outcome())
+
+    assert await statements_of(store, again, last) == 2
+
+    assert await store.read_jobs("i") == []
+    [row] = await store.read_instances(["i"])
+    assert row is not None
+    assert row.status is Status.COMPLETED
+
+
+async def test_a_new_instance_beside_one_that_is_known_is_in_the_same_call(store: Store) -> None:
+    stamp = await begun(store)
+    child = new_instance("child")
+    turn = next_turn("i", stamp, events=(SCHEDULED,), children=(ChildStart(child, None),))
+
+    assert await statements_of(store, turn, first_turn(new_instance("j"))) == 2
+
+    assert [row is not None for row in await store.read_instances(["child", "j"])] == [True, True]
+
+
+# ------------------------------------------------------------ what others have changed
+
+
+async def test_a_message_that_another_process_has_sent_is_heard_of(
+    store: Store, other: Store
+) -> None:
+    stamp = await begun(store)
+    await other.deliver([message()])
+
+    receipt = await accepted(store, next_turn("i", stamp, events=(SCHEDULED,)))
+
+    assert receipt.has_unseen
+    assert receipt.last_no == 1
+
+
+async def test_a_turn_of_an_instance_that_another_process_has_leased_is_refused(
+    store: Store, other: Store
+) -> None:
+    stamp = await begun(store)
+    await other.deliver([message()])
+    [claimed] = await claim(other, "w2")
+
+    [receipt] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,), worker_id="w3")])
+
+    assert claimed.instance_id == "i"
+    assert receipt.status is TurnStatus.REFUSED
+
+
+async def test_a_turn_of_an_instance_that_another_process_has_ended_is_refused(
+    store: Store, other: Store
+) -> None:
+    stamp = await begun(store)
+    await accepted(other, next_turn("i", stamp, events=(COMPLETED,), outcome=outcome()))
+
+    [receipt] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,))])
+
+    assert receipt.status is TurnStatus.REFUSED
+    assert await events_of(store, "i", stamp.incarnation) == [STARTED, COMPLETED]
+
+
+async def test_a_job_that_another_process_has_taken_over_does_not_end_with_our_token(
+    store: Store, other: Store, clock: ManualClock
+) -> None:
+    turn = first_turn(
+        new_instance("i"),
+        events=(STARTED, SCHEDULED),
+        jobs=(job(2, leased=True),),
+        jobs_leased_until_ms=clock() + LEASE_MS,
+    )
+    await accepted(store, turn)
+    clock.advance(timedelta(milliseconds=LEASE_MS + 1))
+    taken = next(one for one in await claim_jobs(other, "w2") if one.key.instance_id == "i")
+    end = result_of(taken.key, turn.commit_id)
+
+    stamp = Stamp(turn.stamp.incarnation, 1, 3)
+    [receipt] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,), job_ends=(end,))])
+
+    assert receipt.status is TurnStatus.REFUSED
+    assert [row.token for row in await store.read_jobs("i")] == [taken.token]
+
+
+async def test_a_job_that_was_cancelled_does_not_end(store: Store) -> None:
+    turn = first_turn(new_instance("i"), events=(STARTED, SCHEDULED), jobs=(job(2, leased=True),))
+    await accepted(store, turn)
+    stamp = Stamp(turn.stamp.incarnation, 1, 3)
+    await accepted(store, next_turn("i", stamp, events=(SCHEDULED,), jobs_gone=(2,)))
+    end = result_of(JobKey("i", stamp.incarnation, 1, 2), turn.commit_id)
+
+    late = next_turn("i", after(stamp), events=(SCHEDULED,), job_ends=(end,))
+    [receipt] = await store.commit([late])
+
+    assert receipt.status is TurnStatus.REFUSED
+    assert receipt.ends_kept == ()
+
+
+async def test_a_start_of_an_id_that_another_process_has_taken_is_told_so(
+    store: Store, other: Store
+) -> None:
+    stamp = await begun(store, "i")
+    await begun(other, "taken")
+    turns = [next_turn("i", stamp, events=(SCHEDULED,)), first_turn(new_instance("taken"))]
+
+    receipts = await store.commit(turns)
+
+    assert [one.status for one in receipts] == [TurnStatus.ACCEPTED, TurnStatus.TAKEN]
+
+
+async def test_a_start_finds_the_messages_that_came_before_it(store: Store, other: Store) -> None:
+    await begun(store, "i")
+    await other.deliver([message("early", if_absent="buffer")])
+
+    receipt = await accepted(store, first_turn(new_instance("early")))
+
+    assert receipt.has_unseen
+    assert len(await store.read_inbox("early")) == 1
+
+
+async def test_what_was_not_started_was_not_known_to_be_new(store: Store, other: Store) -> None:
+    """A refused turn would have started a child whose id another process has given away."""
+    stamp = await begun(store, "i")
+    await begun(other, "child")
+    refused = next_turn(
+        "i",
+        stamp._replace(next_seq=99),
+        events=(SCHEDULED,),
+        children=(ChildStart(new_instance("child"), None),),
+    )
+    asking = next_turn(
+        "i", stamp, events=(SCHEDULED,), deliveries=(message("child", if_absent="drop"),)
+    )
+
+    receipts = await store.commit([refused, asking])
+
+    assert [one.status for one in receipts] == [TurnStatus.REFUSED, TurnStatus.ACCEPTED]
+    assert len(await store.read_inbox("child")) == 1
+
+
+async def test_a_claim_in_the_same_transaction_is_not_overlooked(store: Store) -> None:
+    """It changes rows that the batch has written, in the same transaction."""
+    stamp = await begun(store)
+    turn = next_turn("i", stamp, events=(SCHEDULED,), worker_id="w3")
+    delivering = asyncio.ensure_future(store.deliver([message()]))
+    claiming = asyncio.ensure_future(claim(store, "w2"))
+    await delivering
+    claimed = await claiming or await claim(store, "w2")
+
+    [receipt] = await store.commit([turn])
+
+    assert [one.instance_id for one in claimed] == ["i"]
+    assert receipt.status is TurnStatus.REFUSED
+
+
+async def test_a_row_that_a_user_has_locked_is_put_off_and_written_later(
+    store: Store, raw: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    stamp = await begun(store)
+    async with raw.transaction():
+        await raw.execute("SELECT 1 FROM perdure.live WHERE instance_id = 'i' FOR UPDATE")
+        committing = asyncio.ensure_future(
+            store.commit([next_turn("i", stamp, events=(SCHEDULED,))])
+        )
+        await begun(store, "free")
+        assert not committing.done()
+
+    [receipt] = await committing
+
+    assert receipt.status is TurnStatus.ACCEPTED
+
+
+# ------------------------------------------------------------------ trouble on the way
+
+
+def is_call(statement: str) -> bool:
+    return "write_known" in statement
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_turn_whose_answer_was_lost_is_accepted_once(
+    url: str, clock: ManualClock, when: str
+) -> None:
+    async with Proxy(url) as proxy:
+        store = open_store(proxy.url, clock=clock)
+        await store.open()
+        stamp = await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2),))
+        cut = proxy.cut_before if when == "before" else proxy.cut_after
+        cut(is_call)
+
+        [receipt] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(3),))])
+
+        assert proxy.cuts == 1
+        assert receipt.status is TurnStatus.ACCEPTED
+        assert len(await store.read_jobs("i")) == 2
+        assert await check(store) == []
+        await store.close()
+
+
+async def test_a_start_whose_answer_was_lost_and_that_others_went_on_from_is_known_as_ours(
+    url: str, other: Store, clock: ManualClock
+) -> None:
+    async with Proxy(url) as proxy:
+        store = open_store(proxy.url, clock=clock)
+        await store.open()
+        for n in range(4):
+            await begun(store, f"known-{n}")  # On every lane.
+        start = new_instance("i")
+        proxy.cut_after(is_call)
+        committing = asyncio.ensure_future(store.commit([first_turn(start)]))
+        await until(lambda: proxy.cuts)
+        proxy.stall()
+        stamp = Stamp(start.incarnation, 1, 2)
+        await accepted(other, next_turn("i", stamp, events=(SCHEDULED,)))
+        proxy.flow()
+
+        [receipt] = await committing
+
+        # Whoever started it asks once more in the plain way, and learns that it was its own.
+        assert receipt.status is TurnStatus.TAKEN
+        assert await store.start([start]) == [None]
+        await store.close()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "default_transaction_isolation = 'repeatable read'",
+        "default_transaction_isolation = 'serializable'",
+        "default_transaction_read_only = on",
+    ],
+)
+async def test_what_a_database_is_set_to_changes_nothing(
+    url: str, clock: ManualClock, setting: str
+) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET {setting}".encode())
+    store = open_store(url, clock=clock)
+    await store.open()
+    stamp = await begun(store)
+
+    await accepted(store, next_turn("i", stamp, events=(SCHEDULED,)))
+    await accepted(store, next_turn("i", after(stamp), events=(SCHEDULED,)))
+    await store.close()
+
+
+async def test_where_rows_are_often_not_as_known_that_is_tried_less_often(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+    run = Lane._run_at_once
+
+    def count(self: Lane, *args: object) -> object:
+        nonlocal tries
+        known = len(self._kept)
+        results = run(self, *args)  # type: ignore[arg-type]  # as they are
+        tries += bool(known and not len(self._kept))
+        return results
+
+    monkeypatch.setattr(Lane, "_run_at_once", count)
+    stamp = await begun(store)
+    for _ in range(64):
+        await other.deliver([message()])
+        await accepted(store, next_turn("i", stamp, events=(SCHEDULED,)))
+        stamp = after(stamp)
+
+    assert tries <= 7  # After 1, 2, 4, ... batches.
