@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perdure.clock import ManualClock
 from perdure.model.turns import TurnStatus
+from perdure.store.sqlite import database, writer
 from perdure.store.sqlite.store import SqliteStore
 from perdure.testing.store_values import (
     SCHEDULED,
@@ -44,3 +49,36 @@ async def test_an_instance_that_begins_and_ends_at_once_takes_earlier_messages_a
 
     assert await store.read_live("i") is None
     assert await store.read_inbox("i") == []
+
+
+# ------------------------------------------------------------------- trouble
+
+
+class _MuchChanged(sqlite3.Connection):
+    """A connection that is about to have changed more rows than 32 bits can count."""
+
+    added = 0
+
+    @property
+    def total_changes(self) -> int:
+        return (super().total_changes + self.added + 2**31) % 2**32 - 2**31
+
+
+async def test_what_was_written_is_not_written_again_when_the_count_of_changes_overflows(
+    path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        writer, "connect_writer", partial(database.connect_writer, factory=_MuchChanged)
+    )
+    store = SqliteStore(str(path), driver="sqlite3", clock=clock)
+    await store.open()
+    await begun(store)
+    assert store._writer is not None
+    assert store._writer._connection is not None
+    bare = store._writer._connection.bare
+    bare.added = 2**31 - 1 - bare.total_changes
+
+    assert await store.deliver([message()]) == ["delivered"]
+
+    assert len(await store.read_inbox("i")) == 1
+    await store.close()

@@ -97,7 +97,8 @@ class AtOnce:
             text = self._make(writes)
             self._texts[names] = text
         values = [value for _, params in writes.kept for value in params.values()]
-        return self._connection.change_by(text, [*values, version]) > 0
+        # Not "more than 0": the driver counts in 32 bits, and less after 2,147,483,647.
+        return self._connection.change_by(text, [*values, version]) != 0
 
     def _make(self, writes: Writes) -> str:
         """Make the view and the trigger of a combination, and return what inserts into it."""
