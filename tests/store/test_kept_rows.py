@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from perdure.clock import ManualClock
-from perdure.model.turns import TurnStatus
-from perdure.store.sqlite import database, writer
+from perdure.errors import StoreError
+from perdure.model.turns import KvChange, TurnStatus
+from perdure.store.sqlite import at_once, database, writer
+from perdure.store.sqlite.connection import SqliteConnection
 from perdure.store.sqlite.store import SqliteStore
 from perdure.testing.store_values import (
     SCHEDULED,
@@ -73,12 +75,55 @@ async def test_what_was_written_is_not_written_again_when_the_count_of_changes_o
     store = SqliteStore(str(path), driver="sqlite3", clock=clock)
     await store.open()
     await begun(store)
-    assert store._writer is not None
-    assert store._writer._connection is not None
-    bare = store._writer._connection.bare
+    bare = _connection_of(store).bare
     bare.added = 2**31 - 1 - bare.total_changes
 
     assert await store.deliver([message()]) == ["delivered"]
 
     assert len(await store.read_inbox("i")) == 1
     await store.close()
+
+
+async def test_writing_goes_on_after_a_statement_could_not_be_made(store: SqliteStore) -> None:
+    """The view is there then, and its trigger is not."""
+    stamp = await begun(store)
+    connection = _connection_of(store)
+    denied: list[str | None] = []
+
+    def authorize(action: int, name: str | None, *_: str | None) -> int:
+        if action != sqlite3.SQLITE_CREATE_TEMP_TRIGGER:
+            return sqlite3.SQLITE_OK
+        denied.append(name)
+        return sqlite3.SQLITE_DENY
+
+    connection.authorize_by(authorize)
+    with pytest.raises(StoreError, match="not authorized"):
+        await store.deliver([message()])
+    connection.authorize_by(None)
+
+    assert denied
+    assert (await accepted(store, next_turn("i", stamp))).has_unseen is False
+    assert await store.deliver([message()]) == ["delivered"]
+    assert len(await store.read_inbox("i")) == 1
+
+
+async def test_only_so_many_combinations_of_statements_are_ready(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_once, "MAX_COMBINATIONS", 2)
+    stamp = await begun(store)
+    changes: list[dict[str, Any]] = [{"report": b"1"}, {"kv": (KvChange("k", b"1"),)}, {}]
+
+    for fields in changes * 2:
+        before = store.counters.statements
+        await accepted(store, next_turn("i", stamp, **fields))
+        assert store.counters.statements - before == 1
+
+    views = _connection_of(store).run_text("SELECT name FROM temp.sqlite_schema")
+    assert len(views) == 2 * 2
+
+
+def _connection_of(store: SqliteStore) -> SqliteConnection:
+    assert store._writer is not None
+    assert store._writer._connection is not None
+    return store._writer._connection

@@ -16,12 +16,15 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from perdure.errors import StoreError
 from perdure.model.tables import Parameters
 from perdure.store.sql.connection import Value
 from perdure.store.sqlite.connection import SqliteConnection, split_script, statement
+
+MAX_COMBINATIONS = 200
+"""Combinations of statements that are ready to be run, some 50 kB each."""
 
 _PARAMETER = re.compile(r":([a-z_]+)\b")
 
@@ -76,13 +79,21 @@ class Writes:
         return False
 
 
+class _Made(NamedTuple):
+    """How a combination of statements is run, and how it is removed."""
+
+    insert: str
+    drop: str
+
+
 class AtOnce:
     """The statements of one connection that stand for several."""
 
     def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
-        self._texts: dict[tuple[str, ...], str] = {}
-        """What runs a combination of statements, by their names."""
+        self._made: dict[tuple[str, ...], _Made] = {}
+        """What runs a combination of statements, by their names; the longest there first."""
+        self._next_no = 0
 
     def run(self, writes: Writes, version: int) -> bool:
         """Run statements as one transaction, if nobody else has changed the database.
@@ -92,25 +103,30 @@ class AtOnce:
             version: What `read_data_version` has returned when the database was last known.
         """
         names = tuple([name for name, _ in writes.kept])
-        text = self._texts.get(names)
-        if text is None:
-            text = self._make(writes)
-            self._texts[names] = text
+        made = self._made.get(names)
+        if made is None:
+            made = self._made[names] = self._make(writes)
         values = [value for _, params in writes.kept for value in params.values()]
         # Not "more than 0": the driver counts in 32 bits, and less after 2,147,483,647.
-        return self._connection.change_by(text, [*values, version]) != 0
+        return self._connection.change_by(made.insert, [*values, version]) != 0
 
-    def _make(self, writes: Writes) -> str:
-        """Make the view and the trigger of a combination, and return what inserts into it."""
+    def _make(self, writes: Writes) -> _Made:
+        """Make the view and the trigger of a combination."""
+        while len(self._made) >= MAX_COMBINATIONS:
+            oldest = next(iter(self._made))
+            self._connection.run_text(self._made.pop(oldest).drop)
         columns: list[str] = []
         statements: list[str] = []
         for no, (name, params) in enumerate(writes.kept):
             columns += [f"{param}_{no}" for param in params]
             text = statement(name).rstrip().removesuffix(";")
             statements.append(_PARAMETER.sub(rf"NEW.\1_{no}", text))
-        view, trigger, insert = [
+        # Never the same number again: of one that failed, the view may be there.
+        view_no = self._next_no
+        self._next_no += 1
+        view, trigger, insert, drop = [
             part.format(
-                view=f"perdure_at_once_{len(self._texts)}",
+                view=f"perdure_at_once_{view_no}",
                 columns=", ".join(columns),
                 nulls=", ".join(["NULL"] * len(columns)),
                 statements=";\n".join(statements),
@@ -120,7 +136,7 @@ class AtOnce:
         ]
         self._connection.run_text(view)
         self._connection.run_text(trigger)
-        return insert
+        return _Made(insert, drop)
 
 
 @cache
