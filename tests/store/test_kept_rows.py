@@ -12,7 +12,7 @@ import pytest
 
 from perdure.clock import ManualClock
 from perdure.errors import StoreError
-from perdure.model.turns import KvChange, TurnStatus
+from perdure.model.turns import KvChange, TurnReceipt, TurnStatus
 from perdure.store.sqlite import at_once, database, writer
 from perdure.store.sqlite.connection import SqliteConnection
 from perdure.store.sqlite.store import SqliteStore
@@ -21,8 +21,10 @@ from perdure.testing.store_values import (
     accepted,
     begun,
     ended,
+    given,
     message,
     next_turn,
+    outcome,
 )
 
 ACCEPTED, REFUSED, TAKEN = TurnStatus.ACCEPTED, TurnStatus.REFUSED, TurnStatus.TAKEN
@@ -105,6 +107,25 @@ async def test_writing_goes_on_after_a_statement_could_not_be_made(store: Sqlite
     assert (await accepted(store, next_turn("i", stamp))).has_unseen is False
     assert await store.deliver([message()]) == ["delivered"]
     assert len(await store.read_inbox("i")) == 1
+
+
+@pytest.mark.parametrize("fields", [{}, {"receipts": (given(),)}], ids=["at once", "in steps"])
+async def test_an_ended_instance_stays_so_when_nobody_could_be_told_of_it(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
+) -> None:
+    stamp = await begun(store)
+
+    def fail() -> None:
+        raise OSError("the lock file cannot be read")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._lock, "note_change", fail)
+        with pytest.raises(OSError, match="lock file"):
+            await store.commit([next_turn("i", stamp, outcome=outcome(), **fields)])
+
+    # Without events, nothing but its live row would stand in the way.
+    assert await store.commit([next_turn("i", stamp)]) == [TurnReceipt(REFUSED)]
+    assert await store.read_live("i") is None
 
 
 async def test_only_so_many_combinations_of_statements_are_ready(

@@ -143,8 +143,8 @@ class Writer:
                 self._assume_from = self._counters.transactions + _ASSUME_AGAIN_AFTER
             self._forget()
             return None
-        self._lock.note_change()
         self._kept.keep(transaction.commit)
+        self._lock.note_change()
         self._counters.rows += rows
         return results
 
@@ -173,15 +173,16 @@ class Writer:
                 raise RowError(f"a text cannot be stored: {error}") from error
             raise
         has_changed = connection.total_changes() != changes_before
-        if has_changed:
-            self._lock.note_change()
-        self._definitions.keep_fresh()
-        self._counters.rows += rows
+        # First of all: what comes after the commit can fail, and must not leave old rows behind.
         if not _has_work(operations):
             self._kept.keep(transaction.commit)
         elif has_changed:
             # Its statements do not say which rows they have changed.
             self._forget()
+        if has_changed:
+            self._lock.note_change()
+        self._definitions.keep_fresh()
+        self._counters.rows += rows
         return results
 
     def _transaction(self, connection: Connection, known: LoadedRows | None = None) -> Transaction:
