@@ -13,6 +13,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.errors import StoreError
 from perdure.model.turns import KvChange, TurnReceipt, TurnStatus
+from perdure.store.sql.kept import KeptRows
 from perdure.store.sqlite import at_once, database, writer
 from perdure.store.sqlite.connection import SqliteConnection
 from perdure.store.sqlite.store import SqliteStore
@@ -22,6 +23,7 @@ from perdure.testing.store_values import (
     begun,
     ended,
     given,
+    job,
     message,
     next_turn,
     outcome,
@@ -53,6 +55,19 @@ async def test_an_instance_that_begins_and_ends_at_once_takes_earlier_messages_a
 
     assert await store.read_live("i") is None
     assert await store.read_inbox("i") == []
+
+
+# --------------------------------------------------------------------- bounds
+
+
+async def test_jobs_that_wait_in_a_queue_are_not_kept(store: SqliteStore) -> None:
+    """There may be very many, and nobody can end them."""
+    jobs = tuple(job(seq, leased=seq == 2) for seq in range(2, 100))
+
+    await begun(store, jobs=jobs, jobs_leased_until_ms=1)
+
+    [kept] = _kept_of(store)._jobs.values()
+    assert [key.seq for key in kept] == [2]
 
 
 # ------------------------------------------------------------------- trouble
@@ -148,3 +163,8 @@ def _connection_of(store: SqliteStore) -> SqliteConnection:
     assert store._writer is not None
     assert store._writer._connection is not None
     return store._writer._connection
+
+
+def _kept_of(store: SqliteStore) -> KeptRows:
+    assert store._writer is not None
+    return store._writer._kept

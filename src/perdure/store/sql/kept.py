@@ -25,7 +25,7 @@ class KeptRows:
         self._live: dict[str, LiveState] = {}
         """Of instances that were started, the longest unchanged first."""
         self._jobs: dict[str, dict[JobKey, JobState]] = {}
-        """Jobs of these instances; there may be more."""
+        """Jobs of these instances that somebody has; there may be more."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -65,7 +65,7 @@ class KeptRows:
         for row in commit.rows.live.values():
             self._keep_live(row)
         for key, job in commit.rows.jobs.items():
-            if key.instance_id in self._live:
+            if job.token and key.instance_id in self._live:
                 self._jobs.setdefault(key.instance_id, {})[key] = job
         for key in changes.jobs_gone:
             self._jobs.get(key.instance_id, {}).pop(key, None)
@@ -99,12 +99,13 @@ class KeptRows:
         row.dirty = False
         if row.messages:
             row.messages = []
+        for pending in row.jobs:
+            # What waits in a queue can only be claimed, and after that everything is forgotten.
+            if pending.token:
+                key = JobKey(instance_id, row.incarnation, pending.execution, pending.job.seq)
+                job = JobState(pending.token, 1, None, pending.job.session)
+                self._jobs.setdefault(instance_id, {})[key] = job
         if row.jobs:
-            jobs = self._jobs.setdefault(instance_id, {})
-            for pending in row.jobs:
-                job = pending.job
-                key = JobKey(instance_id, row.incarnation, pending.execution, job.seq)
-                jobs[key] = JobState(pending.token, 1 if pending.token else 0, None, job.session)
             row.jobs = []
 
     def _forget(self, instance_id: str) -> None:
