@@ -221,7 +221,7 @@ async def test_a_job_that_was_cancelled_cannot_be_ended(store: SqliteStore) -> N
 
     await accepted(store, next_turn("i", _after(end), jobs_gone=(2,)))
 
-    assert await store.end_jobs([end]) == [False]
+    assert await _together(store, [end, message()]) == [False, "delivered"]
     turn = next_turn("i", _after(end), job_ends=(end,))
     assert await store.commit([turn]) == [TurnReceipt(REFUSED)]
 
@@ -233,7 +233,7 @@ async def test_a_job_that_was_put_back_cannot_be_ended_with_its_old_token(
 
     assert await store.end_jobs([JobEnd(key=end.key, token=end.token, retry_at_ms=1)]) == [True]
 
-    assert await store.end_jobs([end]) == [False]
+    assert await _together(store, [end, message()]) == [False, "delivered"]
     [claimed] = await claim_jobs(store)
     assert claimed.attempt == 2
     assert await store.end_jobs([end, result_of(end.key, claimed.token)]) == [False, True]
@@ -246,15 +246,16 @@ async def test_a_job_of_an_earlier_execution_cannot_be_ended(store: SqliteStore)
         store, next_turn("i", _after(end), events=(CONTINUED,), continued=continuation())
     )
 
-    assert await store.end_jobs([end]) == [False]
+    assert await _together(store, [end, message()]) == [False, "delivered"]
 
 
 async def test_a_job_of_an_ended_instance_cannot_be_ended(store: SqliteStore) -> None:
     end = await _worked(store)
+    await begun(store, "j")
 
     await accepted(store, next_turn("i", _after(end), outcome=outcome()))
 
-    assert await store.end_jobs([end]) == [False]
+    assert await _together(store, [end, message("j")]) == [False, "delivered"]
 
 
 @pytest.mark.parametrize("is_other", [False, True])
