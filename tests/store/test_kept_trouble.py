@@ -184,6 +184,25 @@ async def test_only_so_many_combinations_of_statements_are_ready(
     assert len(views) == 2 * 2
 
 
+async def test_tables_of_the_user_can_be_changed_beside_what_the_writer_has_made(
+    store: SqliteStore,
+) -> None:
+    """In memory, transactions of the user's run on the connection that writes."""
+    stamp = await begun(store)
+    connection = _connection_of(store)
+    connection.run_text("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, extra TEXT)")
+    await accepted(store, next_turn("i", stamp))
+    assert connection.run_text("SELECT count(*) FROM temp.sqlite_schema") == [(2,)]
+
+    connection.run_text("ALTER TABLE notes RENAME COLUMN text TO body")
+    connection.run_text("ALTER TABLE notes DROP COLUMN extra")
+    connection.run_text("ALTER TABLE notes RENAME TO remarks")
+    connection.run_text("INSERT INTO remarks (body) VALUES ('a')")
+    connection.run_text("DROP TABLE remarks")
+
+    assert await _is_one_statement(store, next_turn("i", stamp))
+
+
 def _connection_of(store: SqliteStore) -> SqliteConnection:
     assert store._writer is not None
     assert store._writer._connection is not None
