@@ -135,6 +135,7 @@ async def test_a_message_of_another_process_is_heard_of(
     await other.deliver([message()])
 
     assert await accepted(store, next_turn("i", stamp)) == TurnReceipt(ACCEPTED, 1, has_unseen=True)
+    assert await _is_one_statement(store, [next_turn("i", stamp)])
 
 
 async def test_a_lease_of_another_process_is_respected(

@@ -149,7 +149,7 @@ class Maker:
         """Return the operations of one transaction."""
         if self._is(0.06):
             return [self._work()]
-        made = [self._change() for _ in range(self._random.choice([1, 1, 1, 2, 3, 6]))]
+        made = [self._change() for _ in range(self._random.choice([1, 1, 2, 2, 3, 5]))]
         self._sent = [*self._sent[-20:], *made]
         if self._is(0.02):
             made.append(self._work())
@@ -166,7 +166,7 @@ class Maker:
             return self._random.choice(self._sent)
         instance_id = self._random.choice(IDS)
         if self._live.get(instance_id, (0,))[0] == 0 and self._is(0.6):
-            return self._first(instance_id)
+            return self._random.choice([self._first, self._first, self._message])(instance_id)
         makers: list[tuple[float, Callable[[str], Any]]] = [
             (0.66, self._next),
             (0.15, self._message),
@@ -237,7 +237,7 @@ class Maker:
         self._add_jobs(fields, instance_id, stamp)
         self._add_messages(fields, instance_id)
         self._add_beside(fields, instance_id)
-        if self._is(0.08):
+        if self._is(0.25 if is_first else 0.08):
             fields["outcome"] = outcome()
             fields["events"] = (*events, COMPLETED)
         return fields
@@ -302,7 +302,7 @@ class Maker:
         if not self._tokens:
             return JobEnd(key=JobKey("a", 1, 1, 2), token=3, kind="x")
         held = [(JobKey(*row[:4]), row[4]) for row in self._jobs if row[4]]
-        some = held if held and self._is(0.8) else list(self._tokens.items())[-12:]
+        some = held if held and self._is(0.6) else list(self._tokens.items())[-8:]
         key, token = self._random.choice(some)
         if self._is(0.1):
             token = self._random.choice([0, 7])
