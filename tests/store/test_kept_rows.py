@@ -47,6 +47,11 @@ from perdure.testing.store_values import (
 LEASE = timedelta(milliseconds=LEASE_MS)
 ACCEPTED, REFUSED, TAKEN = TurnStatus.ACCEPTED, TurnStatus.REFUSED, TurnStatus.TAKEN
 
+IN_BOTH_WAYS = pytest.mark.parametrize(
+    "more", [(), (message("unknown", if_absent="buffer"),)], ids=["at once", "in steps"]
+)
+"""With nothing else in the transaction, and with something that has to be loaded."""
+
 
 @pytest.fixture
 async def other(store: SqliteStore, url: str) -> AsyncIterator[SqliteStore]:
@@ -214,25 +219,50 @@ async def test_a_connection_that_was_lost_leaves_nothing_remembered(
     assert await store.commit([next_turn("i", stamp)]) == [TurnReceipt(REFUSED)]
 
 
+# ------------------------------------------------- what the database decides
+
+
+@IN_BOTH_WAYS
+async def test_a_wake_up_that_the_database_has_corrected_is_not_remembered(
+    store: SqliteStore, clock: ManualClock, more: tuple[Any, ...]
+) -> None:
+    """A claim of a job may remove a timer that the turn counts on."""
+    stamp = await begun(store)
+    await _together(store, [next_turn("i", stamp, next_due_ms=5), *more])
+    live = await store.read_live("i")
+    assert live is not None
+    assert live.wake_at_ms is None
+
+    await store.deliver([message()])
+
+    live = await store.read_live("i")
+    assert live is not None
+    assert live.wake_at_ms == clock()
+
+
 # ---------------------------------------------------------------------- jobs
 
 
-async def test_a_job_that_was_cancelled_cannot_be_ended(store: SqliteStore) -> None:
+@IN_BOTH_WAYS
+async def test_a_job_that_was_cancelled_cannot_be_ended(
+    store: SqliteStore, more: tuple[Any, ...]
+) -> None:
     end = await _worked(store)
 
-    await accepted(store, next_turn("i", _after(end), jobs_gone=(2,)))
+    await _together(store, [next_turn("i", _after(end), jobs_gone=(2,)), *more])
 
     assert await _together(store, [end, message()]) == [False, "delivered"]
     turn = next_turn("i", _after(end), job_ends=(end,))
     assert await store.commit([turn]) == [TurnReceipt(REFUSED)]
 
 
+@IN_BOTH_WAYS
 async def test_a_job_that_was_put_back_cannot_be_ended_with_its_old_token(
-    store: SqliteStore,
+    store: SqliteStore, more: tuple[Any, ...]
 ) -> None:
     end = await _worked(store)
 
-    assert await store.end_jobs([JobEnd(key=end.key, token=end.token, retry_at_ms=1)]) == [True]
+    await _together(store, [JobEnd(key=end.key, token=end.token, retry_at_ms=1), *more])
 
     assert await _together(store, [end, message()]) == [False, "delivered"]
     [claimed] = await claim_jobs(store)
@@ -240,21 +270,26 @@ async def test_a_job_that_was_put_back_cannot_be_ended_with_its_old_token(
     assert await store.end_jobs([end, result_of(end.key, claimed.token)]) == [False, True]
 
 
-async def test_a_job_of_an_earlier_execution_cannot_be_ended(store: SqliteStore) -> None:
+@IN_BOTH_WAYS
+async def test_a_job_of_an_earlier_execution_cannot_be_ended(
+    store: SqliteStore, more: tuple[Any, ...]
+) -> None:
     end = await _worked(store)
 
-    await accepted(
-        store, next_turn("i", _after(end), events=(CONTINUED,), continued=continuation())
-    )
+    turn = next_turn("i", _after(end), events=(CONTINUED,), continued=continuation())
+    await _together(store, [turn, *more])
 
     assert await _together(store, [end, message()]) == [False, "delivered"]
 
 
-async def test_a_job_of_an_ended_instance_cannot_be_ended(store: SqliteStore) -> None:
+@IN_BOTH_WAYS
+async def test_a_job_of_an_ended_instance_cannot_be_ended(
+    store: SqliteStore, more: tuple[Any, ...]
+) -> None:
     end = await _worked(store)
     await begun(store, "j")
 
-    await accepted(store, next_turn("i", _after(end), outcome=outcome()))
+    await _together(store, [next_turn("i", _after(end), outcome=outcome()), *more])
 
     assert await _together(store, [end, message("j")]) == [False, "delivered"]
 
@@ -339,8 +374,9 @@ async def test_a_child_whose_id_is_taken_is_told_of(store: SqliteStore) -> None:
     assert told == [b"no gone", b"no there", b"yes new"]
 
 
+@pytest.mark.parametrize("if_absent", ["buffer", "drop"])
 async def test_a_message_finds_one_that_a_refused_turn_would_have_started(
-    store: SqliteStore,
+    store: SqliteStore, if_absent: str
 ) -> None:
     stamp = await begun(store, "i")
     await begun(store, "there")
@@ -349,7 +385,7 @@ async def test_a_message_finds_one_that_a_refused_turn_would_have_started(
     refused = next_turn("i", stale, children=(ChildStart(new_instance("there"), None),))
 
     receipt, *statuses = await _together(
-        store, [refused, message("there", if_absent="buffer"), message("i")]
+        store, [refused, message("there", if_absent=if_absent), message("i")]
     )
 
     assert receipt == TurnReceipt(REFUSED)
