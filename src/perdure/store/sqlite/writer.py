@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from perdure.clock import Clock
-from perdure.errors import RowError, StoreError, StoreUnavailableError
+from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.store.counters import StoreCounters
 from perdure.store.sql.batch import Transaction, Work, run_batch
 from perdure.store.sql.commit import Commit
@@ -74,6 +74,7 @@ class Writer:
         """From which transaction on instances that are started are taken for new."""
         self._warned_of_old_sqlite = sqlite_version(driver) >= SAFE_SQLITE
         self._warned_of_wal = False
+        self._warned_of_refusal = False
 
     def open(self) -> None:
         """Connect and bring the tables up to date, alone among all processes."""
@@ -137,7 +138,9 @@ class Writer:
             is_done = False
         except BaseException as error:
             self._undo(connection, error)
-            raise
+            if not self._is_refusal(error):
+                raise
+            is_done = False
         if not is_done:
             if known.assumed_new:
                 self._assume_from = self._counters.transactions + _ASSUME_AGAIN_AFTER
@@ -223,6 +226,19 @@ class Writer:
         if is_broken and self._path != MEMORY:
             # After an I/O error or on a file that was read-only SQLite may remember the bad news.
             self._disconnect()
+
+    def _is_refusal(self, error: BaseException) -> bool:
+        """Tell whether only the one statement is at fault, and say so once.
+
+        SQLite does not run it as it is written, whatever the values: in steps it may work.
+        """
+        trouble = (StoreUnavailableError, StoreCorruptError)
+        if not isinstance(error, StoreError) or isinstance(error, trouble):
+            return False
+        if not self._warned_of_refusal:
+            self._warned_of_refusal = True
+            logger.warning("a transaction could not be run as one statement", exc_info=error)
+        return self._connection is not None
 
     def _disconnect(self) -> None:
         if self._connection is not None:
