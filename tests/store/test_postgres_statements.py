@@ -36,20 +36,21 @@ NOT_HERE = {
     "begin",
     "begin_read",
     "commit",
+    "insert_live",
     "read_application_id",
+    "read_data_version",
     "read_files",
     "read_journal_mode",
     "read_synchronous",
     "rollback",
     "set_query_only",
 }
-"""What only a file needs, or asyncpg does itself."""
+"""What only a file or its one writer needs, or asyncpg does itself."""
 ONLY_HERE = {
     "delete_arrivals",
     "find_arrivals",
     "hide_schema",
     "insert_arrivals",
-    "insert_passing",
     "load",
     "lock_feed",
     "lock_instances",
