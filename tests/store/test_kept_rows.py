@@ -166,6 +166,18 @@ async def test_the_end_by_another_process_is_the_end(
     assert await store.read_live("i") is None
 
 
+async def test_nothing_is_refused_because_of_what_another_process_has_changed(
+    store: SqliteStore, other: SqliteStore
+) -> None:
+    """Where nothing is to be written, nothing is checked by writing."""
+    stamp = await begun(store)
+
+    await accepted(other, next_turn("i", stamp, events=(SCHEDULED,)))
+
+    await accepted(store, next_turn("i", stamp._replace(next_seq=3)))
+    assert await store.hold([Hold("i", stamp, 0, Status.PARKED, NOBODY, "")]) == [False]
+
+
 async def test_processes_that_take_turns_see_each_other(
     store: SqliteStore, other: SqliteStore
 ) -> None:
