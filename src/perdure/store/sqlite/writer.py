@@ -3,8 +3,9 @@
 What happens inside it is told in `perdure.store.sql.batch`. There are two ways. Turns whose rows
 are known from the transaction before are decided first and written as one statement, which also
 makes sure that nobody else has written meanwhile. All else, and what that finds to be otherwise, is
-run in steps: begin, load, decide, write, commit. The time is taken when nobody else can write any
-more, so that no lease is born old because its transaction had to wait.
+run in steps: begin, load, decide, write, commit. There the time is taken when nobody else can write
+any more, so that no lease is born old because its transaction had to wait; one statement gives no
+leases but those of its turns, which bring their own time.
 """
 
 from __future__ import annotations
