@@ -45,13 +45,12 @@ NOT_HERE = {
     "rollback",
     "set_query_only",
 }
-"""What only a file needs, or asyncpg does itself."""
+"""What only a file or its one writer needs, or asyncpg does itself."""
 ONLY_HERE = {
     "delete_arrivals",
     "find_arrivals",
     "hide_schema",
     "insert_arrivals",
-    "insert_passing",
     "load",
     "lock_feed",
     "lock_instances",

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from importlib import resources
+from typing import Any
 
 import pytest
 
-from perdure.store.sqlite.connection import MEMORY, connect, split_script, statement
+from perdure.errors import StoreError
+from perdure.store.postgres.functions import WRITES
+from perdure.store.sql.writes import Writes
+from perdure.store.sqlite.at_once import AtOnce
+from perdure.store.sqlite.connection import (
+    MEMORY,
+    SqliteConnection,
+    connect,
+    split_script,
+    statement,
+)
 from perdure.store.sqlite.database import PACKAGE
 
 FOLDER = resources.files(PACKAGE) / "sql"
@@ -33,6 +46,13 @@ WHOLE = {
     "find_old_dead_jobs",
 }
 """Statements that read everything: for the checker, for people, and to find what is too old."""
+NEVER_AT_ONCE = {"free_children"}
+"""Names an index, which no UPDATE in a trigger can do; SQLite would choose another one. Needed only
+for what takes the place of an ended instance, and that has to be looked up first."""
+AT_ONCE = sorted(({*WRITES} & {*NAMES} | {"insert_live"}) - NEVER_AT_ONCE)
+"""Statements that a commit may write."""
+SEARCHES = r"Open(Read|Write)|Seek\w+|Rewind|Last|VFilter|Idx[GL][ET]|(Not)?Found|No\w+"
+"""Operations of SQLite's machine that say what is searched, and how."""
 CODE = "\n".join(
     file.read_text(encoding="utf-8")
     for package in (PACKAGE, "perdure.store.sql")
@@ -83,6 +103,72 @@ def test_a_statement_searches_and_never_scans(name: str, driver: str) -> None:
             assert scanned[1] not in tables, step
         if re.match(r"SEARCH (live|jobs|inbox|history|instances|observations)\b", step):
             assert not step.endswith("(part=?)"), step
+
+
+@pytest.fixture
+def empty(driver: str) -> Iterator[SqliteConnection]:
+    connection = connect(driver, MEMORY, busy_ms=0)
+    for part in split_script(SCHEMA):
+        connection.run_text(part)
+    yield connection
+    connection.close()
+
+
+def _alone_and_within(connection: SqliteConnection, name: str) -> list[tuple[str, list[None]]]:
+    """Return a statement as it is, and as the body of a trigger, with values for it."""
+    text = _without_comments(statement(name))
+    params = dict.fromkeys(re.findall(r":([a-z_]+)", text))
+    writes = Writes(locks=False)
+    writes.write(name, **params)
+    made = AtOnce(connection)._make(writes)
+    alone = re.sub(r":([a-z_]+)", lambda found: f"?{[*params].index(found[1]) + 1}", text)
+    return [(alone, [None] * len(params)), (made.insert, [None] * (len(params) + 1))]
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_a_statement_of_a_commit_does_the_same_in_a_trigger(
+    name: str, empty: SqliteConnection
+) -> None:
+    def searches(text: str, values: list[Any]) -> Counter[tuple[Any, ...]]:
+        """Count operations, and for those that open one, which table or index."""
+        program = empty.run_own(f"EXPLAIN {text}", values)
+        return Counter(
+            (operation, first[1] if operation.startswith("Open") else None)
+            for _, operation, *first in program
+            if re.fullmatch(SEARCHES, operation)
+        )
+
+    alone, within = [searches(*one) for one in _alone_and_within(empty, name)]
+
+    # Reading the version, and going through the one row that is inserted.
+    assert within - alone == Counter([("VFilter", None), ("Rewind", None)])
+    assert not alone - within
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+@pytest.mark.parametrize("driver", ["apsw"])
+def test_a_statement_of_a_commit_has_the_same_plan_in_a_trigger(
+    name: str, empty: SqliteConnection
+) -> None:
+    import apsw  # optional dependency; the other driver cannot tell the plans of triggers
+
+    empty.bare.config(apsw.SQLITE_DBCONFIG_TRIGGER_EQP, 1)
+    alone, within = [
+        [
+            row[-1]
+            for row in empty.run_own(f"EXPLAIN QUERY PLAN {text}", values)
+            if re.match(r"(SCAN|SEARCH) (?!pragma_data_version)", row[-1])
+        ]
+        for text, values in _alone_and_within(empty, name)
+    ]
+
+    assert within == alone != []
+
+
+@pytest.mark.parametrize("name", sorted(NEVER_AT_ONCE))
+def test_other_statements_cannot_be_in_a_trigger(name: str, empty: SqliteConnection) -> None:
+    with pytest.raises(StoreError, match="INDEXED BY"):
+        _alone_and_within(empty, name)
 
 
 def test_every_index_names_the_statement_that_needs_it() -> None:

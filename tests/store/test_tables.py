@@ -13,8 +13,18 @@ from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageErr
 from perdure.model.tables import Tables
 from perdure.store.base import Store
 from perdure.store.sqlite.connection import LockedError
+from perdure.store.sqlite.store import SqliteStore
 from perdure.store.sqlite.tables import own_tables
-from perdure.testing.store_values import LEASE_MS, token
+from perdure.testing.store_values import (
+    LEASE_MS,
+    accepted,
+    begun,
+    first_turn,
+    new_instance,
+    next_turn,
+    outcome,
+    token,
+)
 
 LEASE = token()
 Run = Callable[..., Awaitable[list[tuple[Any, ...]]]]
@@ -81,6 +91,59 @@ async def test_tables_are_made_only_where_that_is_meant(run: Run, sql: str) -> N
             await run(sql)
 
     await run(sql, defining=True)
+
+
+@pytest.fixture
+async def views(store: Store) -> str:
+    """A view that the writer has made for itself."""
+    assert isinstance(store, SqliteStore)
+    stamp = await begun(store)
+    before = store.counters.statements
+    await accepted(store, next_turn("i", stamp))
+    assert store.counters.statements - before == 1
+    return "perdure_at_once_0"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE more (id INTEGER PRIMARY KEY)",
+        "CREATE INDEX notes_by_text ON notes (text)",
+        "CREATE VIEW short AS SELECT text FROM notes",
+        "ALTER TABLE notes ADD COLUMN extra TEXT NOT NULL DEFAULT ''",
+        "DROP TABLE notes",
+    ],
+)
+async def test_tables_are_made_and_changed_beside_views_of_the_writer(
+    store: Store, views: str, run: Run, sql: str
+) -> None:
+    await accepted(store, first_turn(new_instance("j")))
+
+    await run(sql, defining=True)
+
+    await accepted(store, first_turn(new_instance("k"), outcome=outcome()))
+    stamp = await begun(store, "l")
+    await accepted(store, next_turn("l", stamp))
+
+
+@pytest.mark.parametrize("defining", [False, True])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM {}",
+        "INSERT INTO {} VALUES (1)",
+        "INSERT INTO temp.{} VALUES (1)",
+        "DROP VIEW {}",
+        "DROP TRIGGER {}_run",
+        "CREATE TRIGGER mine INSTEAD OF INSERT ON {} BEGIN SELECT 1; END",
+        "INSERT INTO notes (text) SELECT rows_0 FROM {}",
+    ],
+)
+async def test_views_of_the_writer_are_out_of_reach(
+    store: Store, views: str, run: Run, sql: str, defining: bool
+) -> None:
+    with pytest.raises(UsageError, match="may not run this statement"):
+        await run(sql.format(views), defining=defining)
 
 
 @pytest.mark.parametrize("table", sorted(own_tables()))

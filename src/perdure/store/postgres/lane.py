@@ -191,7 +191,9 @@ class Lane:
         xid = None
         try:
             results, rows = run_batch(transaction, operations)
-            if writes.kept and transaction.commit.has_started_assumed():
+            commit = transaction.commit
+            assert commit is not None
+            if writes.kept and commit.has_started_assumed():
                 xid = connection.write_known(writes, live, jobs)
         except (StoreError, UnicodeError) as error:
             # Something is not as it was thought to be, or cannot be written. In steps the culprit
@@ -206,7 +208,7 @@ class Lane:
             self._kept.was_wrong(known)
             return None
         self._kept.was_right()
-        self._kept.keep(transaction.commit, xid)
+        self._kept.keep(commit, xid)
         self.counters.rows += rows
         return results
 
@@ -250,11 +252,11 @@ class Lane:
             raise
         self._definitions.keep_fresh()
         self.counters.rows += rows
-        if any(type(one) is Work for one in operations):
-            # It may have changed the same rows, in the same transaction.
-            self._kept.forget()
-        elif connection.xid is not None:
+        if transaction.commit is not None and connection.xid is not None:
             self._kept.keep(transaction.commit, connection.xid)
+            if transaction.has_worked:
+                # It may have changed the same rows, in the same transaction.
+                self._kept.forget_these(transaction.commit.rows)
         return results
 
     def _hurry(self) -> str:

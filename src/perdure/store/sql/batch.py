@@ -38,8 +38,12 @@ class Transaction:
     comes back as `LATER`."""
     known: LoadedRows | None = None
     """The rows that the changes of instances touch, if they need not be loaded."""
-    commit: Commit = field(init=False)
-    """What was decided about instances; there is none if the batch changes no instance."""
+    count_changes: Callable[[], int] | None = None
+    """Returns how many rows were changed so far, where that can be asked."""
+    commit: Commit | None = field(init=False, default=None)
+    """What was decided about instances, if the batch changes any."""
+    has_worked: bool = field(init=False, default=False)
+    """Whether `Work` has changed rows, or may have."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,10 +65,17 @@ def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list
     ]
     rows = _change(transaction, changes, results) if changes else 0
     if len(changes) < len(operations):
-        for index, operation in enumerate(operations):
-            if type(operation) is Work:
-                results[index] = operation.run(transaction)
+        _work(transaction, operations, results)
     return results, rows
+
+
+def _work(transaction: Transaction, operations: Sequence[Any], results: list[Any]) -> None:
+    count = transaction.count_changes
+    before = None if count is None else count()
+    for index, operation in enumerate(operations):
+        if type(operation) is Work:
+            results[index] = operation.run(transaction)
+    transaction.has_worked = count is None or count() != before
 
 
 def _put_off(

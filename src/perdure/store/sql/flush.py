@@ -34,6 +34,7 @@ class _Flush:
         self._bulk = Bulk(connection, alone=alone)
         self._changes: Changes = commit.changes
         self._dirty = [row for row in commit.rows.live.values() if row.dirty]
+        self._assumed_new = commit.rows.assumed_new
         self._now_ms = now_ms
 
     def run(self) -> int:
@@ -140,8 +141,7 @@ class _Flush:
 
     def _delete_ended(self) -> None:
         stored = [end.row for end in self._changes.ended if end.row.stored]
-        if self._bulk.connection.locks:
-            self._pass_through([end.row for end in self._changes.ended if not end.row.stored])
+        self._pass_through([end.row for end in self._changes.ended if not end.row.stored])
         keys = [(row.part, row.instance_id) for row in stored]
         self._bulk.delete("delete_live", keys)
         self._bulk.delete("delete_jobs_of", keys)
@@ -154,8 +154,11 @@ class _Flush:
         """Let instances that begin and end in this batch have a row for a moment.
 
         Nothing is locked where no row is: whoever puts a message for such an id at the same time
-        waits here until we are through, and then finds that it has ended.
+        waits here until we are through, and then finds that it has ended. Where nobody else can
+        write, it shows whether one that was taken for new has messages that came before it.
         """
+        if not self._bulk.connection.locks:
+            rows = [row for row in rows if row.instance_id in self._assumed_new]
         keys = [(row.part, row.instance_id) for row in rows]
         self._bulk.delete("insert_passing", keys)
         self._bulk.delete("delete_live", keys)

@@ -28,7 +28,7 @@ class KeptRows:
         self._live: dict[str, LiveState] = {}
         """Of instances that were started, the longest unchanged first."""
         self._jobs: dict[str, dict[JobKey, JobState]] = {}
-        """Jobs of these instances; there may be more."""
+        """Jobs of these instances that somebody has; there may be more."""
         self._pause = 0
         self._pause_left = 0
         """For how many batches nothing is found, after what was found was wrong."""
@@ -68,8 +68,7 @@ class KeptRows:
 
     def was_wrong(self, rows: LoadedRows) -> None:
         """Forget rows that were found and are not the truth, and do not be sure for a while."""
-        for instance_id in rows.live:
-            self._forget(instance_id)
+        self.forget_these(rows)
         self._pause = min(2 * self._pause or 1, MAX_PAUSE)
         self._pause_left = self._pause
 
@@ -90,7 +89,7 @@ class KeptRows:
             if writer is None or row.writer is not None:
                 self._keep_live(row)
         for key, job in commit.rows.jobs.items():
-            if key.instance_id in self._live:
+            if job.token and key.instance_id in self._live:
                 self._jobs.setdefault(key.instance_id, {})[key] = job
         for key in commit.changes.jobs_gone:
             self._jobs.get(key.instance_id, {}).pop(key, None)
@@ -103,6 +102,11 @@ class KeptRows:
         """Remember nothing: somebody else may have changed the rows."""
         self._live.clear()
         self._jobs.clear()
+
+    def forget_these(self, rows: LoadedRows) -> None:
+        """Forget some rows."""
+        for instance_id in rows.live:
+            self._forget(instance_id)
 
     def _keep_live(self, row: LiveState) -> None:
         instance_id = row.instance_id
@@ -117,12 +121,13 @@ class KeptRows:
         row.dirty = False
         if row.messages:
             row.messages = []
+        for pending in row.jobs:
+            # What waits in a queue can only be claimed, and after that everything is forgotten.
+            if pending.token:
+                key = JobKey(instance_id, row.incarnation, pending.execution, pending.job.seq)
+                job = JobState(pending.token, 1, None, pending.job.session)
+                self._jobs.setdefault(instance_id, {})[key] = job
         if row.jobs:
-            jobs = self._jobs.setdefault(instance_id, {})
-            for pending in row.jobs:
-                job = pending.job
-                key = JobKey(instance_id, row.incarnation, pending.execution, job.seq)
-                jobs[key] = JobState(pending.token, 1 if pending.token else 0, None, job.session)
             row.jobs = []
 
     def _forget(self, instance_id: str) -> None:

@@ -15,11 +15,22 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import resources
+from typing import NamedTuple
 
 from perdure.store.sql.writes import Writes
 from perdure.store.sqlite.connection import SqliteConnection, split_script, statement
 
+MAX_COMBINATIONS = 200
+"""Combinations of statements that are ready to be run, some 50 kB each."""
+
 _PARAMETER = re.compile(r":([a-z_]+)\b")
+
+
+class _Made(NamedTuple):
+    """How a combination of statements is run, and how it is removed."""
+
+    insert: str
+    drop: str
 
 
 class AtOnce:
@@ -27,8 +38,9 @@ class AtOnce:
 
     def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
-        self._texts: dict[tuple[str, ...], str] = {}
-        """What runs a combination of statements, by their names."""
+        self._made: dict[tuple[str, ...], _Made] = {}
+        """What runs a combination of statements, by their names; the longest there first."""
+        self._next_no = 0
 
     def run(self, writes: Writes, version: int) -> bool:
         """Run statements as one transaction, if nobody else has changed the database.
@@ -38,24 +50,30 @@ class AtOnce:
             version: What `read_data_version` has returned when the database was last known.
         """
         names = tuple([name for name, _ in writes.kept])
-        text = self._texts.get(names)
-        if text is None:
-            text = self._make(writes)
-            self._texts[names] = text
+        made = self._made.get(names)
+        if made is None:
+            made = self._made[names] = self._make(writes)
         values = [value for _, params in writes.kept for value in params.values()]
-        return self._connection.change_by(text, [*values, version]) > 0
+        # Not "more than 0": the driver counts in 32 bits, and less after 2,147,483,647.
+        return self._connection.change_by(made.insert, [*values, version]) != 0
 
-    def _make(self, writes: Writes) -> str:
-        """Make the view and the trigger of a combination, and return what inserts into it."""
+    def _make(self, writes: Writes) -> _Made:
+        """Make the view and the trigger of a combination."""
+        while len(self._made) >= MAX_COMBINATIONS:
+            oldest = next(iter(self._made))
+            self._connection.run_text(self._made.pop(oldest).drop)
         columns: list[str] = []
         statements: list[str] = []
         for no, (name, params) in enumerate(writes.kept):
             columns += [f"{param}_{no}" for param in params]
             text = statement(name).rstrip().removesuffix(";")
             statements.append(_PARAMETER.sub(rf"NEW.\1_{no}", text))
-        view, trigger, insert = [
+        # Never the same number again: of one that failed, the view may be there.
+        view_no = self._next_no
+        self._next_no += 1
+        view, trigger, insert, drop = [
             part.format(
-                view=f"perdure_at_once_{len(self._texts)}",
+                view=f"perdure_at_once_{view_no}",
                 columns=", ".join(columns),
                 nulls=", ".join(["NULL"] * len(columns)),
                 statements=";\n".join(statements),
@@ -65,7 +83,7 @@ class AtOnce:
         ]
         self._connection.run_text(view)
         self._connection.run_text(trigger)
-        return insert
+        return _Made(insert, drop)
 
 
 @cache

@@ -3,8 +3,9 @@
 What happens inside it is told in `perdure.store.sql.batch`. There are two ways. Turns whose rows
 are known from the transaction before are decided first and written as one statement, which also
 makes sure that nobody else has written meanwhile. All else, and what that finds to be otherwise, is
-run in steps: begin, load, decide, write, commit. The time is taken when nobody else can write any
-more, so that no lease is born old because its transaction had to wait.
+run in steps: begin, load, decide, write, commit. There the time is taken when nobody else can write
+any more, so that no lease is born old because its transaction had to wait; one statement gives no
+leases but those of its turns, which bring their own time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from perdure.clock import Clock
-from perdure.errors import RowError, StoreError, StoreUnavailableError
+from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.store.counters import StoreCounters
 from perdure.store.sql.batch import Transaction, Work, run_batch
 from perdure.store.sql.commit import Commit
@@ -71,6 +72,7 @@ class Writer:
         """What the database says as long as nobody else writes; None: nothing is kept."""
         self._warned_of_old_sqlite = sqlite_version(driver) >= SAFE_SQLITE
         self._warned_of_wal = False
+        self._warned_of_refusal = False
 
     def open(self) -> None:
         """Connect and bring the tables up to date, alone among all processes."""
@@ -126,21 +128,25 @@ class Writer:
         transaction = self._transaction(writes, known)
         try:
             results, rows = run_batch(transaction, operations)
-            is_done = self._write(writes, transaction.commit, self._version)
+            commit = transaction.commit
+            assert commit is not None
+            is_done = self._write(writes, commit, self._version)
         except (RowError, UnknownError, BatchTooLargeError, UnicodeError):
             # Something is not as it was thought to be, or cannot be written. In steps the culprit
             # is found.
             is_done = False
         except BaseException as error:
             self._undo(connection, error)
-            raise
+            if not self._is_refusal(error):
+                raise
+            is_done = False
         if not is_done:
             self._kept.was_wrong(known)
             self._forget()
             return None
         self._kept.was_right()
+        self._kept.keep(commit)
         self._lock.note_change()
-        self._kept.keep(transaction.commit)
         self._counters.rows += rows
         return results
 
@@ -159,8 +165,9 @@ class Writer:
         try:
             connection.run("begin")
             transaction = self._transaction(connection)
+            transaction.count_changes = connection.total_changes
             results, rows = run_batch(transaction, operations)
-            if self._version is None and not _has_work(operations):
+            if self._version is None and not transaction.has_worked:
                 [(self._version,)] = connection.run("read_data_version")
             connection.run("commit")
         except BaseException as error:
@@ -168,16 +175,16 @@ class Writer:
             if isinstance(error, UnicodeError):
                 raise RowError(f"a text cannot be stored: {error}") from error
             raise
-        has_changed = connection.total_changes() != changes_before
-        if has_changed:
+        # First of all: what comes after the commit can fail, and must not leave old rows behind.
+        if transaction.has_worked:
+            # Its statements do not say which rows they have changed.
+            self._forget()
+        elif transaction.commit is not None:
+            self._kept.keep(transaction.commit)
+        if connection.total_changes() != changes_before:
             self._lock.note_change()
         self._definitions.keep_fresh()
         self._counters.rows += rows
-        if not _has_work(operations):
-            self._kept.keep(transaction.commit)
-        elif has_changed:
-            # Its statements do not say which rows they have changed.
-            self._forget()
         return results
 
     def _transaction(self, connection: Connection, known: LoadedRows | None = None) -> Transaction:
@@ -218,6 +225,19 @@ class Writer:
         if is_broken and self._path != MEMORY:
             # After an I/O error or on a file that was read-only SQLite may remember the bad news.
             self._disconnect()
+
+    def _is_refusal(self, error: BaseException) -> bool:
+        """Tell whether only the one statement is at fault, and say so once.
+
+        SQLite does not run it as it is written, whatever the values: in steps it may work.
+        """
+        trouble = (StoreUnavailableError, StoreCorruptError)
+        if not isinstance(error, StoreError) or isinstance(error, trouble):
+            return False
+        if not self._warned_of_refusal:
+            self._warned_of_refusal = True
+            logger.warning("a transaction could not be run as one statement", exc_info=error)
+        return self._connection is not None
 
     def _disconnect(self) -> None:
         if self._connection is not None:

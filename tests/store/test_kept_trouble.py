@@ -1,0 +1,220 @@
+"""What a writer remembers is bounded, and trouble does not make it wrong."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.clock import ManualClock
+from perdure.errors import RowError
+from perdure.model.events import Body
+from perdure.model.jobs import JobKey
+from perdure.model.turns import KvChange, Turn, TurnReceipt, TurnStatus
+from perdure.store.sql import kept
+from perdure.store.sqlite import at_once, database, writer
+from perdure.store.sqlite.connection import SqliteConnection
+from perdure.store.sqlite.store import SqliteStore
+from perdure.testing.store_values import (
+    SCHEDULED,
+    accepted,
+    begun,
+    given,
+    job,
+    message,
+    next_turn,
+    outcome,
+    result_of,
+)
+
+ACCEPTED, REFUSED = TurnStatus.ACCEPTED, TurnStatus.REFUSED
+
+
+# --------------------------------------------------------------------- bounds
+
+
+async def test_jobs_that_wait_in_a_queue_are_not_kept(store: SqliteStore) -> None:
+    """There may be very many, and nobody can end them."""
+    jobs = tuple(job(seq, leased=seq == 2) for seq in range(2, 100))
+
+    await begun(store, jobs=jobs, jobs_leased_until_ms=1)
+
+    [kept] = _kept_of(store)._jobs.values()
+    assert [key.seq for key in kept] == [2]
+
+
+async def test_what_is_kept_is_bounded(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MAX_KEPT", 3)
+    stamps = {name: await begun(store, name) for name in "abcdef"}
+
+    assert list(_kept_of(store)._live) == ["d", "e", "f"]
+    assert await _is_one_statement(store, next_turn("d", stamps["d"], events=(SCHEDULED,)))
+    assert not await _is_one_statement(store, next_turn("a", stamps["a"], events=(SCHEDULED,)))
+
+    assert list(_kept_of(store)._live) == ["f", "d", "a"]
+    for name, stamp in stamps.items():
+        moved = stamp._replace(next_seq=3) if name in "ad" else stamp
+        receipts = await store.commit([next_turn(name, moved, events=(SCHEDULED,))])
+        assert receipts == [TurnReceipt(ACCEPTED)]
+
+
+# ------------------------------------------------------------------- trouble
+
+
+async def test_a_batch_that_fails_leaves_nothing_and_is_not_remembered(store: SqliteStore) -> None:
+    stamp = await begun(store, jobs=(job(2, leased=True),), jobs_leased_until_ms=2**45, commit_id=7)
+    await begun(store, "j")
+    bad = message("j", kind="\ud800")
+    end = result_of(JobKey("i", stamp.incarnation, 1, 2), 7)
+    turn = next_turn("i", stamp, job_ends=(end,), events=(SCHEDULED,))
+    assert store._batcher is not None
+
+    with pytest.raises(RowError):
+        await store._batcher.submit([bad])
+    with pytest.raises(RowError):
+        await store._batcher.submit([turn, bad])
+
+    assert await store.read_inbox("j") == []
+    assert await store.read_jobs("i") == []
+    again = next_turn("i", stamp, events=(SCHEDULED,))
+    moved = next_turn("i", stamp._replace(next_seq=3), events=(SCHEDULED,))
+    receipts = await store.commit([turn, again, moved])
+    assert [receipt.status for receipt in receipts] == [ACCEPTED, REFUSED, ACCEPTED]
+
+
+async def test_a_full_disk_leaves_nothing_remembered(store: SqliteStore) -> None:
+    stamp = await begun(store)
+    [(pages,)] = _connection_of(store).run_text("PRAGMA page_count")
+    _connection_of(store).run_text(f"PRAGMA max_page_count = {pages}")
+    large = next_turn("i", stamp, events=(Body("signal_received", bytes(100_000)),))
+
+    # After the error the connection is opened anew, without the limit.
+    receipts = await store.commit([large, next_turn("i", stamp)])
+
+    assert [receipt.status for receipt in receipts] == [ACCEPTED, REFUSED]
+    assert store.counters.retries == 1
+
+
+class _MuchChanged(sqlite3.Connection):
+    """A connection that is about to have changed more rows than 32 bits can count."""
+
+    added = 0
+
+    @property
+    def total_changes(self) -> int:
+        return (super().total_changes + self.added + 2**31) % 2**32 - 2**31
+
+
+async def test_what_was_written_is_not_written_again_when_the_count_of_changes_overflows(
+    path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        writer, "connect_writer", partial(database.connect_writer, factory=_MuchChanged)
+    )
+    store = SqliteStore(str(path), driver="sqlite3", clock=clock)
+    await store.open()
+    await begun(store)
+    bare = _connection_of(store).bare
+    bare.added = 2**31 - 1 - bare.total_changes
+
+    assert await store.deliver([message()]) == ["delivered"]
+
+    assert len(await store.read_inbox("i")) == 1
+    await store.close()
+
+
+async def test_what_cannot_be_one_statement_is_written_in_steps(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also later, when the view is there and its trigger is not."""
+    stamp = await begun(store)
+    connection = _connection_of(store)
+
+    def authorize(action: int, *_: str | None) -> int:
+        is_trigger = action == sqlite3.SQLITE_CREATE_TEMP_TRIGGER
+        return sqlite3.SQLITE_DENY if is_trigger else sqlite3.SQLITE_OK
+
+    connection.authorize_by(authorize)
+    assert await store.deliver([message()]) == ["delivered"]
+    connection.authorize_by(None)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "a transaction could not be run as one statement"
+    ]
+    assert await _is_one_statement(store, next_turn("i", stamp))
+    assert await store.deliver([message()]) == ["delivered"]
+    assert len(await store.read_inbox("i")) == 2
+
+
+@pytest.mark.parametrize("fields", [{}, {"receipts": (given(),)}], ids=["at once", "in steps"])
+async def test_an_ended_instance_stays_so_when_nobody_could_be_told_of_it(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
+) -> None:
+    stamp = await begun(store)
+
+    def fail() -> None:
+        raise OSError("the lock file cannot be read")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._lock, "note_change", fail)
+        with pytest.raises(OSError, match="lock file"):
+            await store.commit([next_turn("i", stamp, outcome=outcome(), **fields)])
+
+    # Without events, nothing but its live row would stand in the way.
+    assert await store.commit([next_turn("i", stamp)]) == [TurnReceipt(REFUSED)]
+    assert await store.read_live("i") is None
+
+
+async def test_only_so_many_combinations_of_statements_are_ready(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_once, "MAX_COMBINATIONS", 2)
+    stamp = await begun(store)
+    changes: list[dict[str, Any]] = [{"report": b"1"}, {"kv": (KvChange("k", b"1"),)}, {}]
+
+    for fields in changes * 2:
+        before = store.counters.statements
+        await accepted(store, next_turn("i", stamp, **fields))
+        assert store.counters.statements - before == 1
+
+    views = _connection_of(store).run_text("SELECT name FROM temp.sqlite_schema")
+    assert len(views) == 2 * 2
+
+
+async def test_tables_of_the_user_can_be_changed_beside_what_the_writer_has_made(
+    store: SqliteStore,
+) -> None:
+    """In memory, transactions of the user's run on the connection that writes."""
+    stamp = await begun(store)
+    connection = _connection_of(store)
+    connection.run_text("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, extra TEXT)")
+    await accepted(store, next_turn("i", stamp))
+    assert connection.run_text("SELECT count(*) FROM temp.sqlite_schema") == [(2,)]
+
+    connection.run_text("ALTER TABLE notes RENAME COLUMN text TO body")
+    connection.run_text("ALTER TABLE notes DROP COLUMN extra")
+    connection.run_text("ALTER TABLE notes RENAME TO remarks")
+    connection.run_text("INSERT INTO remarks (body) VALUES ('a')")
+    connection.run_text("DROP TABLE remarks")
+
+    assert await _is_one_statement(store, next_turn("i", stamp))
+
+
+def _connection_of(store: SqliteStore) -> SqliteConnection:
+    assert store._writer is not None
+    assert store._writer._connection is not None
+    return store._writer._connection
+
+
+def _kept_of(store: SqliteStore) -> kept.KeptRows:
+    assert store._writer is not None
+    return store._writer._kept
+
+
+async def _is_one_statement(store: SqliteStore, turn: Turn) -> bool:
+    before = store.counters.statements
+    await accepted(store, turn)
+    return store.counters.statements - before == 1
