@@ -388,7 +388,7 @@ async def test_remembering_changes_nothing_but_the_number_of_statements(
         maker.look()
 
     assert subject.tables() == model.tables()
-    assert at_once > BATCHES / 10
+    assert at_once > BATCHES / 20
     for place in (subject, model):
         place.close()
     store = SqliteStore(str(subject.path), driver=driver, clock=clock)
