@@ -31,7 +31,6 @@ from perdure.store.sql import claims, kept, removal
 from perdure.store.sql.batch import Transaction, Work
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.sessions import SessionMarks
-from perdure.store.sqlite import writer
 from perdure.store.sqlite.lock import NoLock
 from perdure.store.sqlite.store import SqliteStore
 from perdure.store.sqlite.tables import own_tables
@@ -360,7 +359,7 @@ def _definition(instance_id: str) -> DefinitionKey:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids are taken for new again soon after one was not."""
-    monkeypatch.setattr(writer, "_ASSUME_AGAIN_AFTER", 2)
+    monkeypatch.setattr(kept, "MAX_PAUSE", 1)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -191,9 +191,7 @@ class Lane:
         xid = None
         try:
             results, rows = run_batch(transaction, operations)
-            commit = transaction.commit
-            assert commit is not None
-            if writes.kept and commit.has_started_assumed():
+            if writes.kept and transaction.decided.has_started_assumed():
                 xid = connection.write_known(writes, live, jobs)
         except (StoreError, UnicodeError) as error:
             # Something is not as it was thought to be, or cannot be written. In steps the culprit
@@ -208,7 +206,7 @@ class Lane:
             self._kept.was_wrong(known)
             return None
         self._kept.was_right()
-        self._kept.keep(commit, xid)
+        self._kept.keep(transaction.decided, xid)
         self.counters.rows += rows
         return results
 

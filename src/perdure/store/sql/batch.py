@@ -45,6 +45,12 @@ class Transaction:
     has_worked: bool = field(init=False, default=False)
     """Whether `Work` has changed rows, or may have."""
 
+    @property
+    def decided(self) -> Commit:
+        """What was decided about instances, by a batch that changes some."""
+        assert self.commit is not None, "the batch changes no instance"
+        return self.commit
+
 
 @dataclass(slots=True, frozen=True)
 class Work:

@@ -17,8 +17,8 @@ from perdure.store.sql.rows import Change, JobState, LiveState, LoadedRows, Want
 
 MAX_KEPT = 4_096
 """Instances whose rows are remembered, about a kilobyte each."""
-MAX_PAUSE = 64
-"""Batches that are not tried with remembered rows when that has failed again and again."""
+MAX_PAUSE = 63
+"""Batches for which nothing is found when that was wrong again and again."""
 
 
 class KeptRows:
@@ -29,9 +29,10 @@ class KeptRows:
         """Of instances that were started, the longest unchanged first."""
         self._jobs: dict[str, dict[JobKey, JobState]] = {}
         """Jobs of these instances that somebody has; there may be more."""
-        self._pause = 0
+        self._wrongs = 0
+        """How often in a row what was found was wrong."""
         self._pause_left = 0
-        """For how many batches nothing is found, after what was found was wrong."""
+        """For how many batches nothing is found because of that."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -67,14 +68,18 @@ class KeptRows:
         return rows
 
     def was_wrong(self, rows: LoadedRows) -> None:
-        """Forget rows that were found and are not the truth, and do not be sure for a while."""
+        """Forget rows that were found and are not the truth.
+
+        After the second time in a row nothing is found for a batch, after the next for three,
+        seven, and so on: where others change the same instances all the time, each try is in vain.
+        """
         self.forget_these(rows)
-        self._pause = min(2 * self._pause or 1, MAX_PAUSE)
-        self._pause_left = self._pause
+        self._pause_left = min(2**self._wrongs - 1, MAX_PAUSE)
+        self._wrongs = min(self._wrongs + 1, MAX_PAUSE)
 
     def was_right(self) -> None:
         """What was found was the truth."""
-        self._pause = 0
+        self._wrongs = 0
 
     def keep(self, commit: Commit, writer: str | None = None) -> None:
         """Remember the rows as a committed batch has left them. It must not be used any more.

@@ -128,9 +128,7 @@ class Writer:
         transaction = self._transaction(writes, known)
         try:
             results, rows = run_batch(transaction, operations)
-            commit = transaction.commit
-            assert commit is not None
-            is_done = self._write(writes, commit, self._version)
+            is_done = self._write(writes, transaction.decided, self._version)
         except (RowError, UnknownError, BatchTooLargeError, UnicodeError):
             # Something is not as it was thought to be, or cannot be written. In steps the culprit
             # is found.
@@ -145,7 +143,7 @@ class Writer:
             self._forget()
             return None
         self._kept.was_right()
-        self._kept.keep(commit)
+        self._kept.keep(transaction.decided)
         self._lock.note_change()
         self._counters.rows += rows
         return results
@@ -167,7 +165,8 @@ class Writer:
             transaction = self._transaction(connection)
             transaction.count_changes = connection.total_changes
             results, rows = run_batch(transaction, operations)
-            if self._version is None and not transaction.has_worked:
+            is_kept = transaction.commit is not None and not transaction.has_worked
+            if is_kept and self._version is None:
                 [(self._version,)] = connection.run("read_data_version")
             connection.run("commit")
         except BaseException as error:
@@ -179,8 +178,8 @@ class Writer:
         if transaction.has_worked:
             # Its statements do not say which rows they have changed.
             self._forget()
-        elif transaction.commit is not None:
-            self._kept.keep(transaction.commit)
+        elif is_kept:
+            self._kept.keep(transaction.decided)
         if connection.total_changes() != changes_before:
             self._lock.note_change()
         self._definitions.keep_fresh()
