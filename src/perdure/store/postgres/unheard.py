@@ -4,6 +4,9 @@ PostgreSQL knows how every transaction has ended, by its id. So whoever has not 
 a commit asks, before anything is run again: what was committed is not done twice, and its callers
 get the answers that they would have got.
 
+The id is told before the commit. A call that is a transaction of its own tells it too late, and
+holds nothing but turns, which can be sent again.
+
 That holds as long as the server has not crashed. After a crash it gives the ids of transactions
 that were lost to others; a mark that a crash removes tells it. Where nobody knows (after a crash,
 or when another server has taken over) the batch is run again. Ids of commits and messages, stamps
