@@ -1,9 +1,9 @@
 """Whole transactions as one statement.
 
 Every call into SQLite gives up the interpreter lock, and while the event loop computes, getting it
-back takes up to 5 ms. A transaction of eight statements then hardly ever runs beside the loop: it
-waits until the loop has nothing left to do, and the loop waits for it. As one statement it needs
-the lock once, and the two run side by side.
+back takes up to Python's switch interval. A transaction of eight statements then hardly ever runs
+beside the loop: it waits until the loop has nothing left to do, and the loop waits for it. As one
+statement it needs the lock once, and the two run side by side.
 
 SQLite has no statement that does several things, but triggers do: the statements become the body of
 a trigger on a view that shows nothing, both only of this connection, and inserting a row of
