@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -38,6 +39,7 @@ from perdure.testing.store_values import (
     result_of,
 )
 from tests.engine.stage import until
+from tests.postgres import Server
 from tests.wire import Proxy
 
 
@@ -256,6 +258,21 @@ async def test_a_row_that_a_user_has_locked_is_put_off_and_written_later(
     assert receipt.status is TurnStatus.ACCEPTED
 
 
+async def test_a_row_of_the_same_number_that_another_turn_has_left_is_not_the_same(
+    store: Store, raw: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    """A standby that took over without some transactions gives their numbers again."""
+    await begun(store)
+    find = "SELECT part, instance_id, xmin::text, last_commit FROM perdure.live"
+    row = list(await raw.fetchrow(f"{find} WHERE instance_id = 'i'") or ())
+    call = "SELECT perdure.write_known_1($1, '[]', '{}', '{}', '{}', 0)"
+
+    same = await raw.fetchval(call, json.dumps([row]))
+    other = await raw.fetchval(call, json.dumps([[*row[:3], row[3] + 1]]))
+
+    assert (same is None, other is None) == (False, True)
+
+
 # ------------------------------------------------------------------ trouble on the way
 
 
@@ -306,6 +323,24 @@ async def test_a_start_whose_answer_was_lost_and_that_others_went_on_from_is_kno
         assert receipt.status is TurnStatus.TAKEN
         assert await store.start([start]) == [None]
         await store.close()
+
+
+async def test_a_turn_after_a_connection_was_lost_is_accepted_once(
+    url: str, clock: ManualClock, postgres: Server
+) -> None:
+    store = open_store(url, clock=clock)
+    await store.open()
+    stamp = await begun(store)
+    for pid in postgres.backends(url):
+        postgres.kill_backend(pid)
+
+    # Two tries: the first finds out that the connection is lost.
+    await accepted(store, next_turn("i", stamp, events=(SCHEDULED,)))
+    again = next_turn("i", after(stamp), events=(SCHEDULED,))
+
+    assert await statements_of(store, again) == 1
+    assert await events_of(store, "i", stamp.incarnation) == [STARTED, SCHEDULED, SCHEDULED]
+    await store.close()
 
 
 @pytest.mark.parametrize(

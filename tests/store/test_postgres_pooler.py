@@ -57,6 +57,19 @@ async def store(pooler: Pooler, clock: ManualClock) -> AsyncIterator[Store]:
     await store.close()
 
 
+async def test_a_turn_whose_rows_are_known_is_written_in_steps(store: Store) -> None:
+    """Outside a transaction the connection that has prepared a statement is not the one to run
+    it."""
+    assert isinstance(store, PostgresStore)
+    stamp = await begun(store)
+    before = store.counters.statements
+
+    await accepted(store, next_turn("i", stamp, events=(SCHEDULED,)))
+
+    # Begin, load, write, commit.
+    assert store.counters.statements - before == 4
+
+
 async def test_every_transaction_may_have_another_connection(store: Store, pooler: Pooler) -> None:
     before = pooler.transactions
     stamp = await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2),))

@@ -13,6 +13,9 @@ is waited for, because nobody can see it; if that takes long, the batch is run i
 what has to be put off.
 
 A commit whose answer is lost is asked about before anything else is done: see `unheard`.
+
+Turns whose rows the lane knows from its own last commits need none of these steps: one call checks
+that the rows are still the same and writes, and what it finds otherwise is run in steps.
 """
 
 from __future__ import annotations
@@ -102,6 +105,7 @@ class Lane:
         """Take a connection that is open already."""
         connection.clock = self._clock if isinstance(self._clock, DatabaseClock) else None
         self._connection = connection
+        self._kept.forget()
 
     def execute(self, operations: Sequence[Any]) -> list[Any]:
         """Run operations as one transaction and return their results.
@@ -186,7 +190,9 @@ class Lane:
         transaction = Transaction(
             writes, self._definitions, self._clock(), self.counters.transactions, known=known
         )
-        live = [(row.part, row.instance_id, row.writer) for row in known.live.values()]
+        live = [
+            (row.part, row.instance_id, row.writer, row.last_commit) for row in known.live.values()
+        ]
         jobs = [(part_of(key.instance_id), *key, job.token) for key, job in known.jobs.items()]
         xid = None
         try:
@@ -214,9 +220,10 @@ class Lane:
         """Return the rows that operations touch, if they need not be loaded.
 
         Nobody can ask about a transaction whose id was not heard. So this is for what can be run
-        again, and is recognised then: turns.
+        again, and is recognised then: turns. Behind a pooler a statement is prepared and run on one
+        connection only within a transaction.
         """
-        if self._hurry() or self._has_old_plans():
+        if self._address.is_pooled or self._hurry() or self._has_old_plans():
             return None
         if not all(type(one) is Turn for one in operations):
             return None

@@ -3,7 +3,7 @@
 Most turns follow one that was committed a moment ago by the same writer: their rows are known. What
 is remembered is the truth only as long as nobody else writes. Whether that is so is not decided
 here: whoever writes on the strength of it has the database check it in the same transaction, and
-forgets everything when it is not.
+says when it was wrong.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class KeptRows:
         if row.messages:
             row.messages = []
         for pending in row.jobs:
-            # What waits in a queue can only be claimed, and after that everything is forgotten.
+            # What waits in a queue can only be claimed, and has another token then.
             if pending.token:
                 key = JobKey(instance_id, row.incarnation, pending.execution, pending.job.seq)
                 job = JobState(pending.token, 1, None, pending.job.session)

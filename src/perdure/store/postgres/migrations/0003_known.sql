@@ -2,7 +2,9 @@
 
 -- Runs the statements of a commit, in the order in which they are given, if the rows that it was
 -- decided on are still the same and nobody has locked them: live rows [part, instance_id, xid of the
--- transaction that has written it last] and jobs [part, instance_id, incarnation, execution, seq, token].
+-- transaction that has written it last, last_commit] and jobs [part, instance_id, incarnation,
+-- execution, seq, token]. Any change leaves another xmin; last_commit is for a server that has lost
+-- transactions, when another one took over, and gives their ids again.
 -- Returns the id of the transaction, or NULL if one of them has changed and nothing was written.
 -- It is called outside a transaction, so everything that a transaction sets is set here.
 CREATE FUNCTION perdure.write_known_1(
@@ -35,13 +37,15 @@ IF jsonb_array_length(live_rows) > 0 THEN
             SELECT
                 (value ->> 0)::smallint AS part,
                 (value ->> 1) COLLATE "C" AS instance_id,
-                (value ->> 2)::xid8::xid AS writer
+                (value ->> 2)::xid8::xid AS writer,
+                (value ->> 3)::bigint AS last_commit
             FROM jsonb_array_elements(live_rows)
         ) AS known
         JOIN perdure.live
             ON live.part = ANY (ARRAY[known.part])
            AND live.instance_id = known.instance_id
         WHERE live.xmin = known.writer
+          AND live.last_commit = known.last_commit
         ORDER BY known.part, known.instance_id
         FOR UPDATE OF live SKIP LOCKED
     ) AS locked;
