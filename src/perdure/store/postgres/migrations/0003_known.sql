@@ -1,8 +1,8 @@
 -- Commits on rows that the writer knows.
 
 -- Runs the statements of a commit, in the order in which they are given, if the rows that it was
--- decided on are still the same and nobody has locked them: live rows [part, instance_id, xid of the
--- transaction that has written it last, last_commit] and jobs [part, instance_id, incarnation,
+-- decided on are still the same and nobody has locked them: live rows [part, instance_id, xid of
+-- the transaction that wrote it last, last_commit] and jobs [part, instance_id, incarnation,
 -- execution, seq, token]. Any change leaves another xmin; last_commit is for a server that has lost
 -- transactions, when another one took over, and gives their ids again.
 -- Returns the id of the transaction, or NULL if one of them has changed and nothing was written.
