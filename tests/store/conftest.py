@@ -48,3 +48,12 @@ async def raw(postgres_url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Rec
     raw = await asyncpg.connect(postgres_url)
     yield raw
     await raw.close()
+
+
+@pytest.fixture
+async def other(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    """The store of another process on PostgreSQL, with a line of its own."""
+    other = open_store(postgres_url, clock=clock)
+    await other.open()
+    yield other
+    await other.close()

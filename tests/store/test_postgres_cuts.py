@@ -56,15 +56,6 @@ async def store(proxy: Proxy, clock: ManualClock) -> AsyncIterator[Store]:
     await store.close()
 
 
-@pytest.fixture
-async def other(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    """The store of another process, with a line of its own."""
-    other = open_store(postgres_url, clock=clock)
-    await other.open()
-    yield other
-    await other.close()
-
-
 async def bodies_of(store: Store, instance_id: str = "i") -> list[bytes]:
     return [message.body for message in await store.read_inbox(instance_id)]
 

@@ -59,15 +59,6 @@ async def store(url: str, clock: ManualClock) -> AsyncIterator[Store]:
     await store.close()
 
 
-@pytest.fixture
-async def other(url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    """The store of another process."""
-    other = open_store(url, clock=clock)
-    await other.open()
-    yield other
-    await other.close()
-
-
 async def statements_of(store: Store, *turns: Turn) -> int:
     """Return how many statements it takes to commit turns, each accepted, one after another."""
     assert isinstance(store, PostgresStore)
@@ -363,6 +354,8 @@ async def test_what_a_database_is_set_to_changes_nothing(
 
     await accepted(store, next_turn("i", stamp, events=(SCHEDULED,)))
     await accepted(store, next_turn("i", after(stamp), events=(SCHEDULED,)))
+
+    assert await events_of(store, "i", stamp.incarnation) == [STARTED, SCHEDULED, SCHEDULED]
     await store.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import TypeAlias
 
@@ -14,7 +13,6 @@ from perdure.clock import ManualClock
 from perdure.model.admin import Expiry
 from perdure.model.turns import KvChange, TurnStatus
 from perdure.store.base import Store
-from perdure.store.opening import open_store
 from perdure.testing.contract_admin import dead
 from perdure.testing.invariants import check
 from perdure.testing.store_values import (
@@ -42,15 +40,6 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 @pytest.fixture
 def url(postgres_url: str) -> str:
     return postgres_url
-
-
-@pytest.fixture
-async def other(postgres_url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    """The store of another process."""
-    other = open_store(postgres_url, clock=clock)
-    await other.open()
-    yield other
-    await other.close()
 
 
 async def rows_of(raw: Connection, instance_id: str) -> dict[str, int]:
