@@ -237,12 +237,7 @@ class StdlibConnection:
         """See `SqliteConnection`."""
         self.statements += 1
         before = self.total_changes()
-        try:
-            self._connection.execute(text, values)
-        except sqlite3.Error as error:
-            raise_ours(self._path, error, _stdlib_code(error))
-        except (OverflowError, TypeError, ValueError) as error:
-            raise RowError(f"a value cannot be stored: {error}") from error
+        self.run_own(text, values)
         return self.total_changes() - before
 
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
@@ -362,12 +357,7 @@ class ApswConnection:
         """See `SqliteConnection`."""
         self.statements += 1
         before = self.total_changes()
-        try:
-            self._connection.execute(text, values)
-        except self._error as error:
-            raise_ours(self._path, error, _apsw_code(error))
-        except (OverflowError, TypeError, ValueError) as error:
-            raise RowError(f"a value cannot be stored: {error}") from error
+        self.run_own(text, values)
         return self.total_changes() - before
 
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
