@@ -11,17 +11,18 @@ import perdure
 
 SRC = Path(perdure.__file__).parent
 
-GROUND = {"errors", "clock", "limits", "codec"}
+GROUND = {"errors", "clock", "limits", "ids", "codec"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
     "limits": set(),
+    "ids": set(),
     "telemetry": {"errors", "clock", "limits"},
     "codec": {"errors", "limits"},
     "model": {"errors", "clock", "limits"},
     "authoring": GROUND | {"model"},
     "core": GROUND | {"telemetry", "model", "authoring"},
-    "store": {"errors", "clock", "limits", "model"},
+    "store": {"errors", "clock", "limits", "ids", "model"},
     "worker": GROUND | {"telemetry", "model", "authoring", "core", "store"},
     "projection": GROUND | {"telemetry", "model", "authoring", "core", "store"},
     "client": GROUND | {"telemetry", "model", "authoring", "core", "store", "worker", "projection"},

@@ -11,8 +11,8 @@ import pytest
 
 from perdure import Accepted, Client, Decider, Decision, WorkerOptions
 from perdure.clock import ManualClock, to_datetime
+from perdure.ids import fresh_id
 from perdure.model.turns import TurnClaim
-from perdure.worker.ids import fresh_id
 from tests.engine.shop import Expired, Order, Pay, Place
 from tests.engine.stage import Stage, idle, until
 

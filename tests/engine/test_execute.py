@@ -32,8 +32,8 @@ from perdure.errors import (
     UsageError,
     VersionConflictError,
 )
+from perdure.ids import fresh_id
 from perdure.model.turns import TurnClaim
-from perdure.worker.ids import fresh_id
 from tests.engine.shop import (
     Note,
     Noted,

@@ -23,11 +23,11 @@ from perdure import (
 from perdure.authoring.registry import AnyDefinition
 from perdure.clock import ManualClock
 from perdure.errors import PerdureError, UsageError
+from perdure.ids import fresh_id
 from perdure.model.events import Completed, write_event
 from perdure.model.turns import Turn, TurnClaim, TurnStatus
 from perdure.store.contents import Contents
 from perdure.store.sql.store import SqlStore
-from perdure.worker.ids import fresh_id
 from tests.engine.stage import Gate, Stage, idle, kinds, options, until, waits_for
 
 go = Signal("go", str)

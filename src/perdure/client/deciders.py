@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import SEPARATOR, DeciderDefinition, definition_of
@@ -44,6 +43,7 @@ from perdure.errors import (
     ResultTimeoutError,
     UsageError,
 )
+from perdure.ids import fresh_name
 from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey
 from perdure.worker.inputs import check_decider, wait_receipt
@@ -187,7 +187,7 @@ class Deciders(InputDoor):
         self, decider: str, stored_id: str, given: DirectInput, patience: timedelta | None
     ) -> dict[str, Json]:
         """Queue an input, and wait until a worker has decided it."""
-        given = given._replace(input_id=given.input_id or uuid4().hex)
+        given = given._replace(input_id=given.input_id or fresh_name())
         await check_takes_inputs(self.store, stored_id, given.input_id)
         try:
             await self.send_input(decider, stored_id, given)

@@ -7,7 +7,6 @@ import json
 from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
-from uuid import uuid4
 
 from perdure.authoring.signal import Signal
 from perdure.client.explain import explain, gather_evidence
@@ -44,6 +43,7 @@ from perdure.errors import (
     StoreUnavailableError,
     UsageError,
 )
+from perdure.ids import fresh_name
 from perdure.limits import MAX_TREE_SHOWN
 from perdure.model.admin import DeletedCounts, InstanceStats
 from perdure.model.events import CancelRequested, Terminated, write_event
@@ -326,7 +326,7 @@ class Handle(Generic[R_co]):
             kind=kind,
             body=body,
             # A delivery that is sent again after a fault must not count twice.
-            message_id=uuid4().hex,
+            message_id=fresh_name(),
             if_absent="refuse",
             hurries=True,
         )

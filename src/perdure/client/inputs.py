@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from uuid import uuid4
 
 import msgspec
 
@@ -20,6 +19,7 @@ from perdure.core.answers import (
 )
 from perdure.core.guard import Guard
 from perdure.errors import InstanceEndedError, InstanceNotFoundError, StoreUnavailableError
+from perdure.ids import fresh_name
 from perdure.model.events import InputTaken, StoredEvent
 from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
@@ -147,7 +147,7 @@ class InputDoor(ABC):
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
     ) -> Outcome:
         """Others are always faster: get in line."""
-        input_id = input.input_id or uuid4().hex
+        input_id = input.input_id or fresh_name()
         try:
             await self.send_input(decider.name, instance_id, input._replace(input_id=input_id))
         except InstanceEndedError:

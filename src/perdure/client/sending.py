@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
 from perdure.authoring.signal import Signal
 from perdure.errors import UsageError
+from perdure.ids import fresh_name
 from perdure.model.events import SignalReceived, write_event
 from perdure.model.messages import Delivery
 from perdure.store.borrowing import Sent
@@ -78,6 +78,6 @@ def signal_delivery(
         kind=kind,
         body=body,
         # Always one: a delivery that is sent again after a fault must not count twice.
-        message_id=message_id or uuid4().hex,
+        message_id=message_id or fresh_name(),
         if_absent="buffer",
     )

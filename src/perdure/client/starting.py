@@ -12,10 +12,10 @@ from perdure.authoring.registry import BEHAVIOUR, orchestration_key
 from perdure.clock import to_ms
 from perdure.codec import MAX_ID_BYTES, check_id
 from perdure.errors import AlreadyExistsError, UsageError
+from perdure.ids import fresh_id
 from perdure.model.events import Started, StoredEvent, read_event, write_event
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery
-from perdure.worker.ids import fresh_id
 
 
 def split(

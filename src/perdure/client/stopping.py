@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from perdure.core.identity import ExecutionId
 from perdure.core.summary import Stop
+from perdure.ids import fresh_id
 from perdure.model.events import Started, read_event
 from perdure.model.instances import LiveRow, Stamp
 from perdure.model.turns import Outcome, Turn, TurnStatus
 from perdure.store.base import ExecutionKey, Store
-from perdure.worker.ids import fresh_id
 
 
 async def stop(store: Store, live: LiveRow, reason: str) -> Outcome | None:

@@ -7,17 +7,10 @@ it is renewed before.
 
 from __future__ import annotations
 
-import random
-
 from perdure.errors import LeaseLostError
 from perdure.model.feeds import REBUILD, Checkpoint, ReaderStatus, StuckEvent, write_stuck
 from perdure.model.tables import FeedWork, Tables
 from perdure.store.base import Store
-
-
-def fresh_lease() -> int:
-    """Return a random number for a lease; never used again."""
-    return random.getrandbits(63) | 1
 
 
 class Hold:

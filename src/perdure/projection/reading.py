@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn, Protocol
@@ -22,12 +21,13 @@ import msgspec
 from perdure.authoring.feed import EventFilter
 from perdure.clock import to_ms
 from perdure.errors import LeaseLostError
+from perdure.ids import chance, fresh_id
 from perdure.limits import MAX_MESSAGE_CHARS
 from perdure.model.feeds import FeedEvent, StuckEvent
 from perdure.model.jobs import JobPolicy
 from perdure.model.options import Retry, WorkerOptions, delay_after, job_policy
 from perdure.projection.bell import Bell
-from perdure.projection.holding import Hold, fresh_lease
+from perdure.projection.holding import Hold
 from perdure.store.base import Store
 from perdure.telemetry import Metrics
 
@@ -118,7 +118,7 @@ class FeedReader:
         self._name = consumer.name
         self._policy = msgspec.json.decode(job_policy(consumer.retry, None), type=JobPolicy)
         self._bell = bell
-        self._lease = fresh_lease()
+        self._lease = fresh_id()
         self._lease_ms = to_ms(options.lease_for)
         self._renew_every_s = options.lease_for.total_seconds() / 3
         self._failures = 0
@@ -239,7 +239,7 @@ class FeedReader:
         logger.warning(
             "a projection could not handle an event and tries again", extra=self._facts(stuck)
         )
-        delay_ms = delay_after(self._policy, self._failures, chance=random.random())
+        delay_ms = delay_after(self._policy, self._failures, chance=chance())
         await asyncio.sleep(delay_ms / 1000)
 
     async def _get_stuck(self, hold: Hold, stuck: StuckEvent) -> NoReturn:

@@ -6,7 +6,6 @@ delivered, under an id made of the subscription's name and the event's position.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from perdure.clock import to_ms
 from perdure.codec import check_id
 from perdure.core.decider_turn import start_of
 from perdure.errors import AlreadyExistsError, RowError
+from perdure.ids import fresh_id
 from perdure.model.events import InputTaken, Started, write_event
 from perdure.model.feeds import FeedEvent
 from perdure.model.instances import InstanceRow, NewInstance
@@ -158,14 +158,14 @@ def new_start(
     kind, body = write_event(started)
     return NewInstance(
         instance_id=check_id("instance id", instance_id),
-        incarnation=_fresh_id(),
+        incarnation=fresh_id(),
         definition=orchestration_key(orchestration.name, orchestration.version),
         input=data,
         start_kind=kind,
         start_body=body,
         created_ms=now_ms,
         visible_at_ms=0 if delay is None else now_ms + to_ms(delay),
-        commit_id=_fresh_id(),
+        commit_id=fresh_id(),
     )
 
 
@@ -178,12 +178,8 @@ def new_input(
         decider.name,
         decider.instance_of(value),
         InputTaken(tag=tag, input=msgspec.Raw(data), input_id=input_id, cause=cause),
-        incarnation=_fresh_id(),
+        incarnation=fresh_id(),
         now_ms=now_ms,
-        commit_id=_fresh_id(),
+        commit_id=fresh_id(),
         message_id=input_id,
     )
-
-
-def _fresh_id() -> int:
-    return random.getrandbits(63) | 1

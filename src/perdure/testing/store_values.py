@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
+from perdure.ids import fresh_id
 from perdure.model.events import Body
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
@@ -42,7 +42,7 @@ FED = FedEvent(0, "Placed")
 
 def token() -> int:
     """Return a fresh random number for an incarnation, a lease or a commit."""
-    return random.getrandbits(62) | 1
+    return fresh_id()
 
 
 def new_instance(instance_id: str = "i", **fields: Any) -> NewInstance:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 
 from perdure.authoring.registry import Registry
+from perdure.ids import fresh_id
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobKey
 from perdure.model.options import WorkerOptions
@@ -14,7 +15,6 @@ from perdure.store.base import Store
 from perdure.telemetry import Metrics
 from perdure.worker.coverage import Coverage
 from perdure.worker.endings import Endings
-from perdure.worker.ids import fresh_id
 from perdure.worker.metrics import WorkerMetrics
 from perdure.worker.turns import TurnRunner
 

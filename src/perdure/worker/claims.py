@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from perdure.clock import Clock, to_ms
+from perdure.ids import fresh_id
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import Store, TurnLease
-from perdure.worker.ids import fresh_id
 from perdure.worker.jobs import JobRunner
 from perdure.worker.lanes import Kind
 from perdure.worker.metrics import WorkerMetrics

@@ -15,7 +15,6 @@ culprit fails.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -29,6 +28,7 @@ from perdure.errors import (
     RowError,
     StoreUnavailableError,
 )
+from perdure.ids import chance
 from perdure.model.messages import Message
 from perdure.model.turns import ClaimedTurn, Turn
 from perdure.store.base import ExecutionKey, Store
@@ -309,7 +309,7 @@ class Deciding:
 
 def pause_before(tries: int) -> float:
     """Return how long to wait before an input is decided again, in seconds."""
-    return random.random() * FIRST_PAUSE_S * (1 << min(tries, MAX_DOUBLINGS))
+    return chance() * FIRST_PAUSE_S * (1 << min(tries, MAX_DOUBLINGS))
 
 
 def _lose_patience(asked: Asked, patience_s: float) -> None:

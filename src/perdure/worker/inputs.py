@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from uuid import uuid4
 
 import msgspec
 
@@ -15,10 +14,10 @@ from perdure.errors import (
     InstanceEndedError,
     InstanceHeldError,
 )
+from perdure.ids import fresh_id, fresh_name
 from perdure.model.events import InputTaken
 from perdure.model.instances import NewInstance, Status
 from perdure.store.base import Store
-from perdure.worker.ids import fresh_id
 
 LOOK_MIN_S = 0.005
 LOOK_MAX_S = 0.25
@@ -65,7 +64,7 @@ async def queue_input(
         now_ms=store.clock(),
         commit_id=fresh_id(),
         # Always one: what is sent again after a fault must not count twice.
-        message_id=taken.input_id or uuid4().hex,
+        message_id=taken.input_id or fresh_name(),
     )
     [existing] = await store.start([new], patience_s=patience_s)
     if existing is None:

@@ -22,7 +22,6 @@ import asyncio
 import contextvars
 import logging
 import os
-import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
@@ -33,6 +32,7 @@ from msgspec.structs import force_setattr
 from perdure.authoring.registry import Registry
 from perdure.authoring.scope import InlineRequest
 from perdure.errors import NotRegisteredError
+from perdure.ids import chance
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, JobPolicy
 from perdure.model.options import WorkerOptions
@@ -83,7 +83,7 @@ class JobRunner:
         builtins: Mapping[str, Work] | None = None,
         transactions: Transactions | None = None,
         metrics: WorkerMetrics | None = None,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = chance,
     ) -> None:
         """Prepare; nothing runs yet.
 

@@ -15,6 +15,7 @@ from typing import Any
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import Registry, orchestration_key, reader_key
 from perdure.errors import StoreError, UsageError
+from perdure.ids import fresh_id
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
@@ -30,7 +31,6 @@ from perdure.worker.decider_builtins import decider_works
 from perdure.worker.endings import Endings
 from perdure.worker.heartbeats import Heartbeats
 from perdure.worker.housekeeping import Housekeeping
-from perdure.worker.ids import fresh_id
 from perdure.worker.jobs import JobRunner
 from perdure.worker.lanes import Kind
 from perdure.worker.leases import LeaseKeeper

@@ -7,10 +7,10 @@ development and tests every instance is replayed.
 from __future__ import annotations
 
 import logging
-import random
 
 from perdure.core.deciding import DeciderExecution
 from perdure.errors import NondeterminismError
+from perdure.ids import chance
 from perdure.model.events import UnreadableEventError
 from perdure.store.base import ExecutionKey, Store
 from perdure.telemetry import error_facts
@@ -41,7 +41,7 @@ class ShadowReplays:
 
     def maybe(self, execution: AnyExecution) -> None:
         """Replay an execution that ends or leaves memory, if the lot falls on it."""
-        if self._rate and (self._rate >= 1 or random.random() < self._rate):
+        if self._rate and (self._rate >= 1 or chance() < self._rate):
             self._background.spawn(self._run(execution))
 
     async def _run(self, execution: AnyExecution) -> None:

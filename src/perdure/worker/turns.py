@@ -21,6 +21,7 @@ from perdure.clock import Clock
 from perdure.core.identity import ExecutionId
 from perdure.core.pending import PendingCall
 from perdure.errors import NondeterminismError
+from perdure.ids import fresh_id
 from perdure.model.events import UnreadableEventError
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
@@ -39,7 +40,6 @@ from perdure.worker.endings import Endings
 from perdure.worker.executions import Executions, Jobs
 from perdure.worker.holds import Holds
 from perdure.worker.hot import HotInstance
-from perdure.worker.ids import fresh_id
 from perdure.worker.kinds import AnyExecution
 from perdure.worker.loading import Past, Wanted, read_pasts
 from perdure.worker.memory import Memory, job_key, owns

@@ -20,14 +20,13 @@ that the rows are still the same and writes, and what it finds otherwise is run 
 
 from __future__ import annotations
 
-import random
-import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError
+from perdure.ids import chance, fresh_id
 from perdure.model.instances import part_of
 from perdure.model.turns import Turn, TurnStatus
 from perdure.store.batching import LATER
@@ -151,7 +150,7 @@ class Lane:
                     raise RowError(str(error)) from error
                 if left == 0:
                     raise
-                time.sleep(random.uniform(0, MAX_PAUSE_S / (left + 1)))
+                time.sleep(chance() * MAX_PAUSE_S / (left + 1))
             else:
                 if any(map(_concerns_others, operations, results)):
                     self._stirred()
@@ -325,7 +324,7 @@ class Lane:
         """Return what the server has as long as it does not crash, if that can be told now."""
         try:
             connection.run_script("BEGIN READ WRITE")
-            found = connection.run("read_mark", mark=secrets.randbits(63))
+            found = connection.run("read_mark", mark=fresh_id())
             connection.run_script("COMMIT")
         except StoreError:
             self.close()

@@ -8,7 +8,6 @@ operation that waits goes into the next transaction of its lane: see `lane`.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -18,6 +17,7 @@ from weakref import WeakSet
 
 from perdure.clock import Clock, system_clock
 from perdure.errors import StoreError
+from perdure.ids import fresh_name
 from perdure.model.feeds import Checkpoint, FeedEvent
 from perdure.model.instances import DefinitionKey, NewInstance, part_of
 from perdure.model.jobs import JobEnd
@@ -71,7 +71,7 @@ class PostgresStore(SqlStore):
         self._lanes: list[Lane] = []
         self._batchers: list[Batcher] = []
         self._readers = Readers(address)
-        self._hints = Hints(address, own=secrets.token_hex(8))
+        self._hints = Hints(address, own=fresh_name())
         ending = Ending(address, clock=self.clock)
         self._async_transactions = AsyncTransactions(address, ending, committed=self._hints.stir)
         self._threaded_transactions = ThreadedTransactions(
