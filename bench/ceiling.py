@@ -23,7 +23,6 @@ from perdure.model.events import (
     Started,
     write_event,
 )
-from perdure.model.instances import Stamp
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import Turn, TurnStatus
 from perdure.store.base import Store
@@ -61,12 +60,11 @@ class Chain:
     def _go_on(self, *, is_last: bool) -> None:
         before = self.turns[-1]
         [old_job] = before.jobs
-        incarnation, execution, seq = before.stamp
-        seq += len(before.events)
+        stamp = before.next_stamp
+        incarnation, execution, seq = stamp.place
         done = result_body(old_job.seq)
         key = JobKey(before.instance_id, incarnation, execution, old_job.seq)
         end = JobEnd(key=key, token=before.commit_id, kind=done.kind, body=done.body)
-        stamp = Stamp(incarnation, execution, seq)
         if is_last:
             turn = next_turn(
                 before.instance_id,
@@ -167,7 +165,7 @@ async def fan_out(setup: Setup) -> list[Measured]:
     )
     last = next_turn(
         first.instance_id,
-        Stamp(start.incarnation, 1, 1 + len(first.events)),
+        first.next_stamp,
         job_ends=ends,
         events=(*results, COMPLETED),
         outcome=outcome(),

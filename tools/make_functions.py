@@ -20,7 +20,7 @@ from pathlib import Path
 from perdure.store.postgres.functions import LOAD, LOADS, WRITE, WRITES
 
 FOLDER = Path(__file__).parent.parent / "src" / "perdure" / "store" / "postgres"
-MIGRATION = FOLDER / "migrations" / "0002_functions.sql"
+MIGRATION = FOLDER / "migrations" / "0005_functions.sql"
 
 SETTINGS = """\
 LANGUAGE plpgsql

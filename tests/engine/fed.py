@@ -141,4 +141,4 @@ class Recorder:
         )
         [receipt] = await self._store.commit([turn])
         assert receipt.status is TurnStatus.ACCEPTED
-        self._stamps[stored_id] = stamp._replace(next_seq=stamp.next_seq + len(bodies))
+        self._stamps[stored_id] = turn.next_stamp

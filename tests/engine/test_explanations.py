@@ -63,7 +63,6 @@ def explained(call: ActivityScheduled, *, sessions: Sequence[SessionRow] = ()) -
         home=None,
         last_no=1,
         last_at_ms=NOW_MS,
-        last_commit=1,
         attempts=0,
         blocked_by=None,
     )

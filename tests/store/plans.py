@@ -305,9 +305,9 @@ def looked_at(read: Callable[[str], Iterable[tuple[Any, ...]]]) -> Counter[str]:
 def _call(name: str, values: dict[str, Any]) -> sql.Composed:
     rows = values["keys"] if "keys" in values else values["rows"]
     if name in LOADS:
-        return sql.SQL("SELECT perdure.load_1(ARRAY[{}], ARRAY[{}::jsonb])").format(name, rows)
+        return sql.SQL("SELECT perdure.load_2(ARRAY[{}], ARRAY[{}::jsonb])").format(name, rows)
     assert name in WRITES
-    return sql.SQL("SELECT perdure.write_1(ARRAY[{}], ARRAY[{}::jsonb], ARRAY[{}], {})").format(
+    return sql.SQL("SELECT perdure.write_2(ARRAY[{}], ARRAY[{}::jsonb], ARRAY[{}], {})").format(
         name, rows, values.get("bodies", b""), NOW_MS
     )
 

@@ -35,7 +35,7 @@ from perdure.model.events import (
     TimerScheduled,
     write_event,
 )
-from perdure.model.instances import DefinitionKey, Stamp
+from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import JobEnd
 from perdure.model.turns import (
     ChildStart,
@@ -131,8 +131,9 @@ async def _fill_busy(store: Store) -> None:
 async def _fill_ended(store: Store) -> None:
     start = new_instance("ended")
     bodies = _bodies(BEGIN, CALL, ANSWER, END)
-    await accepted(store, first_turn(start, events=bodies[:2], jobs=(job(2),)))
-    stamp = Stamp(start.incarnation, 1, 3)
+    turn = first_turn(start, events=bodies[:2], jobs=(job(2),))
+    await accepted(store, turn)
+    stamp = turn.next_stamp
     end = outcome(digest=_digest(bodies))
     await accepted(store, next_turn("ended", stamp, now_ms=2, events=bodies[2:], outcome=end))
 
@@ -258,22 +259,19 @@ async def _fill_continuing(store: Store) -> None:
         first = _bodies(BEGIN, KvSet(key="k", value=msgspec.Raw(b"1")), Reported(value=_SEVEN))
         bodies = (*first, write_event(GOING_ON))
         second = write_event(_following(bodies))
-        await accepted(
-            store,
-            first_turn(
-                start,
-                events=bodies,
-                kv=(KvChange("k", b"1"),),
-                report=b"7",
-                continued=continuation(start=second),
-            ),
+        begin = first_turn(
+            start,
+            events=bodies,
+            kv=(KvChange("k", b"1"),),
+            report=b"7",
+            continued=continuation(start=second),
         )
+        await accepted(store, begin)
         bodies = (second, write_event(GOING_ON))
         third = write_event(_following(bodies))
-        stamp = Stamp(start.incarnation, 2, 1)
         turn = next_turn(
             name,
-            stamp,
+            begin.next_stamp,
             now_ms=2,
             consumed=(1,),
             events=bodies,
@@ -281,7 +279,7 @@ async def _fill_continuing(store: Store) -> None:
         )
         await accepted(store, turn)
         if name == "third":
-            stamp = Stamp(start.incarnation, 3, 1)
+            stamp = turn.next_stamp
             await accepted(store, next_turn(name, stamp, consumed=(2,), seen_no=2, events=(third,)))
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from perdure.errors import StoreUnavailableError
-from perdure.model.instances import Stamp
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import ChildStart, TurnReceipt, TurnStatus
 from perdure.store.sqlite.store import SqliteStore
@@ -115,16 +114,18 @@ async def test_of_two_starts_in_one_transaction_the_first_wins(store: SqliteStor
 async def test_two_turns_of_one_instance_follow_each_other(store: SqliteStore) -> None:
     stamp = await begun(store)
 
+    first = next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(2),))
     receipts = await _together(
         store,
         [
-            next_turn("i", stamp, events=(SCHEDULED,), jobs=(job(2),)),
+            first,
             next_turn("i", stamp, events=(COMPLETED,)),
-            next_turn("i", stamp._replace(next_seq=3), events=(COMPLETED,), outcome=outcome()),
+            next_turn("i", stamp._replace(next_seq=3), events=(COMPLETED,)),
+            next_turn("i", first.next_stamp, events=(COMPLETED,), outcome=outcome()),
         ],
     )
 
-    assert [receipt.status for receipt in receipts] == [ACCEPTED, REFUSED, ACCEPTED]
+    assert [receipt.status for receipt in receipts] == [ACCEPTED, REFUSED, REFUSED, ACCEPTED]
     assert await events_of(store, "i", stamp.incarnation) == [STARTED, SCHEDULED, COMPLETED]
     assert await store.read_jobs("i") == []
 
@@ -184,15 +185,11 @@ async def test_work_of_one_turn_is_cancelled_by_the_next_of_the_same_transaction
 ) -> None:
     stamp = await begun(store)
 
-    receipts = await _together(
-        store,
-        [
-            next_turn(
-                "i", stamp, jobs=(job(2), job(3)), timers=(timer(4, 9), timer(5, 9)), seen_no=0
-            ),
-            next_turn("i", stamp, jobs_gone=(2,), timers_gone=("timer:4",), seen_no=2),
-        ],
+    first = next_turn(
+        "i", stamp, jobs=(job(2), job(3)), timers=(timer(4, 9), timer(5, 9)), seen_no=0
     )
+    second = next_turn("i", first.next_stamp, jobs_gone=(2,), timers_gone=("timer:4",), seen_no=2)
+    receipts = await _together(store, [first, second])
 
     assert [receipt.status for receipt in receipts] == [ACCEPTED, ACCEPTED]
     assert [waiting.key.seq for waiting in await store.read_jobs("i")] == [3]
@@ -204,13 +201,11 @@ async def test_a_timer_is_replaced_by_a_later_turn_of_the_same_transaction(
 ) -> None:
     stamp = await begun(store, timers=(timer(4, 9),))
 
-    receipts = await _together(
-        store,
-        [
-            next_turn("i", stamp, timers=(timer(4, due),), timers_gone=("timer:4",), seen_no=seen)
-            for due, seen in ((19, 1), (29, 2))
-        ],
+    first = next_turn("i", stamp, timers=(timer(4, 19),), timers_gone=("timer:4",), seen_no=1)
+    second = next_turn(
+        "i", first.next_stamp, timers=(timer(4, 29),), timers_gone=("timer:4",), seen_no=2
     )
+    receipts = await _together(store, [first, second])
 
     assert [receipt.status for receipt in receipts] == [ACCEPTED, ACCEPTED]
     [waiting] = await store.read_inbox("i")
@@ -269,15 +264,18 @@ async def test_an_instance_that_continues_and_goes_on_in_one_transaction_is_in_i
     store: SqliteStore,
 ) -> None:
     stamp = await begun(store)
-    second = Stamp(stamp.incarnation, 2, 1)
     newer = ORCHESTRATION._replace(variant="2.0.0")
+    first = next_turn("i", stamp, events=(CONTINUED,), continued=continuation("two"))
+    second = next_turn(
+        "i", first.next_stamp, events=(STARTED,), consumed=(1,), definition=newer, seen_no=1
+    )
 
     receipts = await _together(
         store,
         [
-            next_turn("i", stamp, events=(CONTINUED,), continued=continuation("two")),
-            next_turn("i", second, events=(STARTED,), consumed=(1,), definition=newer, seen_no=1),
-            next_turn("i", second._replace(next_seq=2), events=(COMPLETED,), outcome=outcome()),
+            first,
+            second,
+            next_turn("i", second.next_stamp, events=(COMPLETED,), outcome=outcome()),
         ],
     )
 
@@ -313,7 +311,7 @@ async def test_an_ambiguous_continuation_is_sent_again_and_accepted_once(
     assert store.counters.retries == 1
     live = await store.read_live("i")
     assert live is not None
-    assert live.stamp == Stamp(stamp.incarnation, 2, 1)
+    assert live.stamp.place == (stamp.incarnation, 2, 1)
     [report] = await store.read_reports(["i"])
     assert report is not None
     assert report.version == 1
@@ -363,7 +361,7 @@ async def test_a_one_activity_orchestration_is_ten_row_operations(store: SqliteS
     end = result_of(JobKey("i", start.incarnation, 1, 2), first.commit_id)
     last = next_turn(
         "i",
-        Stamp(start.incarnation, 1, 3),
+        first.next_stamp,
         job_ends=(end,),
         events=(SCHEDULED, COMPLETED),
         outcome=outcome(),

@@ -47,7 +47,7 @@ DAMAGE = {
     ),
     "a lost first event": ("DELETE FROM history WHERE seq = 1 AND instance_id = 'busy'", "S3"),
     "an event after the end": (
-        "INSERT INTO history SELECT part, instance_id, incarnation, execution, 5, kind, at_ms, body"
+        "INSERT INTO history SELECT part, instance_id, incarnation, execution, 5, kind, at_ms, body, NULL"
         " FROM history WHERE seq = 4 AND instance_id = 'ended'",
         "S3",
     ),
@@ -111,7 +111,7 @@ DAMAGE = {
     ),
     "an event after an execution went on": (
         "INSERT INTO history SELECT part, instance_id, incarnation, execution, 5, 'kv_cleared',"
-        " at_ms, CAST('{}' AS BLOB) FROM history WHERE seq = 4 AND execution = 1"
+        " at_ms, CAST('{}' AS BLOB), NULL FROM history WHERE seq = 4 AND execution = 1"
         " AND instance_id = 'third'",
         "S3",
     ),

@@ -37,6 +37,7 @@ from perdure.testing.store_values import (
     ended,
     first_turn,
     job,
+    latest,
     message,
     new_instance,
     next_turn,
@@ -88,7 +89,7 @@ async def _worked(store: SqliteStore, instance_id: str = "i", **fields: Any) -> 
 
 
 def _after(end: JobEnd, seq: int = 3) -> Stamp:
-    return Stamp(end.key.incarnation, 1, seq)
+    return Stamp(end.key.incarnation, 1, seq, end.token)
 
 
 # ------------------------------------------------------------- one statement
@@ -97,10 +98,11 @@ def _after(end: JobEnd, seq: int = 3) -> Stamp:
 async def test_a_turn_that_follows_another_one_is_one_statement(store: SqliteStore) -> None:
     end = await _worked(store)
     turn = next_turn("i", _after(end), events=(SCHEDULED,), job_ends=(end,))
+    again = next_turn("i", turn.next_stamp)
+    last = next_turn("i", again.next_stamp, seen_no=1, events=(COMPLETED,), outcome=outcome())
 
     assert await _is_one_statement(store, [turn])
-    assert await _is_one_statement(store, [next_turn("i", _after(end, 4)), message("i")])
-    last = next_turn("i", _after(end, 4), seen_no=1, events=(COMPLETED,), outcome=outcome())
+    assert await _is_one_statement(store, [again, message("i")])
     assert await _is_one_statement(store, [last])
 
     assert await store.read_jobs("i") == []
@@ -139,8 +141,9 @@ async def test_a_message_of_another_process_is_heard_of(
 
     await other.deliver([message()])
 
-    assert await accepted(store, next_turn("i", stamp)) == TurnReceipt(ACCEPTED, 1, has_unseen=True)
-    assert await _is_one_statement(store, [next_turn("i", stamp)])
+    turn = next_turn("i", stamp)
+    assert await accepted(store, turn) == TurnReceipt(ACCEPTED, 1, has_unseen=True)
+    assert await _is_one_statement(store, [next_turn("i", turn.next_stamp)])
 
 
 async def test_a_lease_of_another_process_is_respected(
@@ -149,6 +152,7 @@ async def test_a_lease_of_another_process_is_respected(
     stamp = await begun(store, "i")
     await other.deliver([message()])
     await accepted(store, next_turn("i", stamp))
+    stamp = await latest(store)
     [claimed] = await claim(other, "w2")
 
     assert await store.commit([next_turn("i", stamp, worker_id="w3")]) == [TurnReceipt(REFUSED)]
@@ -174,21 +178,21 @@ async def test_nothing_is_refused_because_of_what_another_process_has_changed(
 
     await accepted(other, next_turn("i", stamp, events=(SCHEDULED,)))
 
-    await accepted(store, next_turn("i", stamp._replace(next_seq=3)))
+    await accepted(store, next_turn("i", await latest(other)))
     assert await store.hold([Hold("i", stamp, 0, Status.PARKED, NOBODY, "")]) == [False]
 
 
 async def test_processes_that_take_turns_see_each_other(
     store: SqliteStore, other: SqliteStore
 ) -> None:
-    stamp = await begun(store)
+    await begun(store)
 
     for number in range(1, 6):
         await other.deliver([message()])
-        receipt = await accepted(store, next_turn("i", stamp, seen_no=2 * number - 2))
+        receipt = await accepted(store, next_turn("i", await latest(store), seen_no=2 * number - 2))
         assert receipt == TurnReceipt(ACCEPTED, 2 * number - 1, has_unseen=True)
         await store.deliver([message()])
-        receipt = await accepted(other, next_turn("i", stamp, seen_no=2 * number - 1))
+        receipt = await accepted(other, next_turn("i", await latest(other), seen_no=2 * number - 1))
         assert receipt == TurnReceipt(ACCEPTED, 2 * number, has_unseen=True)
 
     assert [found.no for found in await store.read_inbox("i")] == list(range(1, 11))
@@ -201,7 +205,7 @@ async def test_what_another_program_changes_is_seen(store: SqliteStore, path: Pa
         program.execute("UPDATE live SET next_seq = 7")
     program.close()
 
-    moved = Stamp(stamp.incarnation, 1, 7)
+    moved = stamp._replace(next_seq=7)
     receipts = await store.commit([next_turn("i", stamp), next_turn("i", moved)])
     assert [receipt.status for receipt in receipts] == [REFUSED, ACCEPTED]
 
@@ -329,10 +333,11 @@ async def test_an_id_that_another_process_has_taken_is_taken(
 ) -> None:
     stamp = await begun(store, "i")
     await begun(other, "j")
-    await accepted(store, next_turn("i", stamp))
+    turn = next_turn("i", stamp)
+    await accepted(store, turn)
 
     turns = [first_turn(new_instance(name)) for name in ("j", "k")]
-    receipts = await _together(store, [*turns, next_turn("i", stamp)])
+    receipts = await _together(store, [*turns, next_turn("i", turn.next_stamp)])
 
     assert [receipt.status for receipt in receipts] == [TAKEN, ACCEPTED, ACCEPTED]
 
@@ -393,7 +398,7 @@ async def test_a_message_finds_one_that_a_refused_turn_would_have_started(
     stamp = await begun(store, "i")
     await begun(store, "there")
     _kept_of(store)._forget("there")
-    stale = Stamp(stamp.incarnation, 1, 99)
+    stale = stamp._replace(next_seq=99)
     refused = next_turn("i", stale, children=(ChildStart(new_instance("there"), None),))
 
     receipt, *statuses = await _together(
@@ -425,8 +430,8 @@ async def test_a_turn_sees_a_lease_its_renewal_and_its_release(
 ) -> None:
     stamp = await begun(store)
     await store.deliver([message()])
-    turn = partial(next_turn, "i", stamp, worker_id="w3")
-    await accepted(store, turn())
+    await accepted(store, next_turn("i", stamp, worker_id="w3"))
+    turn = partial(next_turn, "i", await latest(store), worker_id="w3")
     [claimed] = await claim(store, "w2")
     assert await store.commit([turn()]) == [TurnReceipt(REFUSED)]
 

@@ -132,7 +132,8 @@ class Maker:
     def look(self) -> None:
         """See what the database holds now."""
         live = self._place.read(
-            "SELECT instance_id, incarnation, execution, next_seq, lease, last_no FROM live"
+            "SELECT instance_id, incarnation, execution, next_seq, last_commit, lease, last_no "
+            "FROM live"
         )
         self._live = {row[0]: row[1:] for row in live}
         held = self._place.read("SELECT instance_id FROM live WHERE blocked_by IS NOT NULL")
@@ -194,12 +195,13 @@ class Maker:
     # ------------------------------------------------------------------ turns
 
     def _next(self, instance_id: str) -> Turn:
-        incarnation, execution, next_seq, lease, last_no = self._live.get(
-            instance_id, (self._number(), 1, 2, 0, 0)
-        )
+        *found, lease, last_no = self._live.get(instance_id, (self._number(), 1, 2, 0, 0, 0))
+        stamp = Stamp(*found)
         if self._is(0.07):
-            next_seq += self._random.choice([-1, 1, 2])
-        stamp = Stamp(incarnation, execution, next_seq)
+            wrong = stamp.next_seq + self._random.choice([-1, 1, 2])
+            stamp = stamp._replace(next_seq=wrong)
+        if self._is(0.03):
+            stamp = stamp._replace(commit_id=self._number())
         fields = self._fields(instance_id, stamp, last_no)
         fields["lease"] = lease if self._is(0.9) else 0
         fields["seize"] = self._is(0.1)
@@ -212,13 +214,11 @@ class Maker:
                 "again", carried("unread"), definition=_definition(instance_id)
             )
             fields["events"] = (CONTINUED,)
+        turn = next_turn(instance_id, stamp, **fields)
         # What the next one of this batch goes by.
-        if "continued" in fields:
-            after = (incarnation, execution + 1, 1, 0, last_no + 2)
-        else:
-            after = (incarnation, execution, next_seq + len(fields["events"]), 0, last_no)
-        self._live[instance_id] = after
-        return next_turn(instance_id, stamp, **fields)
+        carried_no = 2 if turn.continued is not None else 0
+        self._live[instance_id] = (*turn.next_stamp, 0, last_no + carried_no)
+        return turn
 
     def _fields(self, instance_id: str, stamp: Stamp, last_no: int) -> dict[str, Any]:
         is_first = stamp.next_seq == 1
@@ -311,8 +311,8 @@ class Maker:
         return JobEnd(key=key, token=token, kind="x", body=b"result", is_dead=self._is(0.1))
 
     def _hold(self, instance_id: str) -> Hold:
-        incarnation, execution, next_seq, lease, _ = self._live.get(instance_id, (1, 1, 1, 0, 0))
-        stamp = Stamp(incarnation, execution, next_seq)
+        *found, lease, _ = self._live.get(instance_id, (1, 1, 1, 0, 0, 0))
+        stamp = Stamp(*found)
         if self._is(0.5):
             return Hold(instance_id, stamp, lease, Status.PARKED, NOBODY, "parked")
         return Hold(instance_id, stamp, lease, Status.BLOCKED, "c1", "blocked")

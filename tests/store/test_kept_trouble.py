@@ -24,6 +24,7 @@ from perdure.testing.store_values import (
     begun,
     given,
     job,
+    latest,
     message,
     next_turn,
     outcome,
@@ -55,9 +56,10 @@ async def test_what_is_kept_is_bounded(store: SqliteStore, monkeypatch: pytest.M
     assert not await _is_one_statement(store, next_turn("a", stamps["a"], events=(SCHEDULED,)))
 
     assert list(_kept_of(store)._live) == ["f", "d", "a"]
-    for name, stamp in stamps.items():
-        moved = stamp._replace(next_seq=3) if name in "ad" else stamp
-        receipts = await store.commit([next_turn(name, moved, events=(SCHEDULED,))])
+    for name in stamps:
+        receipts = await store.commit(
+            [next_turn(name, await latest(store, name), events=(SCHEDULED,))]
+        )
         assert receipts == [TurnReceipt(ACCEPTED)]
 
 
@@ -80,7 +82,7 @@ async def test_a_batch_that_fails_leaves_nothing_and_is_not_remembered(store: Sq
     assert await store.read_inbox("j") == []
     assert await store.read_jobs("i") == []
     again = next_turn("i", stamp, events=(SCHEDULED,))
-    moved = next_turn("i", stamp._replace(next_seq=3), events=(SCHEDULED,))
+    moved = next_turn("i", turn.next_stamp, events=(SCHEDULED,))
     receipts = await store.commit([turn, again, moved])
     assert [receipt.status for receipt in receipts] == [ACCEPTED, REFUSED, ACCEPTED]
 
@@ -177,7 +179,9 @@ async def test_only_so_many_combinations_of_statements_are_ready(
 
     for fields in changes * 2:
         before = store.counters.statements
-        await accepted(store, next_turn("i", stamp, **fields))
+        turn = next_turn("i", stamp, **fields)
+        await accepted(store, turn)
+        stamp = turn.next_stamp
         assert store.counters.statements - before == 1
 
     views = _connection_of(store).run_text("SELECT name FROM temp.sqlite_schema")
@@ -200,7 +204,7 @@ async def test_tables_of_the_user_can_be_changed_beside_what_the_writer_has_made
     connection.run_text("INSERT INTO remarks (body) VALUES ('a')")
     connection.run_text("DROP TABLE remarks")
 
-    assert await _is_one_statement(store, next_turn("i", stamp))
+    assert await _is_one_statement(store, next_turn("i", await latest(store)))
 
 
 def _connection_of(store: SqliteStore) -> SqliteConnection:

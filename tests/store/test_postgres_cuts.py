@@ -132,7 +132,7 @@ async def test_a_turn_that_was_committed_unheard_and_overtaken_is_accepted_all_t
     await until(lambda: proxy.cuts)
     proxy.stall()
 
-    overtaking = next_turn("i", stamp._replace(next_seq=3), events=(SCHEDULED,))
+    overtaking = next_turn("i", turn.next_stamp, events=(SCHEDULED,))
     [theirs] = await other.commit([overtaking])
     proxy.flow()
     [ours] = await committing
@@ -216,7 +216,7 @@ async def test_a_commit_that_never_arrived_is_done_again(store: Store, proxy: Pr
     assert await bodies_of(store) == [b"hello"]
 
 
-@pytest.mark.parametrize("where", ["load_1", "write_1", "SET LOCAL"])
+@pytest.mark.parametrize("where", ["load_2", "write_2", "SET LOCAL"])
 async def test_a_connection_that_is_lost_between_statements_is_made_again(
     store: Store, proxy: Proxy, where: str
 ) -> None:

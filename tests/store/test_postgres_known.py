@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from perdure.clock import ManualClock
-from perdure.model.instances import Stamp, Status
+from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
 from perdure.model.turns import ChildStart, Turn, TurnStatus
 from perdure.store.base import Store
@@ -32,6 +32,7 @@ from perdure.testing.store_values import (
     events_of,
     first_turn,
     job,
+    latest,
     message,
     new_instance,
     next_turn,
@@ -68,10 +69,6 @@ async def statements_of(store: Store, *turns: Turn) -> int:
     return store.counters.statements - before
 
 
-def after(stamp: Stamp, events: int = 1) -> Stamp:
-    return stamp._replace(next_seq=stamp.next_seq + events)
-
-
 # ------------------------------------------------------------------------ one call
 
 
@@ -80,7 +77,7 @@ async def test_a_turn_that_follows_another_is_one_call(store: Store) -> None:
     [waiting] = await store.read_jobs("i")
     end = result_of(JobKey("i", stamp.incarnation, 1, 2), waiting.token)
     again = next_turn("i", stamp, events=(SCHEDULED,), job_ends=(end,), jobs=(job(3),))
-    last = next_turn("i", after(stamp), events=(COMPLETED,), outcome=outcome())
+    last = next_turn("i", again.next_stamp, events=(COMPLETED,), outcome=outcome())
 
     assert await statements_of(store, again, last) == 2
 
@@ -154,7 +151,7 @@ async def test_a_job_that_another_process_has_taken_over_does_not_end_with_our_t
     taken = next(one for one in await claim_jobs(other, "w2") if one.key.instance_id == "i")
     end = result_of(taken.key, turn.commit_id)
 
-    stamp = Stamp(turn.stamp.incarnation, 1, 3)
+    stamp = turn.next_stamp
     [receipt] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,), job_ends=(end,))])
 
     assert receipt.status is TurnStatus.REFUSED
@@ -164,11 +161,11 @@ async def test_a_job_that_another_process_has_taken_over_does_not_end_with_our_t
 async def test_a_job_that_was_cancelled_does_not_end(store: Store) -> None:
     turn = first_turn(new_instance("i"), events=(STARTED, SCHEDULED), jobs=(job(2, leased=True),))
     await accepted(store, turn)
-    stamp = Stamp(turn.stamp.incarnation, 1, 3)
+    stamp = turn.next_stamp
     await accepted(store, next_turn("i", stamp, events=(SCHEDULED,), jobs_gone=(2,)))
     end = result_of(JobKey("i", stamp.incarnation, 1, 2), turn.commit_id)
 
-    late = next_turn("i", after(stamp), events=(SCHEDULED,), job_ends=(end,))
+    late = next_turn("i", await latest(store), events=(SCHEDULED,), job_ends=(end,))
     [receipt] = await store.commit([late])
 
     assert receipt.status is TurnStatus.REFUSED
@@ -256,7 +253,7 @@ async def test_a_row_of_the_same_number_that_another_turn_has_left_is_not_the_sa
     await begun(store)
     find = "SELECT part, instance_id, xmin::text, last_commit FROM perdure.live"
     row = list(await raw.fetchrow(f"{find} WHERE instance_id = 'i'") or ())
-    call = "SELECT perdure.write_known_1($1, '[]', '{}', '{}', '{}', 0)"
+    call = "SELECT perdure.write_known_2($1, '[]', '{}', '{}', '{}', 0)"
 
     same = await raw.fetchval(call, json.dumps([row]))
     other = await raw.fetchval(call, json.dumps([[*row[:3], row[3] + 1]]))
@@ -301,17 +298,16 @@ async def test_a_start_whose_answer_was_lost_and_that_others_went_on_from_is_kno
             await begun(store, f"known-{n}")  # On every lane.
         start = new_instance("i")
         proxy.cut_after(is_call)
-        committing = asyncio.ensure_future(store.commit([first_turn(start)]))
+        turn = first_turn(start)
+        committing = asyncio.ensure_future(store.commit([turn]))
         await until(lambda: proxy.cuts)
         proxy.stall()
-        stamp = Stamp(start.incarnation, 1, 2)
-        await accepted(other, next_turn("i", stamp, events=(SCHEDULED,)))
+        await accepted(other, next_turn("i", turn.next_stamp, events=(SCHEDULED,)))
         proxy.flow()
 
         [receipt] = await committing
 
-        # Whoever started it asks once more in the plain way, and learns that it was its own.
-        assert receipt.status is TurnStatus.TAKEN
+        assert receipt.status is TurnStatus.ACCEPTED
         assert await store.start([start]) == [None]
         await store.close()
 
@@ -327,7 +323,7 @@ async def test_a_turn_after_a_connection_was_lost_is_accepted_once(
 
     # Two tries: the first finds out that the connection is lost.
     await accepted(store, next_turn("i", stamp, events=(SCHEDULED,)))
-    again = next_turn("i", after(stamp), events=(SCHEDULED,))
+    again = next_turn("i", await latest(store), events=(SCHEDULED,))
 
     assert await statements_of(store, again) == 1
     assert await events_of(store, "i", stamp.incarnation) == [STARTED, SCHEDULED, SCHEDULED]
@@ -353,7 +349,7 @@ async def test_what_a_database_is_set_to_changes_nothing(
     stamp = await begun(store)
 
     await accepted(store, next_turn("i", stamp, events=(SCHEDULED,)))
-    await accepted(store, next_turn("i", after(stamp), events=(SCHEDULED,)))
+    await accepted(store, next_turn("i", await latest(store), events=(SCHEDULED,)))
 
     assert await events_of(store, "i", stamp.incarnation) == [STARTED, SCHEDULED, SCHEDULED]
     await store.close()
@@ -376,7 +372,8 @@ async def test_where_rows_are_often_not_as_known_that_is_tried_less_often(
     stamp = await begun(store)
     for _ in range(64):
         await other.deliver([message()])
-        await accepted(store, next_turn("i", stamp, events=(SCHEDULED,)))
-        stamp = after(stamp)
+        turn = next_turn("i", stamp, events=(SCHEDULED,))
+        await accepted(store, turn)
+        stamp = turn.next_stamp
 
     assert tries <= 7  # After 1, 2, 4, ... batches.

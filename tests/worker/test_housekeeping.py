@@ -277,13 +277,13 @@ async def continued(store: Store, instance_id: str, times: int) -> Stamp:
         last = Body("continued_as_new", b'{"version":"1.0.0","input":null}')
         turn = next_turn(instance_id, stamp, events=(last,), continued=following)
         await accepted(store, turn)
-        stamp = Stamp(stamp.incarnation, stamp.execution + 1, 1)
+        stamp = turn.next_stamp
         [message] = await store.read_inbox(instance_id)
         begin = next_turn(
             instance_id, stamp, events=(STARTED,), consumed=(message.no,), seen_no=message.no
         )
         await accepted(store, begin)
-        stamp = Stamp(stamp.incarnation, stamp.execution, 2)
+        stamp = begin.next_stamp
     return stamp
 
 

@@ -426,7 +426,7 @@ class Handle(Generic[R_co]):
 
     async def _last_at_ms(self, live: LiveRow) -> int:
         """Return when the newest event of an instance was recorded; 0 if there is none yet."""
-        incarnation, execution, next_seq = live.stamp
+        incarnation, execution, next_seq = live.stamp.place
         key = ExecutionKey(self.instance_id, incarnation, execution)
         [last] = await self._client.store.read_histories([key], after_seq=next_seq - 2, limit=1)
         return last[0].at_ms if last else 0

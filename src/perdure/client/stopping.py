@@ -6,7 +6,7 @@ from perdure.core.identity import ExecutionId
 from perdure.core.summary import Stop
 from perdure.ids import fresh_id
 from perdure.model.events import Started, read_event
-from perdure.model.instances import LiveRow, Stamp
+from perdure.model.instances import LiveRow
 from perdure.model.turns import Outcome, Turn, TurnStatus
 from perdure.store.base import ExecutionKey, Store
 
@@ -14,7 +14,7 @@ from perdure.store.base import ExecutionKey, Store
 async def stop(store: Store, live: LiveRow, reason: str) -> Outcome | None:
     """Commit the end of an instance; None if it moved on meanwhile, and nothing was written."""
     instance_id = live.instance_id
-    incarnation, execution, _ = live.stamp
+    incarnation, execution = live.stamp.key
     execution_id = ExecutionId(instance_id, incarnation, execution)
     [history] = await store.read_histories([ExecutionKey(*execution_id)])
     inbox = await store.read_inbox(instance_id)
@@ -26,7 +26,7 @@ async def stop(store: Store, live: LiveRow, reason: str) -> Outcome | None:
     end = Stop(execution_id, history, unstarted, reason, now_ms)
     turn = Turn(
         instance_id=instance_id,
-        stamp=Stamp(incarnation, execution, len(history) + 1),
+        stamp=live.stamp._replace(next_seq=len(history) + 1),
         commit_id=fresh_id(),
         now_ms=now_ms,
         worker_id="",

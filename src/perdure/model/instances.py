@@ -58,11 +58,28 @@ class DefinitionKey(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """What a commit must find unchanged."""
+    """What a commit must find unchanged.
+
+    The numbers alone do not tell one past from another: a database that lost its last commits, when
+    a standby took over or a backup was restored, comes to the same numbers on another way. So the
+    stamp names the commit too.
+    """
 
     incarnation: int
     execution: int
     next_seq: int
+    commit_id: int = 0
+    """Of the last accepted turn, or of the start; 0: the turn itself starts its instance."""
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where the next event goes, whoever has written those before it."""
+        return self[:3]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Which execution it is of."""
+        return self[:2]
 
 
 class NewInstance(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -125,7 +142,6 @@ class LiveRow(msgspec.Struct, frozen=True, kw_only=True):
     home: str | None
     last_no: int
     last_at_ms: int
-    last_commit: int
     attempts: int
     blocked_by: str | None
     """Digest of the code that does not fit, or "*" when parked."""

@@ -176,6 +176,14 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The end: removes its live row, inbox, jobs and timers."""
 
     @property
+    def next_stamp(self) -> Stamp:
+        """The stamp of its instance after it was accepted, if the instance has not ended."""
+        incarnation, execution, seq = self.stamp.place
+        if self.continued is not None:
+            return Stamp(incarnation, execution + 1, 1, self.commit_id)
+        return Stamp(incarnation, execution, seq + len(self.events), self.commit_id)
+
+    @property
     def is_private(self) -> bool:
         """Whether nobody but its worker has to do with it: the instance went on, and its new jobs
         are run where it is."""

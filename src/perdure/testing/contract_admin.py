@@ -59,8 +59,9 @@ async def continued(store: Store, instance_id: str, stamp: Stamp, *, now_ms: int
     )
     await accepted(store, turn)
     [claimed] = [one for one in await claim(store) if one.instance_id == instance_id]
-    await accepted(store, turn_of(claimed, now_ms=now_ms + 1))
-    return Stamp(stamp.incarnation, stamp.execution + 1, 2)
+    begin = turn_of(claimed, now_ms=now_ms + 1)
+    await accepted(store, begin)
+    return begin.next_stamp
 
 
 async def dead(store: Store, instance_id: str = "i", seq: int = 2) -> JobKey:
@@ -137,10 +138,9 @@ class TestInstancesInDetail:
 
     async def test_stats_count_what_is_stored(self, store: Store, clock: ManualClock) -> None:
         stamp = await begun(store)
-        await continued(store, "i", stamp)
         third = next_turn(
             "i",
-            Stamp(stamp.incarnation, 2, 2),
+            await continued(store, "i", stamp),
             events=(Body("x", b"12345"),),
             jobs=(job(2), job(3)),
             timers=(timer(4, clock() + 9),),

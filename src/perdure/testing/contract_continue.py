@@ -26,6 +26,7 @@ from perdure.testing.store_values import (
     continuation,
     first_turn,
     job,
+    latest,
     message,
     new_instance,
     next_turn,
@@ -57,7 +58,7 @@ class TestContinuations:
         assert receipt == TurnReceipt(TurnStatus.ACCEPTED, 1, has_unseen=True)
         live = await store.read_live("i")
         assert live is not None
-        assert live.stamp == Stamp(stamp.incarnation, 2, 1)
+        assert live.stamp == Stamp(stamp.incarnation, 2, 1, turn.commit_id)
         assert (live.lease, live.attempts, live.home) == (0, 0, "w1")
         assert live.wake_at_ms == clock()
         [row] = await store.read_instances(["i"])
@@ -111,16 +112,18 @@ class TestContinuations:
         assert live is not None
         assert live.stamp.execution == 2
 
-    async def test_a_continuation_that_comes_again_too_late_is_refused(self, store: Store) -> None:
+    async def test_a_continuation_that_comes_again_late_was_accepted(self, store: Store) -> None:
         stamp = await begun(store)
         turn = next_turn("i", stamp, events=(CONTINUED,), continued=continuation())
         await accepted(store, turn)
         [claimed] = await claim(store)
         await accepted(store, turn_of(claimed))
 
-        assert await store.commit([turn]) == [REFUSED]
+        [receipt] = await store.commit([turn])
 
+        assert receipt == TurnReceipt(TurnStatus.ACCEPTED, 1, has_unseen=True)
         assert await store.read_inbox("i") == []
+        assert (await latest(store)).place == (stamp.incarnation, 2, 2)
 
     async def test_of_two_continuations_of_one_stamp_one_is_accepted(self, store: Store) -> None:
         stamp = await begun(store)
@@ -156,7 +159,7 @@ class TestContinuations:
         )
 
         [claimed] = await claim(store)
-        assert claimed.stamp == Stamp(start.incarnation, 2, 1)
+        assert claimed.stamp.place == (start.incarnation, 2, 1)
         assert [m.body for m in claimed.messages] == [b"next", b"early"]
         [row] = await store.read_instances(["i"])
         assert row is not None
@@ -170,8 +173,9 @@ class TestContinuations:
             )
             await accepted(store, turn)
             [claimed] = await claim(store)
-            await accepted(store, turn_of(claimed))
-            stamp = Stamp(stamp.incarnation, number + 1, 2)
+            begin = turn_of(claimed)
+            await accepted(store, begin)
+            stamp = begin.next_stamp
 
         await accepted(store, next_turn("i", stamp, outcome=outcome()))
 
@@ -255,7 +259,7 @@ class TestWorkOfContinuedExecutions:
         start = new_instance()
         turn = first_turn(start, jobs=(job(2, leased=True),), jobs_leased_until_ms=2**50)
         await accepted(store, turn)
-        stamp = Stamp(start.incarnation, 1, 2)
+        stamp = turn.next_stamp
         await accepted(store, next_turn("i", stamp, events=(CONTINUED,), continued=continuation()))
         end = result_of(JobKey("i", start.incarnation, 1, 2), turn.commit_id)
 

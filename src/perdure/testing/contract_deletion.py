@@ -10,7 +10,7 @@ from perdure.clock import ManualClock
 from perdure.errors import RowError
 from perdure.model.admin import DeletedCounts, StoreTotals
 from perdure.model.events import Body
-from perdure.model.instances import Stamp, Status
+from perdure.model.instances import Status
 from perdure.model.messages import DeliveryStatus
 from perdure.model.turns import ChildStart, Hold, KvChange, TurnReceipt, TurnStatus
 from perdure.store.base import ExecutionKey, JobLease, Store, TurnLease
@@ -24,6 +24,7 @@ from perdure.testing.store_values import (
     ended,
     first_turn,
     job,
+    latest,
     message,
     new_instance,
     next_turn,
@@ -162,9 +163,8 @@ class TestDeletion:
         """Whoever walked the tree before the last child was started must walk it again."""
         parent, child = await family(store)
         late = new_instance("late", parent_id="parent", parent_incarnation=parent)
-        turn = next_turn(
-            "parent", Stamp(parent, 1, 2), children=(ChildStart(late, message("parent")),)
-        )
+        stamp = await latest(store, "parent")
+        turn = next_turn("parent", stamp, children=(ChildStart(late, message("parent")),))
         await accepted(store, turn)
 
         assert await store.delete([("parent", parent), ("child", child)], force=True) is None

@@ -70,13 +70,14 @@ class TestFeed:
     async def test_events_come_in_the_order_of_their_commits(self, store: Store) -> None:
         await fed(store, "order:2", "a", "b")
         stamp = await decided(store, "order:1")
+        first = next_turn("order:1", stamp, events=(PLACED,), feed=(FedEvent(0, "c"),))
         await store.commit(
             [
-                next_turn("order:1", stamp, events=(PLACED,), feed=(FedEvent(0, "c"),)),
+                first,
                 first_turn(decider("order:0"), feed=(FedEvent(0, "d"),)),
                 next_turn(
                     "order:1",
-                    stamp._replace(next_seq=4),
+                    first.next_stamp,
                     events=(STARTED, PLACED, PLACED),
                     feed=(FedEvent(0, "e"), FedEvent(2, "f")),
                 ),

@@ -108,7 +108,7 @@ class TestDeadJobs:
 
         await accepted(
             store,
-            next_turn("i", Stamp(start.incarnation, 1, 2), job_ends=(end,), outcome=outcome()),
+            next_turn("i", turn.next_stamp, job_ends=(end,), outcome=outcome()),
         )
 
         assert [dead.key for dead in await store.read_dead_jobs(limit=9)] == [key]

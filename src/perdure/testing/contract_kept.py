@@ -16,6 +16,7 @@ from perdure.testing.store_values import (
     claim,
     continuation,
     first_turn,
+    latest,
     new_instance,
     next_turn,
     outcome,
@@ -125,7 +126,7 @@ class TestReports:
 
         clock.advance(timedelta(seconds=1))
         await accepted(store, next_turn("i", stamp))
-        await accepted(store, next_turn("i", stamp, report=b'"b"', now_ms=77))
+        await accepted(store, next_turn("i", await latest(store), report=b'"b"', now_ms=77))
 
         assert await store.read_reports(["i"]) == [ReportRow(2, b'"b"', 77)]
 
@@ -143,9 +144,8 @@ class TestReports:
     ) -> None:
         stamp = await begun(store, events=(STARTED,))
 
-        receipts = await store.commit(
-            [next_turn("i", stamp, report=b"1"), next_turn("i", stamp, report=b"2")]
-        )
+        first = next_turn("i", stamp, report=b"1")
+        receipts = await store.commit([first, next_turn("i", first.next_stamp, report=b"2")])
 
         assert [receipt.status for receipt in receipts] == ["accepted", "accepted"]
         assert await store.read_reports(["i"]) == [ReportRow(2, b"2", 3)]

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from perdure.clock import ManualClock
 from perdure.model.events import Failure
-from perdure.model.instances import DefinitionKey, Stamp
+from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd, JobFailures, JobKey
 from perdure.model.turns import JobClaim, TurnClaim, TurnReceipt, TurnStatus, WorkerRow
 from perdure.store.base import JobLease, Store, TurnLease
@@ -364,10 +364,10 @@ class TestJobs:
 
     async def test_the_result_for_an_owner_that_went_on_is_dropped(self, store: Store) -> None:
         start = new_instance()
-        await accepted(store, first_turn(start, jobs=(job(),)))
+        turn = first_turn(start, jobs=(job(),))
+        await accepted(store, turn)
         [claimed] = await claim_jobs(store)
-        stamp = Stamp(start.incarnation, 1, 2)
-        await accepted(store, next_turn("i", stamp, outcome=outcome()))
+        await accepted(store, next_turn("i", turn.next_stamp, outcome=outcome()))
         await store.start([new_instance(replaces=start.incarnation)])
 
         assert await store.end_jobs([result_of(claimed.key, claimed.token)]) == [False]

@@ -10,7 +10,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.errors import RowError
 from perdure.model.admin import PAGE_MAX, InstanceFilter, PageMark
-from perdure.model.instances import DefinitionKey, InstanceRow, Stamp, Status
+from perdure.model.instances import DefinitionKey, InstanceRow, Status
 from perdure.model.turns import Hold
 from perdure.store.base import Store
 from perdure.testing.store_values import (
@@ -55,8 +55,9 @@ async def ended_as(store: Store, instance_id: str, status: Status, **fields: Any
 async def held_as(store: Store, instance_id: str, status: Status, **fields: Any) -> None:
     """Start an instance and hold it."""
     start = new_instance(instance_id, **fields)
-    await accepted(store, first_turn(start))
-    hold = Hold(instance_id, Stamp(start.incarnation, 1, 2), 0, status, "*", "why")
+    turn = first_turn(start)
+    await accepted(store, turn)
+    hold = Hold(instance_id, turn.next_stamp, 0, status, "*", "why")
     assert await store.hold([hold]) == [True]
 
 

@@ -39,7 +39,7 @@ class TestStarts:
         assert await store.start([start]) == [None]
 
         [claimed] = await claim(store)
-        assert claimed.stamp == Stamp(start.incarnation, 1, 1)
+        assert claimed.stamp == Stamp(start.incarnation, 1, 1, start.commit_id)
         assert [(m.no, m.kind, m.body) for m in claimed.messages] == [(1, *STARTED)]
         assert (claimed.attempts, claimed.last_no) == (1, 1)
 
@@ -264,7 +264,10 @@ class TestChildren:
 
         assert await store.read_inbox("i") == []
         [claimed] = await claim(store)
-        assert (claimed.instance_id, claimed.stamp) == ("child", Stamp(child.incarnation, 1, 1))
+        assert (claimed.instance_id, claimed.stamp) == (
+            "child",
+            Stamp(child.incarnation, 1, 1, child.commit_id),
+        )
 
     async def test_a_parent_hears_that_an_id_is_taken(self, store: Store) -> None:
         await begun(store, "child")

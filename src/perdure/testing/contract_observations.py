@@ -55,11 +55,12 @@ class TestObservations:
     ) -> None:
         stamp = await decided(store, observations=(observed("1"),))
 
+        second = next_turn(ID, stamp, observations=(observed("2"), observed("3")))
         await store.commit(
             [
-                next_turn(ID, stamp, observations=(observed("2"), observed("3"))),
+                second,
                 first_turn(decider("order:2"), observations=(observed("a"),)),
-                next_turn(ID, stamp, observations=(observed("4"),)),
+                next_turn(ID, second.next_stamp, observations=(observed("4"),)),
             ]
         )
 

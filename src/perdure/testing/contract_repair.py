@@ -25,6 +25,7 @@ from perdure.testing.store_values import (
     decided,
     given,
     job,
+    latest,
     message,
     new_instance,
     next_turn,
@@ -106,7 +107,7 @@ class TestRepair:
         key = await dead(store)
         [claimed] = await claim(store)
         await accepted(store, turn_of(claimed))
-        stamp = claimed.stamp._replace(next_seq=claimed.stamp.next_seq + 1)
+        stamp = await latest(store)
         await store.retry_dead_jobs([key])
         [job] = await claim_jobs(store)
         turn = next_turn("i", stamp, job_ends=(result_of(key, job.token),))

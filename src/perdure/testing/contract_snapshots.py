@@ -12,6 +12,7 @@ from perdure.testing.store_values import (
     decided,
     decider,
     first_turn,
+    latest,
     next_turn,
     outcome,
 )
@@ -41,7 +42,7 @@ class TestSnapshots:
         await accepted(store, next_turn(ID, stamp, events=(PLACED,)))
         assert await store.read_snapshots([of(stamp)]) == [StoredSnapshot(2, 1, 1, b"old")]
 
-        stamp = stamp._replace(next_seq=4)
+        stamp = await latest(store, ID)
         turn = next_turn(ID, stamp, events=(PLACED,), snapshot=Snapshot(2, 3, b""))
         await accepted(store, turn)
         assert await store.read_snapshots([of(stamp)]) == [StoredSnapshot(4, 2, 3, b"")]
@@ -51,17 +52,9 @@ class TestSnapshots:
     ) -> None:
         stamp = await decided(store)
 
-        await store.commit(
-            [
-                next_turn(ID, stamp, events=(PLACED,), snapshot=Snapshot(1, 2, b"2")),
-                next_turn(
-                    ID,
-                    stamp._replace(next_seq=4),
-                    events=(PLACED,),
-                    snapshot=Snapshot(1, 3, b"3"),
-                ),
-            ]
-        )
+        first = next_turn(ID, stamp, events=(PLACED,), snapshot=Snapshot(1, 2, b"2"))
+        second = next_turn(ID, first.next_stamp, events=(PLACED,), snapshot=Snapshot(1, 3, b"3"))
+        await store.commit([first, second])
 
         assert await store.read_snapshots([of(stamp)]) == [StoredSnapshot(4, 1, 3, b"3")]
 

@@ -52,9 +52,8 @@ class TestFirstTurns:
         assert receipt == TurnReceipt(TurnStatus.ACCEPTED, 0, has_unseen=False)
         live = await store.read_live("i")
         assert live is not None
-        assert live.stamp == Stamp(start.incarnation, 1, 3)
+        assert live.stamp == Stamp(start.incarnation, 1, 3, turn.commit_id)
         assert (live.wake_at_ms, live.lease, live.home) == (None, 0, "w1")
-        assert live.last_commit == turn.commit_id
         [row] = await store.read_instances(["i"])
         assert row is not None
         assert (row.status, row.input, row.execution) == (Status.RUNNING, b'{"a":1}', 1)
@@ -235,7 +234,7 @@ class TestFencing:
         start = new_instance()
         turn = first_turn(start, jobs=(job(2, leased=True),), jobs_leased_until_ms=2**50)
         await accepted(store, turn)
-        stamp = Stamp(start.incarnation, 1, 2)
+        stamp = turn.next_stamp
         await store.hold([Hold("i", stamp, 0, Status.PARKED, NOBODY, "why")])
         end = result_of(JobKey("i", start.incarnation, 1, 2), turn.commit_id)
 

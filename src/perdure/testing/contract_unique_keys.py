@@ -19,6 +19,7 @@ from perdure.testing.store_values import (
     first_turn,
     given,
     job,
+    latest,
     message,
     next_turn,
     observed,
@@ -35,11 +36,6 @@ FREE = UniqueKey("order", None)
 def taken_by(holder: str) -> TurnReceipt:
     """Return the answer to whoever wants a key that is taken."""
     return TurnReceipt(TurnStatus.KEY_TAKEN, holder=holder)
-
-
-def after(stamp: Stamp, events: int) -> Stamp:
-    """Return the stamp after so many more events."""
-    return stamp._replace(next_seq=stamp.next_seq + events)
 
 
 def wanting(instance_id: str, stamp: Stamp, unique: UniqueKey, **fields: Any) -> Turn:
@@ -165,7 +161,8 @@ class TestUniqueKeys:
     async def test_scopes_are_apart(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
         await accepted(store, wanting("order:1", stamp, UniqueKey("customer", "k")))
-        await accepted(store, wanting("order:1", after(stamp, 1), UniqueKey("customer", None)))
+        stamp = await latest(store, "order:1")
+        await accepted(store, wanting("order:1", stamp, UniqueKey("customer", None)))
 
         assert await store.read_unique_key("order", "k") == "order:1"
         assert await store.read_unique_key("customer", "k") is None
@@ -218,12 +215,13 @@ class TestKeysInOneTransaction:
         second = await decided(store, "order:2")
         third = await decided(store, "order:3")
 
+        giving_up = wanting("order:1", first, OTHER)
         receipts = await store.commit(
             [
-                wanting("order:1", first, OTHER),
+                giving_up,
                 wanting("order:2", second, KEY),
-                wanting("order:1", after(first, 1), KEY),
-                wanting("order:1", after(first, 1), FREE),
+                wanting("order:1", giving_up.next_stamp, KEY),
+                wanting("order:1", giving_up.next_stamp, FREE),
                 wanting("order:3", third, OTHER),
             ]
         )
@@ -242,9 +240,8 @@ class TestKeysInOneTransaction:
     async def test_a_key_that_was_given_up_can_be_taken_back(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
 
-        await store.commit(
-            [wanting("order:1", stamp, OTHER), wanting("order:1", after(stamp, 1), KEY)]
-        )
+        giving_up = wanting("order:1", stamp, OTHER)
+        await store.commit([giving_up, wanting("order:1", giving_up.next_stamp, KEY)])
 
         assert await store.read_unique_key("order", "k") == "order:1"
         assert await store.read_unique_key("order", "other") is None
@@ -253,10 +250,11 @@ class TestKeysInOneTransaction:
         first, second = await decided(store, "order:1", unique=KEY), await decided(store, "order:2")
         third = await decided(store, "order:3")
 
+        taking = wanting("order:3", third, OTHER)
         receipts = await store.commit(
             [
-                wanting("order:3", third, OTHER),
-                next_turn("order:3", after(third, 1), outcome=outcome()),
+                taking,
+                next_turn("order:3", taking.next_stamp, outcome=outcome()),
                 next_turn("order:1", first, outcome=outcome()),
                 wanting("order:2", second, KEY),
                 first_turn(decider("order:4"), unique=OTHER),

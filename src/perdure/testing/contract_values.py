@@ -8,7 +8,6 @@ import pytest
 
 from perdure.errors import RowError
 from perdure.model.events import Body, StoredEvent
-from perdure.model.instances import Stamp
 from perdure.store.base import ExecutionKey, Store
 from perdure.testing.store_values import (
     STARTED,
@@ -61,7 +60,7 @@ class TestBodies:
         [turn_claimed] = await claim(store)
         assert [m.body for m in turn_claimed.messages] == [body, body]
         end = outcome(output=body, digest=body)
-        await accepted(store, next_turn("i", Stamp(start.incarnation, 1, 3), outcome=end))
+        await accepted(store, next_turn("i", turn.next_stamp, outcome=end))
         [row] = await store.read_instances(["i"])
         assert row is not None
         assert (row.input, row.output, row.digest) == (body, body, body)
@@ -84,7 +83,7 @@ class TestBodies:
 
         live = await store.read_live("i")
         assert live is not None
-        assert (live.stamp.incarnation, live.last_commit) == (2**63 - 1, 2**63 - 1)
+        assert (live.stamp.incarnation, live.stamp.commit_id) == (2**63 - 1, 2**63 - 1)
 
 
 class TestBadValues:

@@ -6,7 +6,6 @@ import pytest
 
 from perdure.errors import RowError
 from perdure.model.events import Body
-from perdure.model.instances import Stamp
 from perdure.model.messages import DeliveryStatus
 from perdure.model.turns import Turn, TurnReceipt, TurnStatus
 from perdure.store.base import Store
@@ -109,7 +108,7 @@ class TestVanishing:
         assert await store.start([start]) == [None]
 
         [claimed] = await claim(store, definitions=(ORDER,))
-        assert claimed.stamp == Stamp(start.incarnation, 1, 1)
+        assert claimed.stamp.place == (start.incarnation, 1, 1)
         assert [one.kind for one in claimed.messages] == ["started", "input_taken"]
         await accepted(store, turn_of(claimed, receipts=(given("yes", "y"),)))
         assert await store.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": b"yes"}
@@ -138,7 +137,7 @@ class TestVanishing:
         assert await store.commit([turn]) == [receipt]
         assert await store.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": None}
         [claimed] = await claim(store, definitions=(ORDER,))
-        assert claimed.stamp == turn.stamp
+        assert claimed.stamp == turn.next_stamp
         assert claimed.attempts == 1
         assert [(one.no, one.kind) for one in claimed.messages] == [
             (1, "started"),

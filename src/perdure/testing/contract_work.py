@@ -59,7 +59,7 @@ class TestJobsOfTurns:
         await accepted(store, turn)
         end = result_of(JobKey("i", start.incarnation, 1, 2), turn.commit_id)
 
-        await accepted(store, next_turn("i", Stamp(start.incarnation, 1, 2), job_ends=(end,)))
+        await accepted(store, next_turn("i", turn.next_stamp, job_ends=(end,)))
 
         assert await store.read_jobs("i") == []
         assert await store.read_inbox("i") == []
@@ -72,7 +72,7 @@ class TestJobsOfTurns:
         await accepted(store, turn)
         good = result_of(JobKey("i", start.incarnation, 1, 2), turn.commit_id, "good")
         lost = result_of(JobKey("i", start.incarnation, 1, 3), token())
-        stamp = Stamp(start.incarnation, 1, 2)
+        stamp = turn.next_stamp
 
         [receipt] = await store.commit([next_turn("i", stamp, job_ends=(good, lost))])
 

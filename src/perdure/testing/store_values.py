@@ -187,14 +187,21 @@ async def begun(store: Store, instance_id: str = "i", **fields: Any) -> Stamp:
     """Start an instance with its first turn, and return the stamp after it."""
     turn = first_turn(new_instance(instance_id), **fields)
     await accepted(store, turn)
-    return Stamp(turn.stamp.incarnation, 1, 1 + len(turn.events))
+    return turn.next_stamp
+
+
+async def latest(store: Store, instance_id: str = "i") -> Stamp:
+    """Return the stamp of an instance as it is stored."""
+    live = await store.read_live(instance_id)
+    assert live is not None, f"{instance_id!r} has ended"
+    return live.stamp
 
 
 async def decided(store: Store, instance_id: str = "order:1", **fields: Any) -> Stamp:
     """Start a decider instance with its first turn, and return the stamp after it."""
     turn = first_turn(decider(instance_id), **{"events": (STARTED, PLACED), **fields})
     await accepted(store, turn)
-    return Stamp(turn.stamp.incarnation, 1, 1 + len(turn.events))
+    return turn.next_stamp
 
 
 async def ended(store: Store, instance_id: str = "i") -> int:

@@ -171,7 +171,7 @@ class Arrivals:
 
     async def _load(self, batch: Sequence[tuple[Awaited, LiveRow]]) -> list[Awaited]:
         wanted = [
-            Wanted(ExecutionKey(live.instance_id, *live.stamp[:2]), one.decider)
+            Wanted(ExecutionKey(live.instance_id, *live.stamp.key), one.decider)
             for one, live in batch
         ]
         again: list[Awaited] = []
@@ -192,7 +192,7 @@ class Arrivals:
 
     def _replayed(self, decider: DeciderDefinition, live: LiveRow, past: Past) -> HotInstance:
         execution = self._executions.new_for_turn(
-            decider, ExecutionId(live.instance_id, *live.stamp[:2])
+            decider, ExecutionId(live.instance_id, *live.stamp.key)
         )
         self._executions.replay(execution, past)
         hot = HotInstance(execution, live.stamp, live.last_no)

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 from perdure.errors import RowError
-from perdure.model.instances import Stamp
 from perdure.model.jobs import ClaimedJob
 from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
 from perdure.store.base import TurnLease
@@ -166,13 +165,12 @@ class Settlement:
             self._look(0)
         claim, hot.claim = hot.claim, None
         self._memory.retire(hot)
-        if claim is not None and claim.stamp > turn.stamp:
+        if claim is not None and claim.stamp.place > turn.stamp.place:
             # The next execution was claimed here before the answer to this turn came.
             self._load([claim])
 
     def _goes_on(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
-        incarnation, number, next_seq = turn.stamp
-        hot.stamp = Stamp(incarnation, number, next_seq + len(turn.events))
+        hot.stamp = turn.next_stamp
         hot.seen_no = turn.seen_no if receipt.has_unseen else receipt.last_no
         hot.has_mail = receipt.has_unseen
         if turn.start is not None:

@@ -241,7 +241,9 @@ class TurnRunner:
     def _take_hot(self, hot: HotInstance, claim: ClaimedTurn, cold: list[ClaimedTurn]) -> None:
         if claim.stamp == hot.stamp:
             self._attempt(hot, claim)
-        elif claim.stamp < hot.stamp and claim.stamp.incarnation == hot.stamp.incarnation:
+        elif (
+            claim.stamp.place < hot.stamp.place and claim.stamp.incarnation == hot.stamp.incarnation
+        ):
             # A turn of ours was committed after this claim and ended its lease. What was claimed
             # is still in the inbox.
             self._memory.unlease(claim.instance_id)

@@ -6,10 +6,11 @@ after a release needs functions with the next number: see there.
 
 from __future__ import annotations
 
-LOAD = "load_1"
-WRITE = "write_1"
+LOAD = "load_2"
+WRITE = "write_2"
 
 LOADS = (
+    "load_commits",
     "load_instances",
     "load_jobs",
     "load_live",

@@ -83,7 +83,7 @@ def claim_turns(
 
 
 def _claimed(row: Sequence[Any], inbox: _Inbox, lease: int) -> ClaimedTurn:
-    _, instance_id, definition_no, incarnation, execution, next_seq, attempts, last_no = row
+    _, instance_id, definition_no, *stamp, attempts, last_no = row
     if inbox.has_more:
         # There are messages that this turn cannot see. With a lower number than the stored one its
         # commit finds that something is left, and wakes the instance again.
@@ -91,7 +91,7 @@ def _claimed(row: Sequence[Any], inbox: _Inbox, lease: int) -> ClaimedTurn:
     return ClaimedTurn(
         instance_id=instance_id,
         definition_no=definition_no,
-        stamp=Stamp(incarnation, execution, next_seq),
+        stamp=Stamp(*stamp),
         lease=lease,
         attempts=attempts + 1,
         last_no=last_no,

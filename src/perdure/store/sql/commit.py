@@ -3,10 +3,12 @@
 Works on the rows that `rows.load` brought and leaves behind what `flush` writes. Nothing here
 touches the database, except that a definition seen for the first time is given its number.
 
-What always holds: a turn is accepted only if its stamp is the stored one and the lease is its own
-or nobody's (S7); an accepted turn appends from the stored next number on, so there is no gap and no
-repeat (S1); an ended instance has no live row, so nothing can follow its end (S3, S9). A refused
-change leaves nothing behind but the results of its jobs.
+What always holds: a turn is accepted only if its stamp is the stored one, the commit that it is
+based on included, and the lease is its own or nobody's (S7). One that was accepted is found by its
+commit id in the history, for ever; so a refused one never happened (S8, S45). An accepted turn
+appends from the stored next number on, so there is no gap and no repeat (S1); an ended instance has
+no live row, so nothing can follow its end (S3, S9). A refused change leaves nothing behind but the
+results of its jobs.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from perdure.store.sql.rows import (
     PendingJob,
     PendingMessage,
     WideState,
+    place_of,
 )
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
@@ -137,16 +140,15 @@ class Commit:
         if turn.vanishes and self._decisions.has_vanished(turn):
             return _VANISHED
         row = self.rows.live.get(turn.instance_id)
-        if row is not None and (row.is_born or turn.vanishes):
-            if row.last_commit != turn.commit_id:
-                return None
+        if row is not None and row.last_commit == turn.commit_id:
             has_unseen = turn.continued is not None or turn.vanishes
             has_unseen = has_unseen or row.last_no > turn.seen_no + len(turn.timers)
             return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen)
-        wide = self.rows.wide.get(turn.instance_id)
-        if wide is not None and wide.last_commit == turn.commit_id:
-            return TurnReceipt(TurnStatus.ACCEPTED)
-        return None
+        if self.rows.commits.get(place_of(turn)) != turn.commit_id:
+            return None
+        # Others have gone on from it, or it has ended: whoever has it in memory reads it again.
+        last_no = 0 if row is None else row.last_no
+        return TurnReceipt(TurnStatus.ACCEPTED, last_no, has_unseen=row is not None)
 
     def _is_fenced_in(self, turn: Turn, row: LiveState) -> bool:
         if not row.is_born or row.stamp != turn.stamp:
@@ -211,6 +213,7 @@ class Commit:
             AppendedEvents(row, row.incarnation, row.execution, row.next_seq, turn)
         )
         row.next_seq += len(turn.events)
+        self.rows.commits[place_of(turn)] = turn.commit_id
 
     def _change_inbox(self, turn: Turn, row: LiveState) -> None:
         part, instance_id = row.part, row.instance_id
@@ -327,7 +330,7 @@ class Commit:
         self.changes.statuses.pop(row.instance_id, None)
         assert row.definition_no is not None
         self.rows.wide[row.instance_id] = WideState(
-            row.incarnation, turn.commit_id, row.definition_no, ended_here=True
+            row.incarnation, row.definition_no, ended_here=True
         )
         if self._kind_of(row.definition_no) == DECIDER:
             self._decisions.free_keys(row)
@@ -397,7 +400,7 @@ class Commit:
         row.execution = 1
         row.next_seq = 1
         row.dirty = True
-        self.rows.wide[instance.instance_id] = WideState(instance.incarnation, 0, row.definition_no)
+        self.rows.wide[instance.instance_id] = WideState(instance.incarnation, row.definition_no)
         self.changes.started.append(StartedInstance(part, row.definition_no, instance))
         return row
 
@@ -486,7 +489,7 @@ class Commit:
 
 def _check_first(turn: Turn, start: NewInstance) -> None:
     """Refuse a first turn that could be made live and then not be accepted."""
-    if turn.stamp != (start.incarnation, 1, 1) or turn.instance_id != start.instance_id:
+    if turn.stamp.place != (start.incarnation, 1, 1) or turn.instance_id != start.instance_id:
         raise RowError(f"the first turn of {turn.instance_id!r} does not fit its start")
     if (not turn.events and not turn.vanishes) or turn.job_ends:
         raise RowError(f"the first turn of {turn.instance_id!r} must have events and end no jobs")

@@ -242,6 +242,7 @@ class _Flush:
         append, place = rows.rows.append, rows.place
         for row, incarnation, execution, seq, turn in self._changes.events:
             part, instance_id, at_ms = row.part, row.instance_id, turn.now_ms
+            commit_id: int | None = turn.commit_id
             for kind, body in turn.events:
                 append(
                     (
@@ -254,9 +255,11 @@ class _Flush:
                         at_ms,
                         place(body),
                         len(body),
+                        commit_id,
                     )
                 )
                 seq += 1
+                commit_id = None  # Kept with the first event of the turn.
         self._bulk.write_rows("insert_events", rows)
 
     def _put_instances(self, started: Sequence[StartedInstance]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from perdure.model.jobs import JobKey
 from perdure.store.sql.changes import Changes
 from perdure.store.sql.commit import Commit
-from perdure.store.sql.rows import Change, JobState, LiveState, LoadedRows, Wanted
+from perdure.store.sql.rows import Change, JobState, LiveState, LoadedRows, Wanted, is_next
 
 MAX_KEPT = 4_096
 """Instances whose rows are remembered, about a kilobyte each."""
@@ -60,6 +60,9 @@ class KeptRows:
                 rows.assumed_new.add(instance_id)
             else:
                 return None
+        if not all(is_next(turn, rows) for turn in wanted.turns):
+            # It comes too late, or again: which of the two, the history tells.
+            return None
         for key in wanted.jobs:
             job = self._jobs.get(key.instance_id, {}).get(key)
             if job is None:

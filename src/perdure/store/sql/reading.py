@@ -106,7 +106,7 @@ def _live_row(instance_id: str, row: Sequence[Any]) -> LiveRow:
     definition_no, incarnation, execution, next_seq, *values = row
     return LiveRow(
         instance_id=instance_id,
-        stamp=Stamp(incarnation, execution, next_seq),
+        stamp=Stamp(incarnation, execution, next_seq, values[6]),
         definition_no=definition_no,
         wake_at_ms=values[0],
         lease=values[1],
@@ -114,7 +114,6 @@ def _live_row(instance_id: str, row: Sequence[Any]) -> LiveRow:
         home=values[3],
         last_no=values[4],
         last_at_ms=values[5],
-        last_commit=values[6],
         attempts=values[7],
         blocked_by=values[8],
     )

@@ -20,6 +20,9 @@ from perdure.store.sql.packing import pack, unpack
 RANK_START, RANK_MESSAGE, RANK_TIMER = 0, 1, 2
 """Of messages that are effective at the same time, the order in which they are applied."""
 
+TurnPlace = tuple[str, int, int, int]
+"""An instance, its incarnation and execution, and the number of a turn's first event."""
+
 Change = Turn | NewInstance | Delivery | JobEnd | Hold
 """What is decided in memory, on loaded rows."""
 
@@ -112,7 +115,7 @@ class LiveState:
     @property
     def stamp(self) -> Stamp:
         """Return what a commit must find unchanged."""
-        return Stamp(self.incarnation, self.execution, self.next_seq)
+        return Stamp(self.incarnation, self.execution, self.next_seq, self.last_commit)
 
 
 @dataclass(slots=True)
@@ -120,7 +123,6 @@ class WideState:
     """What this batch needs to know of a row of `instances`."""
 
     incarnation: int
-    last_commit: int
     definition_no: int
     ended_here: bool = False
     """Ended by this very batch."""
@@ -161,6 +163,9 @@ class LoadedRows:
     """Instances that somebody else has locked, where locks are not waited for."""
     waiting: dict[str, dict[int, int]] = field(default_factory=dict)
     """Numbers and ranks of the stored messages of instances that may vanish."""
+    commits: dict[TurnPlace, int] = field(default_factory=dict)
+    """Which turns were accepted where turns of this batch want to be, of those that come too late
+    or come again."""
     assumed_new: set[str] = field(default_factory=set)
     """Instances that nobody has looked for: what is decided holds only if the batch starts them,
     because then inserting their rows shows whether they were there."""
@@ -195,7 +200,26 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
         _keep_wide(rows, missing, unpack(text))
     if connection.locks:
         _look_again(connection, rows, wanted, waits=waits)
+    late = [turn for turn in wanted.turns if not is_next(turn, rows)]
+    if late:
+        places = [place_of(turn) for turn in late]
+        keys = [(part_of(instance_id), instance_id, *place) for instance_id, *place in places]
+        [text] = connection.load([("load_commits", pack(keys))])
+        rows.commits = {places[key]: commit_id for key, commit_id in unpack(text)}
     return rows
+
+
+def place_of(turn: Turn) -> TurnPlace:
+    """Return where the first event of a turn goes."""
+    return (turn.instance_id, *turn.stamp.place)
+
+
+def is_next(turn: Turn, rows: LoadedRows) -> bool:
+    """Tell whether a turn is the next one of its instance, as far as stamps tell."""
+    row = rows.live.get(turn.instance_id)
+    if turn.start is not None:
+        return turn.instance_id not in rows.wide and (row is None or not row.is_born)
+    return row is not None and row.stamp == turn.stamp
 
 
 def _look_again(connection: Connection, rows: LoadedRows, wanted: Wanted, *, waits: bool) -> None:
@@ -262,6 +286,7 @@ class Wanted:
     """The keys of the rows that a batch may touch; dicts, to keep the order of submission."""
 
     def __init__(self) -> None:
+        self.turns: list[Turn] = []
         self.ids: dict[str, None] = {}
         self.starts: set[str] = set()
         self.replaces = False
@@ -294,6 +319,7 @@ class Wanted:
                 self.ids[change.instance_id] = None
 
     def _add_turn(self, turn: Turn) -> None:
+        self.turns.append(turn)
         self.ids[turn.instance_id] = None
         if turn.start is not None:
             self._add_start(turn.start)

@@ -86,7 +86,8 @@ CREATE TABLE history (
     kind        TEXT NOT NULL,
     at_ms       INTEGER NOT NULL,
     body        BLOB NOT NULL,
-    UNIQUE (part, instance_id, incarnation, execution, seq)  -- read_histories; S1
+    commit_id   INTEGER,                 -- of its turn, with the first event of that
+    UNIQUE (part, instance_id, incarnation, execution, seq)  -- read_histories, load_commits; S1
 ) STRICT;
 
 -- Messages on their way in, numbered under the live row.

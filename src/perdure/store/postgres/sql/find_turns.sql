@@ -1,7 +1,7 @@
 -- Find instances that are ready or whose lease ran out, longest waiting first, per definition.
 -- Params: definitions, JSON [[definition_no, code], ...]; worker_id; now_ms; home_ms; limit.
 -- Returns: one JSON text, for each definition [[part, instance_id, definition_no, incarnation,
--- execution, next_seq, attempts, last_no], ...].
+-- execution, next_seq, last_commit, attempts, last_no], ...].
 -- One index range per definition, so a backlog of what nobody here serves costs nothing, and
 -- nothing is sorted. An instance of another home is left to it until home_ms, as long as that
 -- worker has not retired. A blocked one is taken only with other code than the one that failed.
@@ -13,7 +13,7 @@ WITH found AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT
             live.part, live.instance_id, live.definition_no, live.incarnation, live.execution,
-            live.next_seq, live.attempts, live.last_no, live.wake_at_ms
+            live.next_seq, live.last_commit, live.attempts, live.last_no, live.wake_at_ms
         FROM perdure.live
         WHERE live.definition_no = (wanted.value ->> 0)::bigint
           AND live.wake_at_ms <= :now_ms::bigint
@@ -35,7 +35,8 @@ WITH found AS MATERIALIZED (
 )
 SELECT coalesce(json_agg((
     SELECT coalesce(json_agg(json_build_array(
-        part, instance_id, definition_no, incarnation, execution, next_seq, attempts, last_no
+        part, instance_id, definition_no, incarnation, execution, next_seq, last_commit, attempts,
+        last_no
     ) ORDER BY wake_at_ms), '[]'::json)
     FROM found
     WHERE found.position = wanted.position

@@ -1,11 +1,11 @@
 -- Load what a batch must know of instances that it starts, or that have no live row.
 -- Params: keys, JSON [[part, instance_id], ...]. Returns: one JSON text, [[index of the key,
--- incarnation, last_commit, definition_no], ...].
+-- incarnation, definition_no], ...].
 -- Locked: of an instance that has ended this row stands for it, and two who replace it must not
 -- both do so.
 -- ANY: see load_live.
 WITH locked AS MATERIALIZED (
-    SELECT wanted.key, instances.incarnation, instances.last_commit, instances.definition_no
+    SELECT wanted.key, instances.incarnation, instances.definition_no
     FROM (
         SELECT
             position - 1 AS key,
@@ -20,7 +20,7 @@ WITH locked AS MATERIALIZED (
     FOR UPDATE OF instances
 )
 SELECT coalesce(
-    json_agg(json_build_array(key, incarnation, last_commit, definition_no)),
+    json_agg(json_build_array(key, incarnation, definition_no)),
     '[]'::json
 )
 FROM locked;

@@ -1,14 +1,14 @@
 -- Find instances that are ready or whose lease ran out, longest waiting first, per definition.
 -- Params: definitions, JSON [[definition_no, code], ...]; worker_id; now_ms; home_ms; limit.
 -- Returns: one JSON text, for each definition [[part, instance_id, definition_no, incarnation,
--- execution, next_seq, attempts, last_no], ...].
+-- execution, next_seq, last_commit, attempts, last_no], ...].
 -- One index range per definition, so a backlog of what nobody here serves costs nothing, and
 -- nothing is sorted. An instance of another home is left to it until home_ms, as long as that
 -- worker has not retired. A blocked one is taken only with other code than the one that failed.
 SELECT json_group_array(json((
     SELECT json_group_array(json_array(
         ready.part, ready.instance_id, ready.definition_no, ready.incarnation, ready.execution,
-        ready.next_seq, ready.attempts, ready.last_no
+        ready.next_seq, ready.last_commit, ready.attempts, ready.last_no
     ))
     FROM (
         SELECT live.*

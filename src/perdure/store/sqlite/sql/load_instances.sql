@@ -1,8 +1,8 @@
 -- Load what a batch must know of instances that it starts, or that have no live row.
 -- Params: keys, JSON [[part, instance_id], ...]. Returns: one JSON text, [[index of the key,
--- incarnation, last_commit, definition_no], ...].
+-- incarnation, definition_no], ...].
 SELECT json_group_array(json_array(
-    wanted.key, instances.incarnation, instances.last_commit, instances.definition_no
+    wanted.key, instances.incarnation, instances.definition_no
 ))
 FROM json_each(:keys) AS wanted
 CROSS JOIN instances

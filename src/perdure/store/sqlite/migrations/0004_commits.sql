@@ -1,0 +1,3 @@
+-- Which commit wrote each turn, so that it can be told for ever whether a turn was accepted.
+
+ALTER TABLE history ADD COLUMN commit_id INTEGER;
