@@ -34,7 +34,6 @@ PerdureError                     catch this to catch everything below
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import ClassVar
 
 
 class PerdureError(Exception):
@@ -339,8 +338,8 @@ class StoreError(PerdureError):
 class StoreUnavailableError(StoreError):
     """The database is locked, full, read-only or out of reach. It may work later."""
 
-    is_ambiguous: ClassVar[bool] = False
-    """Whether what was tried may have been written all the same."""
+    unsure: tuple[object, ...] = ()
+    """The operations that may have been written all the same: their answer was lost."""
 
 
 class StoreCorruptError(StoreError):

@@ -327,3 +327,89 @@ async def test_closing_while_another_process_does_not_move_ends_too(
     stuck.set()
     assert await asyncio.to_thread(finished.wait, 10)
     assert recorder.batches == []
+
+
+# ------------------------------------------------------- each operation by itself
+
+
+async def test_each_operation_of_a_call_has_its_own_answer_or_error() -> None:
+    recorder = Recorder()
+
+    def refuse(operations: Sequence[Any]) -> None:
+        if "bad" in operations:
+            raise RowError("bad")
+        if "odd" in operations:
+            raise StoreError("odd")
+
+    recorder.fail = refuse
+    async with running(recorder) as batcher:
+        a, bad, odd, b = await batcher.hand_in(["a", "bad", "odd", "b"])
+
+    assert (a, b) == ("did a", "did b")
+    assert isinstance(bad, RowError)
+    assert isinstance(odd, StoreError)
+    assert str(odd) == "odd"
+
+
+async def test_patience_ends_for_what_was_never_tried_while_something_else_is_unsure() -> None:
+    recorder = Recorder()
+
+    def lose(operations: Sequence[Any]) -> None:
+        error = StoreUnavailableError("the answer was lost")
+        error.unsure = tuple(one for one in operations if one == "unsure")
+        raise error
+
+    recorder.fail = lose
+    async with running(recorder) as batcher:
+        unsure = asyncio.create_task(batcher.submit(["unsure"], patience_s=0.01))
+        with pytest.raises(StoreUnavailableError, match="nothing was written"):
+            await batcher.submit(["late"], patience_s=0.01)
+        assert not unsure.done()
+        recorder.fail = lambda operations: None
+        assert await unsure == ["did unsure"]
+
+
+class FailingLock:
+    """A lock that cannot be had at first."""
+
+    def __init__(self, error: BaseException, times: int) -> None:
+        self._error = error
+        self._left = times
+
+    def __enter__(self) -> None:
+        if self._left:
+            self._left -= 1
+            raise self._error
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def locked_batcher(recorder: Recorder, lock: FailingLock) -> Batcher:
+    return Batcher(
+        recorder.execute, exclusive=lock, finish=lambda: None, counters=StoreCounters(), name="test"
+    )
+
+
+async def test_a_lock_that_fails_in_an_unforeseen_way_is_tried_again() -> None:
+    recorder = Recorder()
+    batcher = locked_batcher(recorder, FailingLock(OSError("no locks left"), 2))
+    batcher.start()
+
+    assert await batcher.submit(["a"]) == ["did a"]
+
+    await batcher.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_nobody_waits_for_a_thread_that_has_ended() -> None:
+    recorder = Recorder()
+    batcher = locked_batcher(recorder, FailingLock(SystemExit(3), 1))
+    batcher.start()
+
+    with pytest.raises(StoreError, match="has ended"):
+        await batcher.submit(["a"])
+    with pytest.raises(StoreError, match="has ended"):
+        await batcher.submit(["b"])
+
+    await batcher.close()

@@ -47,8 +47,8 @@ DAMAGE = {
     ),
     "a lost first event": ("DELETE FROM history WHERE seq = 1 AND instance_id = 'busy'", "S3"),
     "an event after the end": (
-        "INSERT INTO history SELECT part, instance_id, incarnation, execution, 5, kind, at_ms, body, NULL"
-        " FROM history WHERE seq = 4 AND instance_id = 'ended'",
+        "INSERT INTO history SELECT part, instance_id, incarnation, execution, 5, kind, at_ms,"
+        " body, NULL FROM history WHERE seq = 4 AND instance_id = 'ended'",
         "S3",
     ),
     "a lost job": ("DELETE FROM jobs WHERE seq = 2 AND instance_id = 'busy'", "S5"),

@@ -36,4 +36,6 @@ async def stop(store: Store, live: LiveRow, reason: str) -> Outcome | None:
         outcome=end.outcome,
     )
     [receipt] = await store.commit([turn])
+    if receipt.error is not None:
+        raise receipt.error
     return end.outcome if receipt.status is TurnStatus.ACCEPTED else None

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from perdure.errors import StoreError
 from perdure.model.events import Body
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
 from perdure.model.jobs import JobEnd, NewJob
@@ -214,6 +215,7 @@ class TurnStatus(StrEnum):
     REFUSED = "refused"  # the stamp, a lease or a job no longer fits: drop the coroutine
     TAKEN = "taken"  # it would have started an instance whose id exists
     KEY_TAKEN = "key taken"  # another instance has its business key
+    FAILED = "failed"  # the database does not take it, for a reason that it alone has
 
 
 class TurnReceipt(NamedTuple):
@@ -231,6 +233,9 @@ class TurnReceipt(NamedTuple):
     ends_kept: tuple[bool, ...] = ()
     """Of a turn that was not accepted: which of its `job_ends` were taken all the same, and are in
     the inbox."""
+    error: StoreError | None = None
+    """Why it failed. Nothing of it was written, unless the error is that the store was closed
+    before it could tell."""
 
 
 class ClaimedTurn(msgspec.Struct, frozen=True, gc=False, kw_only=True):

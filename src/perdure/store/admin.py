@@ -124,8 +124,8 @@ class AdminStore(Protocol):
         """Remove a message or timer from an inbox; False: there is no such message. The start of an
         execution is none.
 
-        Ends the instance's lease, so that a turn which may have taken the message is refused. Its
-        receipt goes with it, unless it was decided: it may be sent again under the same id.
+        Changes the instance's stamp: a turn that may have taken the message is refused. Its receipt
+        goes with it, unless it was decided: it may be sent again under the same id.
         """
         ...
 

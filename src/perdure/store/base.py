@@ -3,15 +3,15 @@
 Every writing method takes a batch, is one transaction or part of a larger one, and says for each
 element what became of it. What one element cannot have (a lost lease, a taken id) never disturbs
 the others. A batch that the database refuses because of a value is halved until the culprit is
-alone; that one raises `RowError`, the others go on.
+alone; that one gets the `RowError`, the others go on.
 
 Three classes of trouble:
 
 - *refused*: told in the receipt; nothing of that element was written.
 - `StoreUnavailableError`: locked, full, read-only, out of reach. Writes of a worker are tried again
   until they succeed; writes of a client give up after `patience` and then nothing was written.
-- ambiguous commits: sent again by the store itself; a commit id or message id makes the second
-  time a no-op with the first answer.
+- lost answers: asked for, or sent again, by the store itself until one came; a commit id or message
+  id makes the second time a no-op with the first answer.
 
 Times are milliseconds by the store's `clock`.
 """
@@ -143,6 +143,11 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         decided directly is removed from the inbox if it waits there under the same id. A turn that
         vanishes leaves no row but its receipts and observations; if there are messages that it has
         not taken, those it has taken go, and the instance waits for its first turn again.
+
+        Every turn has its own answer. One that the database does not take, because of a value or of
+        a rule that others have made, fails with the error that it alone has; its neighbours are
+        written. *Refused* means that it never happened: one that was accepted before is accepted
+        again, whoever has gone on from it.
 
         A refused turn writes nothing, except that results of its jobs whose leases are valid go to
         the owner's inbox when the owner still is of that incarnation and execution.
@@ -326,7 +331,7 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
 class BorrowedStore(Store, Protocol):
     """A store inside a transaction of the user's. It starts, delivers, commits and reads, and
     refuses the rest with a `UsageError`. A turn that was not written for any other reason than its
-    values raises `UnwrittenError`."""
+    values fails with an `UnwrittenError`."""
 
     @property
     def sent(self) -> Sent | None:

@@ -59,7 +59,6 @@ class Call:
 
     __slots__ = (
         "_claims",
-        "_error",
         "_future",
         "_is_kept",
         "_open",
@@ -72,12 +71,12 @@ class Call:
     def __init__(self, operations: Sequence[Any], future: asyncio.Future[list[Any]]) -> None:
         self.operations = operations
         self.results: list[Any] = [_PENDING] * len(operations)
+        """Of each operation what it came to, or the error that it alone has."""
         self.loop = future.get_loop()
         self.patience_s: float | None = None
         """Set when its caller's patience ran out while it was being tried."""
         self._open = len(operations)
         self._is_kept = False
-        self._error: Exception | None = None
         self._future = future
         # Whoever pops it decides the call's fate: the writer by beginning, the loop by giving up.
         # A pop is atomic, so no lock is needed.
@@ -100,16 +99,10 @@ class Call:
         """Let nobody give it up: it may have been written, and is tried until that is known."""
         self._is_kept = True
 
-    def succeed(self, index: int, result: Any) -> None:
-        """Keep the result of one operation."""
+    def answer(self, index: int, result: Any) -> None:
+        """Keep what became of one operation."""
         self.results[index] = result
         self._open -= 1
-
-    def fail(self, index: int, error: Exception) -> None:
-        """Keep the error of one operation; the first one is raised."""
-        self.results[index] = None
-        self._open -= 1
-        self._error = self._error or error
 
     @property
     def is_begun(self) -> bool:
@@ -122,17 +115,13 @@ class Call:
         return self._open == 0
 
     def give_up(self, error: Exception) -> None:
-        """Answer with an error. Runs on the loop, after `take`."""
-        self._error = error
+        """Answer with an error what has no answer yet. Runs on the loop, after `take`."""
+        self.results = [error if one is _PENDING else one for one in self.results]
         self.settle()
 
     def settle(self) -> None:
-        """Hand the answer to whoever waits. Runs on the loop."""
-        if self._future.done():
-            return  # Cancelled meanwhile.
-        if self._error is not None:
-            self._future.set_exception(self._error)
-        else:
+        """Hand the answers to whoever waits. Runs on the loop."""
+        if not self._future.done():  # It may have been cancelled meanwhile.
             self._future.set_result(self.results)
 
 
@@ -163,6 +152,8 @@ class Batcher:
         self._closing = threading.Event()
         self._give_up_at = 0.0
         self._trouble: StoreUnavailableError | None = None
+        self._defect: BaseException | None = None
+        """What has ended the thread, if that was no one's wish."""
         self._pause_s = FIRST_PAUSE_S
         self._lock_pause_s = FIRST_LOCK_PAUSE_S
         self._is_put_off = False
@@ -177,18 +168,24 @@ class Batcher:
         self._thread.start()
 
     def hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
-        """Have operations written; the future gets their results in order, or the error.
+        """Have operations written; the future gets an answer for each, in order: what it came to,
+        or the error that it has. What one cannot have is no other's trouble.
 
         They are in the queue when this returns, whether or not anybody awaits the future yet.
         """
-        if self._closing.is_set():
-            raise StoreError("the store is closed")
+        self._refuse_if_closed()
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         if operations:
-            self._queue.put(Call(operations, future))
+            self._put(Call(operations, future))
         else:
             future.set_result([])
         return future
+
+    def _put(self, call: Call) -> None:
+        self._queue.put(call)
+        if self._defect is not None:
+            # The thread has ended after we asked whether it has.
+            self._fail_all(self._defect)
 
     async def submit(self, operations: Sequence[Any], patience_s: float | None = None) -> list[Any]:
         """Have operations written and return their results in order.
@@ -198,18 +195,22 @@ class Batcher:
             StoreUnavailableError: It took longer than `patience_s`; nothing was written.
         """
         if patience_s is None or not operations:
-            return await self.hand_in(operations)
-        if self._closing.is_set():
-            raise StoreError("the store is closed")
+            return _unless_failed(await self.hand_in(operations))
+        self._refuse_if_closed()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Any]] = loop.create_future()
         call = Call(operations, future)
-        self._queue.put(call)
+        self._put(call)
         timer = loop.call_later(patience_s, self._lose_patience, call, patience_s)
         try:
-            return await future
+            return _unless_failed(await future)
         finally:
             timer.cancel()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closing.is_set():
+            why = "" if self._defect is None else f": its thread has ended ({self._defect!r})"
+            raise StoreError(f"the store is closed{why}")
 
     def _lose_patience(self, call: Call, patience_s: float) -> None:
         if call.take():
@@ -245,10 +246,15 @@ class Batcher:
 
     def _give_up(self, calls: Iterable[Call]) -> None:
         trouble = self._trouble or "another process holds the write lock"
-        error = StoreUnavailableError(f"the store was closed before this was written: {trouble}")
         for call in calls:
-            if call.is_begun or call.take():
-                self._wake(call.loop, [call], error)
+            if call.is_begun:
+                told = "before it was known whether this was written"
+            elif call.take():
+                told = "before this was written"
+            else:
+                continue
+            error = StoreUnavailableError(f"the store was closed {told}: {trouble}")
+            self._wake(call.loop, [call], error)
 
     # ------------------------------------------------------------ the thread
 
@@ -259,8 +265,21 @@ class Batcher:
                     self._await_call()
                 if self._backlog:
                     self._run_batch()
+        except BaseException as error:
+            # Nobody may wait for a thread that is gone.
+            self._defect = error
+            self._closing.set()
+            logger.critical("the thread that writes has ended", exc_info=error)
+            self._fail_all(error)
         finally:
             self._finish()
+
+    def _fail_all(self, error: BaseException) -> None:
+        told = StoreError(f"the thread that writes has ended ({error!r}); open the store again")
+        for call in [*self._backlog, *self._drain()]:
+            call.take()
+            self._wake(call.loop, [call], told)
+        self._backlog = []
 
     def _await_call(self) -> None:
         call = self._queue.get()
@@ -292,14 +311,14 @@ class Batcher:
                 try:
                     self._execute_all(self._backlog)
                 except StoreUnavailableError as error:
-                    for call in self._backlog:
-                        if error.is_ambiguous:
-                            call.keep()
-                        else:
-                            call.give_back()
+                    self._free_backlog(error.unsure)
                     raise
         except StoreUnavailableError as error:
             trouble = error
+        except Exception as error:
+            # Of the lock, or a defect of ours: what has no answer is tried again.
+            trouble = StoreUnavailableError(f"{type(error).__name__}: {error}")
+            self._free_backlog(())
         through = [call for call in self._backlog if call.is_through]
         self._backlog = [call for call in self._backlog if not call.is_through]
         self._answer(through)
@@ -312,6 +331,15 @@ class Batcher:
                 self._wait_for_locks()
             else:
                 self._lock_pause_s = FIRST_LOCK_PAUSE_S
+
+    def _free_backlog(self, unsure: Sequence[object]) -> None:
+        """Let callers give up what was not written, but not what may have been."""
+        unsure_ids = {id(operation) for operation in unsure}
+        for call in self._backlog:
+            if unsure_ids and any(id(one) in unsure_ids for one in call.operations):
+                call.keep()
+            else:
+                call.give_back()
 
     def _execute_all(self, calls: Sequence[Call]) -> None:
         units = [
@@ -331,7 +359,7 @@ class Batcher:
         except Exception as error:
             if len(units) == 1 or isinstance(error, StoreCorruptError):
                 for call, index in units:
-                    call.fail(index, error)
+                    call.answer(index, error)
                 return
             self._counters.halvings += 1
             middle = len(units) // 2
@@ -340,7 +368,7 @@ class Batcher:
         else:
             for (call, index), result in zip(units, results, strict=True):
                 if result is not LATER:
-                    call.succeed(index, result)
+                    call.answer(index, result)
 
     def _wait_for_locks(self) -> None:
         """Others have locked what is left: try again soon, or as soon as there is more to do."""
@@ -402,3 +430,11 @@ class Batcher:
         # The loop is closed when its owner went away without waiting for an answer.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(settle)
+
+
+def _unless_failed(answers: list[Any]) -> list[Any]:
+    """Return answers, or raise the first error among them."""
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from perdure.clock import ManualClock
 from perdure.errors import RowError
 from perdure.model.instances import DefinitionKey, Stamp, Status
@@ -24,6 +22,7 @@ from perdure.testing.store_values import (
     claim,
     claim_jobs,
     continuation,
+    failed,
     first_turn,
     job,
     latest,
@@ -186,8 +185,8 @@ class TestContinuations:
     async def test_an_instance_cannot_both_end_and_continue(self, store: Store) -> None:
         stamp = await begun(store)
 
-        with pytest.raises(RowError):
-            await store.commit([next_turn("i", stamp, continued=continuation(), outcome=outcome())])
+        turn = next_turn("i", stamp, continued=continuation(), outcome=outcome())
+        assert isinstance(await failed(store, turn), RowError)
 
         live = await store.read_live("i")
         assert live is not None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from perdure.clock import ManualClock
 from perdure.errors import RowError
 from perdure.model.events import Body, StoredEvent
@@ -23,6 +21,7 @@ from perdure.testing.store_values import (
     begun,
     decided,
     decider,
+    failed,
     first_turn,
     next_turn,
     outcome,
@@ -190,8 +189,9 @@ class TestFeed:
 
         for index in (1, -1):
             turn = next_turn("order:1", stamp, events=(PLACED,), feed=(FedEvent(index, "a"),))
-            with pytest.raises(RowError, match="feeds event"):
-                await store.commit([turn])
+            error = await failed(store, turn)
+            assert isinstance(error, RowError)
+            assert "feeds event" in str(error)
 
         assert await store.feed_end() == 0
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from perdure.clock import ManualClock
 from perdure.errors import RowError
 from perdure.model.instances import Stamp, Status
@@ -22,6 +20,7 @@ from perdure.testing.store_values import (
     claim,
     ended,
     events_of,
+    failed,
     first_turn,
     job,
     message,
@@ -114,8 +113,7 @@ class TestFirstTurns:
     async def test_a_first_turn_that_does_not_fit_its_start_is_an_error(self, store: Store) -> None:
         turn = first_turn(new_instance(), stamp=Stamp(5, 1, 1))
 
-        with pytest.raises(RowError):
-            await store.commit([turn])
+        assert isinstance(await failed(store, turn), RowError)
 
         assert await store.read_live("i") is None
 
@@ -416,7 +414,7 @@ class TestEnds:
     async def test_an_outcome_must_be_an_end(self, store: Store) -> None:
         stamp = await begun(store)
 
-        with pytest.raises(RowError):
-            await store.commit([next_turn("i", stamp, outcome=outcome(Status.RUNNING))])
+        turn = next_turn("i", stamp, outcome=outcome(Status.RUNNING))
+        assert isinstance(await failed(store, turn), RowError)
 
         assert await store.read_live("i") is not None

@@ -16,6 +16,7 @@ from perdure.testing.store_values import (
     claim,
     claim_jobs,
     events_of,
+    failed,
     first_turn,
     job,
     message,
@@ -97,8 +98,8 @@ class TestBadValues:
     async def test_a_value_that_cannot_be_stored_is_refused(
         self, store: Store, instance_id: str, commit_id: int
     ) -> None:
-        with pytest.raises(RowError):
-            await store.commit([first_turn(new_instance(instance_id), commit_id=commit_id)])
+        turn = first_turn(new_instance(instance_id), commit_id=commit_id)
+        assert isinstance(await failed(store, turn), RowError)
 
         await begun(store)
 
@@ -119,8 +120,10 @@ class TestBadValues:
     ) -> None:
         good, bad = first_turn(new_instance("good")), first_turn(new_instance("bad\0"))
 
-        with pytest.raises(RowError):
-            await store.commit([bad, good])
+        receipts = await store.commit([bad, good])
+
+        assert [receipt.status for receipt in receipts] == ["failed", "accepted"]
+        assert isinstance(receipts[0].error, RowError)
 
         await accepted(store, good)
         assert await events_of(store, "good", good.stamp.incarnation) == [STARTED]

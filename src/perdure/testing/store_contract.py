@@ -20,6 +20,7 @@ from perdure.testing.contract_carried import TestDefinitionsOfTurns, TestMessage
 from perdure.testing.contract_continue import TestContinuations, TestWorkOfContinuedExecutions
 from perdure.testing.contract_deletion import TestDeletion, TestWorkOnDeletedInstances
 from perdure.testing.contract_feed import TestFeed, TestReaders
+from perdure.testing.contract_fence import TestFenceByCommit
 from perdure.testing.contract_jobs import TestDeadJobs, TestHeartbeats, TestLostJobs
 from perdure.testing.contract_kept import TestReports, TestValues
 from perdure.testing.contract_leases import (
@@ -79,6 +80,7 @@ __all__ = [
     "TestExpiry",
     "TestFairnessOfSessions",
     "TestFeed",
+    "TestFenceByCommit",
     "TestFencing",
     "TestFilters",
     "TestFirstTurns",

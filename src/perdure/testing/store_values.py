@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from perdure.errors import StoreError
 from perdure.ids import fresh_id
 from perdure.model.events import Body
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
@@ -181,6 +182,14 @@ async def accepted(store: Store, turn: Turn) -> TurnReceipt:
     [receipt] = await store.commit([turn])
     assert receipt.status is TurnStatus.ACCEPTED, receipt
     return receipt
+
+
+async def failed(store: Store, turn: Turn) -> StoreError:
+    """Commit a turn that the store does not take, and return why."""
+    [receipt] = await store.commit([turn])
+    assert receipt.status is TurnStatus.FAILED, receipt
+    assert receipt.error is not None
+    return receipt.error
 
 
 async def begun(store: Store, instance_id: str = "i", **fields: Any) -> Stamp:

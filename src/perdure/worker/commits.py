@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from perdure.errors import RowError, StoreError
+from perdure.errors import StoreError
 from perdure.model.turns import Turn, TurnReceipt, TurnStatus
 from perdure.store.base import Store
 from perdure.worker.background import Background
 from perdure.worker.hot import HotInstance
 
-logger = logging.getLogger(__name__)
-
-Answer: TypeAlias = Callable[[HotInstance, Turn, TurnReceipt | RowError], None]
-"""Hears what became of a turn: the store's receipt, or the error of a value it cannot store."""
+Answer: TypeAlias = Callable[[HotInstance, Turn, TurnReceipt], None]
+"""Hears what became of a turn."""
 
 
 FLUSH_AT = 50
@@ -49,36 +46,17 @@ class CommitQueue:
             try:
                 receipts = self._store.commit([turn for _, turn in batch])
             except StoreError as error:
-                self._unanswered(batch, error)
+                self._unsent(batch, error)
             else:
                 self._background.spawn(self._hear(batch, receipts))
 
     async def _hear(
         self, batch: list[tuple[HotInstance, Turn]], answer: Awaitable[list[TurnReceipt]]
     ) -> None:
-        try:
-            receipts = await answer
-        except RowError as error:
-            if len(batch) == 1:
-                self._answer(*batch[0], error)
-                return
-            # One of them holds a value that the database refuses. Commit ids make it safe to send
-            # those that were accepted again.
-            for one in batch:
-                await self._hear([one], self._store.commit([one[1]]))
-        except StoreError as error:
-            self._unanswered(batch, error)
-        else:
-            for (hot, turn), receipt in zip(batch, receipts, strict=True):
-                self._answer(hot, turn, receipt)
+        for (hot, turn), receipt in zip(batch, await answer, strict=True):
+            self._answer(hot, turn, receipt)
 
-    def _unanswered(self, batch: list[tuple[HotInstance, Turn]], error: StoreError) -> None:
-        """The store is damaged or closed and will never answer: the coroutines are dropped, and
-        whoever has the store next goes on from what it holds."""
-        logger.error(
-            "turns could not be committed: %s",
-            error,
-            extra={"turns": len(batch), "worker_id": batch[0][1].worker_id},
-        )
+    def _unsent(self, batch: list[tuple[HotInstance, Turn]], error: StoreError) -> None:
+        """The store is closed and will never answer."""
         for hot, turn in batch:
-            self._answer(hot, turn, TurnReceipt(TurnStatus.REFUSED))
+            self._answer(hot, turn, TurnReceipt(TurnStatus.FAILED, error=error))

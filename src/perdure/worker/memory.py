@@ -6,6 +6,7 @@ there is no room for it. Whatever results were waiting for it then go to the inb
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from perdure.model.instances import LiveRow
@@ -118,14 +119,23 @@ class Memory:
         self._background.spawn(self.end_in_store(ends))
 
     async def end_in_store(self, ends: Sequence[JobEnd]) -> None:
-        """End jobs without a turn: their results go to the inbox, or they are tried again."""
-        answers = list(zip(ends, await self._store.end_jobs(ends), strict=True))
-        self._metrics.jobs_ended([end for end, was_ours in answers if was_ours])
-        for end, was_ours in answers:
-            if not was_ours:
+        """End jobs without a turn: their results go to the inbox, or they are tried again.
+
+        Each by itself, though in one transaction: one that cannot be stored is no other's trouble.
+        """
+        told = await asyncio.gather(
+            *(self._store.end_jobs([end]) for end in ends), return_exceptions=True
+        )
+        answers = list(zip(ends, told, strict=True))
+        self._metrics.jobs_ended([end for end, answer in answers if answer == [True]])
+        for end, answer in answers:
+            if answer == [False]:
                 self._drop_overtaken(end.key)
         retries = [end.retry_at_ms for end in ends if end.retry_at_ms is not None]
         self._look(min(retries) if len(retries) == len(ends) else 0)
+        for answer in told:
+            if isinstance(answer, BaseException):
+                raise answer
 
     def settled_in_store(self, key: JobKey, settled: Settled) -> None:
         """The store knows of the end of a job: its result is in the inbox, if it was ours."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from perdure.errors import RowError
+from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.model.jobs import ClaimedJob
 from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
 from perdure.store.base import TurnLease
@@ -76,10 +76,10 @@ class Settlement:
         self._go_on = go_on
         self._load = load
 
-    def answered(self, hot: HotInstance, turn: Turn, answer: TurnReceipt | RowError) -> None:
+    def answered(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         """The store has answered a turn."""
         try:
-            self._settle(hot, turn, answer)
+            self._settle(hot, turn, receipt)
         except Exception as error:
             # A defect of ours. The other turns of the batch must have their answers, and this
             # instance must not wait for one that is lost: it is claimed again.
@@ -90,25 +90,39 @@ class Settlement:
             self._memory.unlease(turn.instance_id)
             self._memory.drop(hot)
         if turn.start is not None:
-            outcome = answer if isinstance(answer, RowError) else answer.status
-            self.starts.tell(turn.commit_id, outcome)
+            self.starts.tell(turn.commit_id, receipt.error or receipt.status)
 
-    def _settle(self, hot: HotInstance, turn: Turn, answer: TurnReceipt | RowError) -> None:
-        if isinstance(answer, RowError):
+    def _settle(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
+        if receipt.status is TurnStatus.ACCEPTED:
+            self._accepted(hot, turn, receipt)
+        elif receipt.error is None:
+            self._refused(hot, turn, receipt)
+        else:
             asked = hot.take_asked()
             self._refused(hot, turn, None)
-            if asked:
-                self._spoil(asked, turn, answer)
-            else:
-                self._background.spawn(self._park_unstorable(hot, turn, answer))
-        elif answer.status is TurnStatus.ACCEPTED:
-            self._accepted(hot, turn, answer)
-        else:
-            self._refused(hot, turn, answer)
+            self._failed(hot, turn, asked, receipt.error)
 
-    def _spoil(self, asked: Sequence[Asked], turn: Turn, error: RowError) -> None:
-        """The database refuses a value of a turn with inputs that callers wait for: each is tried
-        by itself, so that one fails. What else was in the turn comes again by the inbox."""
+    def _failed(
+        self, hot: HotInstance, turn: Turn, asked: Sequence[Asked], error: StoreError
+    ) -> None:
+        """The database does not take a turn. Only who is told so may think that nothing happened:
+        of one whose store was closed nobody knows."""
+        if isinstance(error, StoreUnavailableError):
+            for one in asked:
+                one.fail(error)
+        elif asked:
+            self._spoil(asked, turn, error)
+        elif isinstance(error, RowError):
+            self._background.spawn(self._park_unstorable(hot, turn, error))
+            return
+        elif turn.job_ends:
+            self._memory.spawn_ends(turn.job_ends)
+        facts = facts_of(hot.execution, turn.worker_id)
+        logger.error("a turn could not be committed: %s", error, extra=facts)
+
+    def _spoil(self, asked: Sequence[Asked], turn: Turn, error: StoreError) -> None:
+        """The database refuses a turn with inputs that callers wait for: each is tried by itself,
+        so that one fails. What else was in the turn comes again by the inbox."""
         is_sole = len(asked) == 1 and not turn.consumed and not turn.job_ends
         for one in asked:
             one.spoil(error, is_sole=is_sole)

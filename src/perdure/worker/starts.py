@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from perdure.errors import RowError, StoreUnavailableError
+from perdure.errors import StoreError, StoreUnavailableError
 from perdure.model.turns import TurnStatus
 from perdure.worker.patience import Patience
 
@@ -30,7 +30,7 @@ class AwaitedStarts:
         self._awaited[commit_id] = (answer, self._patience.begin(patience_s, lose))
         return answer
 
-    def tell(self, commit_id: int, what: TurnStatus | RowError) -> None:
+    def tell(self, commit_id: int, what: TurnStatus | StoreError) -> None:
         """The store has answered."""
         answer, waiting = self._awaited.pop(commit_id, (None, 0))
         if answer is None:
@@ -38,7 +38,7 @@ class AwaitedStarts:
         self._patience.end(waiting)
         if answer.done():
             return
-        if isinstance(what, RowError):
+        if isinstance(what, StoreError):
             answer.set_exception(what)
         else:
             answer.set_result(what)

@@ -8,6 +8,8 @@ that two writers cause each other and that is over at once. A value that the dat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import asyncpg
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
@@ -80,9 +82,16 @@ class PoolerError(StoreUnavailableError):
 
 
 class AmbiguousCommitError(StoreUnavailableError):
-    """The connection was lost while the transaction was being committed."""
+    """The connection was lost while the transaction was being committed.
 
-    is_ambiguous = True
+    Args:
+        text: What happened.
+        unsure: The operations that may have been written.
+    """
+
+    def __init__(self, text: str, unsure: Sequence[object] = ()) -> None:
+        super().__init__(text)
+        self.unsure = tuple(unsure)
 
 
 def ours(where: str, error: BaseException) -> StoreError:

@@ -110,15 +110,20 @@ class Lane:
         """Run operations as one transaction and return their results.
 
         Raises:
-            StoreUnavailableError: The server cannot be reached or refuses now. If the error says
-                that it is ambiguous, it may have been committed: run it again.
+            StoreUnavailableError: The server cannot be reached or refuses now. What the error says
+                to be unsure may have been committed: run it again.
             Exception: Some operation cannot be written, and so none was.
         """
-        if self._unheard.is_asking:
-            self._find_out()
-        found = [self._unheard.answer(one) for one in operations]
-        rest = [one for one, answer in zip(operations, found, strict=True) if answer is NOTHING]
-        results = iter(self._execute(rest) if rest else ())
+        try:
+            if self._unheard.is_asking:
+                self._find_out()
+            found = [self._unheard.answer(one) for one in operations]
+            rest = [one for one, answer in zip(operations, found, strict=True) if answer is NOTHING]
+            results = iter(self._execute(rest) if rest else ())
+        except StoreUnavailableError as error:
+            # Some of them may be through, and only their callers do not know.
+            error.unsure = (*error.unsure, *self._unheard.untold)
+            raise
         self._unheard.forget(operations)
         return [next(results) if answer is NOTHING else answer for answer in found]
 
@@ -203,7 +208,7 @@ class Lane:
             # is found.
             self._undo(connection)
             if self._connection is None:
-                raise AmbiguousCommitError(str(error)) from error
+                raise AmbiguousCommitError(str(error), operations) from error
         except BaseException:
             self._undo(connection)
             raise
@@ -218,9 +223,9 @@ class Lane:
     def _find_known(self, operations: Sequence[Any]) -> LoadedRows | None:
         """Return the rows that operations touch, if they need not be loaded.
 
-        Nobody can ask about a transaction whose id was not heard. So this is for what can be run
-        again, and is recognised then: turns. Behind a pooler a statement is prepared and run on one
-        connection only within a transaction.
+        Nobody can ask about a transaction whose id was not heard. So this is for what is recognised
+        when it is run again: turns, by their commit ids in the history. Behind a pooler a statement
+        is prepared and run on one connection only within a transaction.
         """
         if self._address.is_pooled or self._hurry() or self._has_old_plans():
             return None
@@ -251,9 +256,11 @@ class Lane:
             raise
         try:
             self._commit(connection)
-        except AmbiguousCommitError:
+        except StoreUnavailableError as error:
+            if self._connection is not None:
+                raise
             self._unheard.keep(connection.xid, mark, operations, results)
-            raise
+            raise AmbiguousCommitError(str(error), operations) from error
         self._definitions.keep_fresh()
         self.counters.rows += rows
         if transaction.commit is not None and connection.xid is not None:
@@ -284,20 +291,13 @@ class Lane:
     def _commit(self, connection: PostgresConnection) -> None:
         try:
             connection.run_script("COMMIT")
-        except StoreError as error:
-            is_lost = connection.is_broken
+        except StoreError:
             self._undo(connection)
-            if is_lost and isinstance(error, StoreUnavailableError):
-                raise AmbiguousCommitError(str(error)) from error
             raise
 
     def _find_out(self) -> None:
         """Ask what became of a commit whose answer was lost."""
-        try:
-            connection = self._connected()
-        except StoreUnavailableError as error:
-            raise AmbiguousCommitError(str(error)) from error
-        self._unheard.find_out(connection, self._mark)
+        self._unheard.find_out(self._connected(), self._mark)
         # It was perhaps committed, and nobody was told.
         self._stirred()
 

@@ -1,16 +1,15 @@
 """Commits whose answer was lost with the connection.
 
-PostgreSQL knows how every transaction has ended, by its id. So whoever has not heard what became of
-a commit asks, before anything is run again: what was committed is not done twice, and its callers
-get the answers that they would have got.
-
-The id is told before the commit. A call that is a transaction of its own tells it too late, and
-holds nothing but turns, which can be sent again.
+A turn is run again: the history tells by its commit id whether it was accepted, whatever has become
+of the server. Messages, ends of jobs and the rest leave no such trace. PostgreSQL knows how every
+transaction has ended, by its id, which is told before the commit. So whoever has not heard what
+became of one asks, before anything is run again: what was committed is not done twice, and its
+callers get the answers that they would have got.
 
 That holds as long as the server has not crashed. After a crash it gives the ids of transactions
 that were lost to others; a mark that a crash removes tells it. Where nobody knows (after a crash,
-or when another server has taken over) the batch is run again. Ids of commits and messages, stamps
-and leases then keep it from counting twice.
+or when another server has taken over) the batch is run again. Ids of messages, stamps and leases
+then keep it from counting twice.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.errors import StoreError, StoreUnavailableError
+from perdure.model.turns import Turn
 from perdure.store.batching import LATER
 from perdure.store.postgres.connection import PostgresConnection
-from perdure.store.postgres.faults import AmbiguousCommitError
 
 NOTHING = object()
 """Stands for an answer that is not there."""
@@ -49,6 +48,12 @@ class Unheard:
         """Tell whether it is not known yet what became of a commit."""
         return self._unsure is not None
 
+    @property
+    def untold(self) -> list[Any]:
+        """The operations that were committed, or may have been, and whose callers wait."""
+        unsure = () if self._unsure is None else self._unsure.operations
+        return [*unsure, *(operation for operation, _ in self._answers.values())]
+
     def keep(
         self,
         xid: str | None,
@@ -65,8 +70,12 @@ class Unheard:
             results: What would have been answered.
         """
         assert self._unsure is None, "found out before anything else is committed"
-        if xid is not None and mark is not None:
-            self._unsure = _Unsure(xid, mark, operations, results)
+        if xid is None or mark is None:
+            return
+        pairs = zip(operations, results, strict=True)
+        asked = [(one, result) for one, result in pairs if type(one) is not Turn]
+        if asked:
+            self._unsure = _Unsure(xid, mark, *zip(*asked, strict=True))
 
     def find_out(self, connection: PostgresConnection, mark: str | None) -> None:
         """Ask what became of the commit.
@@ -76,7 +85,7 @@ class Unheard:
             mark: What the server has now.
 
         Raises:
-            AmbiguousCommitError: That cannot be told yet.
+            StoreUnavailableError: That cannot be told yet.
         """
         if self._unsure is None:
             return
@@ -85,13 +94,13 @@ class Unheard:
             return
         try:
             [(fate,)] = connection.run("read_fate", xid=self._unsure.xid)
-        except StoreUnavailableError as error:
-            raise AmbiguousCommitError(str(error)) from error
+        except StoreUnavailableError:
+            raise
         except StoreError:
             fate = None  # Of another server, which has not come so far yet.
         if fate == "in progress":
             # The server does not know that we are gone, or is writing it to its disk.
-            raise AmbiguousCommitError("a commit whose answer was lost is still under way")
+            raise StoreUnavailableError("a commit whose answer was lost is still under way")
         unsure, self._unsure = self._unsure, None
         if fate == "committed":
             self.know(unsure.operations, unsure.results)

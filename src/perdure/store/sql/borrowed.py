@@ -141,10 +141,12 @@ class BorrowedStore(SqlStore):
     async def _commit(self, turns: Sequence[Turn]) -> list[Any]:
         try:
             return await self._write(lambda t: run_batch(t, turns)[0])
-        except RowError:
-            raise
+        except RowError as error:
+            return [error] * len(turns)
         except (StoreError, UsageError) as error:
-            raise UnwrittenError(error) from error
+            unwritten = UnwrittenError(error)
+            unwritten.__cause__ = error
+            return [unwritten] * len(turns)
 
     async def _write(self, work: Callable[[Transaction], T]) -> T:
         """Run a function in a part of the transaction."""

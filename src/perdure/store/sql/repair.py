@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perdure.ids import fresh_id
 from perdure.model.instances import part_of
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.store.sql.batch import Transaction
@@ -60,18 +61,20 @@ def end_job(transaction: Transaction, key: JobKey, kind: str, body: bytes) -> bo
 
 
 def drop_message(connection: Connection, instance_id: str, no: int, *, now_ms: int) -> bool:
-    """Remove a message or timer, and end the lease under which a turn may have taken it.
+    """Remove a message or timer, and let no turn be accepted that may have taken it.
 
     Its receipt goes with it: nothing will be decided, and whoever has sent it may send it again.
     """
     part = part_of(instance_id)
     # A commit that took the message is through, and the message gone, or it waits and is refused
-    # because its lease has ended.
+    # because the stamp has changed.
     lock_instances(connection, [instance_id])
     if not connection.run("drop_message", part=part, instance_id=instance_id, no=no):
         return False
     connection.run("drop_receipt", part=part, instance_id=instance_id, no=no)
-    connection.run("end_lease", part=part, instance_id=instance_id, now_ms=now_ms)
+    connection.run(
+        "end_lease", part=part, instance_id=instance_id, commit_id=fresh_id(), now_ms=now_ms
+    )
     return True
 
 

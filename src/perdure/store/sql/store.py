@@ -26,6 +26,7 @@ from perdure.model.turns import (
     Turn,
     TurnClaim,
     TurnReceipt,
+    TurnStatus,
     WorkerRow,
 )
 from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
@@ -77,7 +78,8 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     @abstractmethod
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
-        """Have operations written by the next transaction, however long it takes."""
+        """Have operations written by the next transaction, however long it takes. Each gets an
+        answer: what it came to, or the error that it has."""
 
     @abstractmethod
     async def _submit(self, operations: Sequence[Any], patience_s: float | None) -> list[Any]:
@@ -129,7 +131,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
         if any(turn.feed for turn in turns):
             # Also if nobody listens yet: whoever begins to may have read before this is committed.
             answer.add_done_callback(lambda _: self._tell_feed())
-        return answer
+        return _receipts(answer)
 
     async def start(
         self, instances: Sequence[NewInstance], *, patience_s: float | None = None
@@ -286,3 +288,15 @@ class SqlStore(SqlAdmin, SqlDeciders):
     async def read_contents(self) -> Contents:
         """Return everything, as of one moment, for the checker."""
         return await self._read(reading.read_contents)
+
+
+async def _receipts(answers: Awaitable[list[Any]]) -> list[TurnReceipt]:
+    """Return a receipt for each turn, also for those that failed."""
+    return [_failed(one) if isinstance(one, Exception) else one for one in await answers]
+
+
+def _failed(error: Exception) -> TurnReceipt:
+    if not isinstance(error, StoreError):
+        cause, error = error, StoreError(f"a turn cannot be written: {error!r}")
+        error.__cause__ = cause
+    return TurnReceipt(TurnStatus.FAILED, error=error)

@@ -1,9 +1,11 @@
--- End the lease of an instance, whoever has it, and let it be claimed.
--- Params: part; instance_id; now_ms. Returns: nothing.
+-- End the lease of an instance, whoever has it, and let it be claimed. The stamp changes, so that
+-- nobody goes on from what was read before, with or without a lease.
+-- Params: part; instance_id; commit_id; now_ms. Returns: nothing.
 -- Who has no lease is woken, unless it is held, unborn, or waits for the time of its first turn.
 UPDATE perdure.live
 SET lease = 0,
     lease_until_ms = 0,
+    last_commit = :commit_id::bigint,
     wake_at_ms = CASE
         WHEN lease <> 0 OR (blocked_by IS NULL AND next_seq > 1)
         THEN least(:now_ms::bigint, wake_at_ms)
