@@ -18,6 +18,7 @@ from perdure.model.instances import Status, part_of
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import TurnStatus
 from perdure.store.batching import LATER
+from perdure.store.epoch import Epoch
 from perdure.store.opening import open_store
 from perdure.store.postgres import arrivals as arrivals_module
 from perdure.store.postgres.address import Address
@@ -46,8 +47,8 @@ def lanes(postgres_url: str) -> Iterator[Lanes]:
     address = Address.parse(postgres_url)
     clock = ManualClock()
     both = (
-        Lane(address, clock=clock, stirred=lambda: None),
-        Lane(address, clock=clock, stirred=lambda: None),
+        Lane(address, clock=clock, epoch=Epoch(), stirred=lambda: None),
+        Lane(address, clock=clock, epoch=Epoch(), stirred=lambda: None),
     )
     yield both
     for lane in both:

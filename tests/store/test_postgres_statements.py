@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from perdure.clock import ManualClock
+from perdure.store.epoch import Epoch
 from perdure.store.postgres import lane, readers
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PACKAGE, PostgresConnection, statement
@@ -333,7 +334,7 @@ def test_a_lane_forgets_the_plans_of_an_empty_store(url: str) -> None:
     """Before a table that has grown is walked through for every row."""
     address = Address.parse(url)
     connection = PostgresConnection(address)
-    starting = Lane(address, clock=ManualClock(), stirred=lambda: None)
+    starting = Lane(address, clock=ManualClock(), epoch=Epoch(), stirred=lambda: None)
     starting.use(connection)
     keys = plans.values_of("load_instances")["keys"]
 

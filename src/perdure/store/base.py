@@ -38,6 +38,7 @@ from perdure.model.turns import (
 from perdure.store.admin import AdminStore
 from perdure.store.borrowing import Errands, Sent
 from perdure.store.deciders import DeciderStore
+from perdure.store.epoch import Epoch
 from perdure.store.transactions import TransactionStore
 
 
@@ -84,6 +85,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     """Rows and leases behind one atomic commit."""
 
     clock: Clock
+    epoch: Epoch
+    """Which life of the database this is."""
     is_server: bool
     """Whether what all workers ask together is the load of one server."""
     is_one_database: bool

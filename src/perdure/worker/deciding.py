@@ -137,6 +137,7 @@ class Deciding:
         """Have an input go into a turn, as soon as the instance is here."""
         waiting = self._patience.begin(patience_s, partial(_lose_patience, asked, patience_s))
         try:
+            self._memory.look_at_epoch()
             hot = self._memory.hot.get(instance_id)
             if hot is None:
                 self._arrivals.want(decider, instance_id, asked)

@@ -43,6 +43,7 @@ class Memory:
         self._background = background
         self._look = look
         self._metrics = metrics
+        self._epoch_no = store.epoch.number
         self._leases: dict[str, TurnLease] = {}
         self.arriving: dict[str, bool] = {}
         """Instances that are being read for inputs, and whether something was sent meanwhile."""
@@ -65,6 +66,16 @@ class Memory:
         """Give up a turn that is to be claimed again."""
         await self._store.release_turns([lease])
         self._look(0)
+
+    # -------------------------------------------------------------------- epochs
+
+    def look_at_epoch(self) -> None:
+        """Let everything go that was read before the store may have gone back. What is being
+        committed is refused by the stamp."""
+        if self._epoch_no != self._store.epoch.number:
+            self._epoch_no = self._store.epoch.number
+            for hot in [one for one in self.hot if not one.is_committing]:
+                self.drop(hot)
 
     # ------------------------------------------------------------------ deciders
 

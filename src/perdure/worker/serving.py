@@ -110,6 +110,7 @@ class Serving:
         self.coverage.when_behind = self._is_behind.set
         self._is_stale = True
         """Whether what is claimed is not what is covered."""
+        self._epoch_no = store.epoch.number
         self._codes: dict[int, str] = {}
         self._tuning = PythonTuning(options)
         self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
@@ -303,6 +304,14 @@ class Serving:
         """Find out what to serve, and say it with the sign of life."""
         recorded = await self._store.definitions() if self.coverage.asks_store else {}
         self._is_stale |= self.coverage.learn(recorded.values())
+        if self._epoch_no != self._store.epoch.number:
+            # Definitions that were recorded in the life before may be gone.
+            self._epoch_no = self._store.epoch.number
+            self._is_stale = True
+            logger.info(
+                "the store may have gone back; nothing is kept that was read before",
+                extra={"worker_id": self.worker_id},
+            )
         if self._is_stale:
             await self._serve()
             self._is_stale = False

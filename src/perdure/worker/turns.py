@@ -153,6 +153,7 @@ class TurnRunner:
     async def take(self, claims: Sequence[ClaimedTurn]) -> None:
         """Run claimed turns, with the coroutine in memory or one replayed from the history."""
         cold: list[ClaimedTurn] = []
+        self._memory.look_at_epoch()
         for claim in claims:
             self._memory.lease(claim)
             if claim.attempts > self._options.max_attempts:

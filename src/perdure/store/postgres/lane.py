@@ -31,6 +31,7 @@ from perdure.model.instances import part_of
 from perdure.model.turns import Turn, TurnStatus
 from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
+from perdure.store.epoch import Epoch
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.connection import PostgresConnection, connect_again
@@ -82,15 +83,21 @@ class Lane:
     Args:
         address: Where.
         clock: Rules leases; a `DatabaseClock` learns the time from every transaction.
+        epoch: Hears which life of the database a connection is to.
         stirred: Called after a commit that other processes may want to know of.
     """
 
-    def __init__(self, address: Address, *, clock: Clock, stirred: Callable[[], None]) -> None:
+    def __init__(
+        self, address: Address, *, clock: Clock, epoch: Epoch, stirred: Callable[[], None]
+    ) -> None:
         self.counters = StoreCounters()
         self._address = address
         self._clock = clock
+        self._epoch = epoch
+        self._epoch_no = epoch.number
+        """The life of the database that is remembered here."""
         self._stirred = stirred
-        self._definitions = Definitions()
+        self._definitions = Definitions(epoch)
         self._connection: PostgresConnection | None = None
         self._mark: str | None = None
         """What the server has as long as it does not crash."""
@@ -318,13 +325,19 @@ class Lane:
         assert self._connection is not None
         if self._mark is None:
             self._mark = self._read_mark(self._connection)
+            self._epoch.meet(self._mark)
+        if self._epoch_no != self._epoch.number:
+            self._epoch_no = self._epoch.number
+            self._kept.forget()
         return self._connection
 
     def _read_mark(self, connection: PostgresConnection) -> str | None:
         """Return what the server has as long as it does not crash, if that can be told now."""
         try:
-            connection.run_script("BEGIN READ WRITE")
+            connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+            # Who waited for another process to make it sees it only when it looks again.
             found = connection.run("read_mark", mark=fresh_id())
+            found = found or connection.run("read_mark", mark=fresh_id())
             connection.run_script("COMMIT")
         except StoreError:
             self.close()

@@ -123,7 +123,7 @@ class PostgresStore(SqlStore):
 
     def _start(self, connection: PostgresConnection) -> None:
         for number in range(LANES):
-            lane = Lane(self.address, clock=self.clock, stirred=self._hints.stir)
+            lane = Lane(self.address, clock=self.clock, epoch=self.epoch, stirred=self._hints.stir)
             self._lanes.append(lane)
             self._batchers.append(
                 Batcher(

@@ -1,35 +1,45 @@
-"""Small lasting numbers for definitions, remembered in memory.
+"""Lasting numbers for definitions, remembered in memory.
 
-A number is never changed or removed, so what was committed once can be trusted for ever. Numbers
-given inside a transaction are remembered only after it was committed.
+A number is made of what it stands for. So it means the same in every process and for ever, also
+after a database has lost the commit that gave it: another definition never gets it. Stores of
+earlier releases have counted theirs, and those stay. Numbers given inside a transaction are
+remembered only after it was committed.
 """
 
 from __future__ import annotations
 
+import json
+from hashlib import blake2b
+
 from perdure.model.instances import DefinitionKey
+from perdure.store.epoch import Epoch
 from perdure.store.sql.connection import Connection
 
 
 class Definitions:
-    """The numbers a store knows."""
+    """The numbers a store knows, in one life of its database."""
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: Epoch | None = None) -> None:
+        self._epoch = epoch or Epoch()
+        self._epoch_no = self._epoch.number
         self._numbers: dict[DefinitionKey, int] = {}
         self._keys: dict[int, DefinitionKey] = {}
         self._fresh: dict[DefinitionKey, int] = {}
 
     def number(self, connection: Connection, key: DefinitionKey) -> int:
         """Return the number of a definition, giving it one inside the open transaction."""
+        self._look_at_epoch()
         number = self._numbers.get(key) or self._fresh.get(key)
         if number is None:
-            params = {"kind": key.kind, "name": key.name, "variant": key.variant}
-            connection.run("intern", behaviour=key.behaviour, **params)
-            [(number,)] = connection.run("read_definition_no", behaviour=key.behaviour, **params)
+            params = key._asdict()
+            connection.run("intern", definition_no=number_of(key), **params)
+            [(number,)] = connection.run("read_definition_no", **params)
             self._fresh[key] = number
         return number
 
     def kind(self, connection: Connection, definition_no: int) -> str:
         """Return what kind of definition is behind a stored number."""
+        self._look_at_epoch()
         key = self._keys.get(definition_no)
         if key is None:
             fresh = [one for one, number in self._fresh.items() if number == definition_no]
@@ -42,10 +52,12 @@ class Definitions:
 
     def known(self, definition_no: int) -> DefinitionKey | None:
         """Return a definition that was seen before."""
+        self._look_at_epoch()
         return self._keys.get(definition_no)
 
     def known_number(self, key: DefinitionKey) -> int | None:
         """Return the number of a definition that was seen before."""
+        self._look_at_epoch()
         return self._numbers.get(key)
 
     def learn(self, definition_no: int, key: DefinitionKey) -> None:
@@ -60,6 +72,23 @@ class Definitions:
                 self.learn(number, key)
             self._fresh = {}
 
+    def forget(self) -> None:
+        """Remember nothing: the database may have lost what was committed."""
+        self._numbers.clear()
+        self._keys.clear()
+        self._fresh = {}
+
+    def _look_at_epoch(self) -> None:
+        if self._epoch_no != self._epoch.number:
+            self._epoch_no = self._epoch.number
+            self.forget()
+
     def forget_fresh(self) -> None:
         """Forget the numbers given in the transaction that was rolled back."""
         self._fresh = {}
+
+
+def number_of(key: DefinitionKey) -> int:
+    """Return the number of a definition that has none yet: 63 bits, never 0."""
+    digest = blake2b(json.dumps(key).encode(), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1 | 1

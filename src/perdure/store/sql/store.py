@@ -32,6 +32,7 @@ from perdure.model.turns import (
 from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
 from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
+from perdure.store.epoch import Epoch
 from perdure.store.sql import claims, reading, sessions
 from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.batch import Transaction, Work
@@ -62,7 +63,8 @@ class SqlStore(SqlAdmin, SqlDeciders):
     def __init__(self, *, clock: Clock, approval: Approval) -> None:
         super().__init__(approval)
         self.clock = clock
-        self._definitions = Definitions()
+        self.epoch = Epoch()
+        self._definitions = Definitions(self.epoch)
         self._session_marks = sessions.SessionMarks()
 
     # ------------------------------------------------- what a database brings
