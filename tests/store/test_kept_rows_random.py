@@ -75,13 +75,12 @@ class _Forgetful(Writer):
 class Place:
     """A database with two writers, as two processes have them."""
 
-    def __init__(self, path: Path, kind: type[Writer], driver: str, clock: ManualClock) -> None:
+    def __init__(self, path: Path, kind: type[Writer], clock: ManualClock) -> None:
         self.path = path
         self.counters = StoreCounters()
         self.writers = [
             kind(
                 str(path),
-                driver=driver,
                 lock=NoLock(),
                 clock=clock,
                 counters=counters,
@@ -367,11 +366,10 @@ async def test_remembering_changes_nothing_but_the_number_of_statements(
     tmp_path: Path, seed: int, often: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random, clock = Random(seed), ManualClock()
-    driver = ["sqlite3", "apsw"][seed % 2]
     if seed % 3 == 0:
         monkeypatch.setattr(kept, "MAX_KEPT", 4)
-    subject = Place(tmp_path / "subject.db", Writer, driver, clock)
-    model = Place(tmp_path / "model.db", _Forgetful, driver, clock)
+    subject = Place(tmp_path / "subject.db", Writer, clock)
+    model = Place(tmp_path / "model.db", _Forgetful, clock)
     maker = Maker(random, clock, model)
     at_once = 0
     for _ in range(BATCHES):
@@ -390,7 +388,7 @@ async def test_remembering_changes_nothing_but_the_number_of_statements(
     assert at_once > BATCHES / 20
     for place in (subject, model):
         place.close()
-    store = SqliteStore(str(subject.path), driver=driver, clock=clock)
+    store = SqliteStore(str(subject.path), clock=clock)
     await store.open()
     assert not [found for found in await check(store) if found.invariant in STRUCTURE]
     await store.close()

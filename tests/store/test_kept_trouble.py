@@ -114,10 +114,11 @@ async def test_what_was_written_is_not_written_again_when_the_count_of_changes_o
     monkeypatch.setattr(
         writer, "connect_writer", partial(database.connect_writer, factory=_MuchChanged)
     )
-    store = SqliteStore(str(path), driver="sqlite3", clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     await store.open()
     await begun(store)
     bare = _connection_of(store).bare
+    assert isinstance(bare, _MuchChanged)
     bare.added = 2**31 - 1 - bare.total_changes
 
     assert await store.deliver([message()]) == ["delivered"]

@@ -1,4 +1,4 @@
-"""The SQLite store keeps the contract: in memory, and in a file with either driver."""
+"""The SQLite store keeps the contract: in memory and in a file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,7 @@ from perdure.testing import store_contract
 from perdure.testing.store_contract import *  # noqa: F403
 
 
-@pytest.fixture(
-    params=[
-        "sqlite://:memory:?driver=sqlite3",
-        "sqlite://:memory:?driver=apsw",
-        "sqlite:///{path}?driver=sqlite3",
-        "sqlite:///{path}?driver=apsw",
-    ],
-    ids=["memory-sqlite3", "memory-apsw", "file-sqlite3", "file-apsw"],
-)
+@pytest.fixture(params=["sqlite://:memory:", "sqlite:///{path}"], ids=["memory", "file"])
 def url(request: pytest.FixtureRequest, path: object) -> str:
     template: str = request.param
     return template.format(path=path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
@@ -82,11 +84,11 @@ def test_a_statement_is_used(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in WHOLE])
-def test_a_statement_searches_and_never_scans(name: str, driver: str) -> None:
+def test_a_statement_searches_and_never_scans(name: str) -> None:
     text = _without_comments(statement(name))
     if not re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)", text):
         return
-    connection = connect(driver, MEMORY, busy_ms=0)
+    connection = connect(MEMORY, busy_ms=0)
     for part in split_script(SCHEMA):
         connection.run_text(part)
     tables = {name for (name,) in connection.run_text("SELECT name FROM sqlite_schema")}
@@ -106,8 +108,8 @@ def test_a_statement_searches_and_never_scans(name: str, driver: str) -> None:
 
 
 @pytest.fixture
-def empty(driver: str) -> Iterator[SqliteConnection]:
-    connection = connect(driver, MEMORY, busy_ms=0)
+def empty() -> Iterator[SqliteConnection]:
+    connection = connect(MEMORY, busy_ms=0)
     for part in split_script(SCHEMA):
         connection.run_text(part)
     yield connection
@@ -146,13 +148,12 @@ def test_a_statement_of_a_commit_does_the_same_in_a_trigger(
 
 
 @pytest.mark.parametrize("name", AT_ONCE)
-@pytest.mark.parametrize("driver", ["apsw"])
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3 cannot set that up")
 def test_a_statement_of_a_commit_has_the_same_plan_in_a_trigger(
     name: str, empty: SqliteConnection
 ) -> None:
-    import apsw  # optional dependency; the other driver cannot tell the plans of triggers
-
-    empty.bare.config(apsw.SQLITE_DBCONFIG_TRIGGER_EQP, 1)
+    if sys.version_info >= (3, 12):  # for mypy
+        empty.bare.setconfig(sqlite3.SQLITE_DBCONFIG_TRIGGER_EQP)
     alone, within = [
         [
             row[-1]

@@ -82,7 +82,7 @@ def upkeep_for(url: str) -> Upkeep:
     assert isinstance(store, SqliteStore)
     if store.path == MEMORY:
         raise UsageError("a store in memory is new whenever it is opened; name a file or a server")
-    return SqliteUpkeep(store.path, driver=store.driver)
+    return SqliteUpkeep(store.path)
 
 
 def look_at_schema(migrations: Migrations) -> Finding:

@@ -42,14 +42,12 @@ class SqliteStore(SqlStore):
 
     Args:
         path: A file, or ":memory:".
-        driver: "sqlite3" or "apsw".
         clock: Rules leases and visibility.
     """
 
-    def __init__(self, path: str, *, driver: str, clock: Clock) -> None:
+    def __init__(self, path: str, *, clock: Clock) -> None:
         super().__init__(clock=clock, approval=Approved())
         self._counters = StoreCounters()
-        self.driver = driver
         self.path = path if path == MEMORY else os.path.abspath(path)
         self._writer: Writer | None = None
         self._batcher: Batcher | None = None
@@ -65,13 +63,12 @@ class SqliteStore(SqlStore):
         await asyncio.to_thread(self._open)
 
     def _open(self) -> None:
-        check_version(self.driver)
+        check_version()
         if self.path != MEMORY:
             prepare_file(Path(self.path))
             self._lock = WriteLock(f"{self.path}-lock")
         writer = Writer(
             self.path,
-            driver=self.driver,
             lock=self._lock,
             clock=self.clock,
             counters=self.counters,
@@ -80,7 +77,7 @@ class SqliteStore(SqlStore):
         try:
             writer.open()
             if self.path != MEMORY:
-                self._readers = Readers(self.driver, self.path)
+                self._readers = Readers(self.path)
         except BaseException:
             writer.close()
             raise
@@ -131,7 +128,6 @@ class SqliteStore(SqlStore):
             return result
         own = OwnTransactions(
             self.path,
-            driver=self.driver,
             clock=self.clock,
             counters=self.counters,
             changed=self._lock.count_as_ours,
@@ -143,7 +139,7 @@ class SqliteStore(SqlStore):
         self, connection: object, *, errands: Errands | None, ended: Callable[[], None]
     ) -> BorrowedSqliteStore:
         """Return a store on a connection of the user's, inside the transaction open there."""
-        loan = SqliteLoan(connection, errands or Here(), path=self.path, driver=self.driver)
+        loan = SqliteLoan(connection, errands or Here(), path=self.path)
 
         def announce() -> None:
             self._lock.announce()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -30,10 +31,9 @@ from perdure.store.sql.writes import UnknownError, Writes
 from perdure.store.sqlite.at_once import AtOnce
 from perdure.store.sqlite.connection import (
     MEMORY,
-    SAFE_SQLITE,
     LockedError,
     SqliteConnection,
-    sqlite_version,
+    has_wal_reset_bug,
 )
 from perdure.store.sqlite.database import LOCK_WITHIN_S, connect_writer, migrate
 from perdure.store.sqlite.lock import NoLock, WriteLock
@@ -53,7 +53,6 @@ class Writer:
         self,
         path: str,
         *,
-        driver: str,
         lock: WriteLock | NoLock,
         clock: Clock,
         counters: StoreCounters,
@@ -62,7 +61,6 @@ class Writer:
         self._definitions = definitions
         self._counters = counters
         self._path = path
-        self._driver = driver
         self._lock = lock
         self._clock = clock
         self._connection: SqliteConnection | None = None
@@ -70,7 +68,7 @@ class Writer:
         self._kept = KeptRows()
         self._version: int | None = None
         """What the database says as long as nobody else writes; None: nothing is kept."""
-        self._warned_of_old_sqlite = sqlite_version(driver) >= SAFE_SQLITE
+        self._warned_of_old_sqlite = not has_wal_reset_bug(sqlite3.sqlite_version_info)
         self._warned_of_wal = False
         self._warned_of_refusal = False
 
@@ -205,7 +203,7 @@ class Writer:
         return self._connection
 
     def _connect(self) -> None:
-        self._connection = connect_writer(self._driver, self._path)
+        self._connection = connect_writer(self._path)
         self._at_once = AtOnce(self._connection)
         self._forget()
 
@@ -257,10 +255,10 @@ class Writer:
             logger.warning(
                 "several processes write to %s, with an SQLite older than 3.51.3: those of perdure "
                 "take turns and are safe, but a program that writes to it in another way can "
-                "damage it. If there is one, run `pip install perdure[apsw]` and add ?driver=apsw "
-                "to the URL of the store",
+                "damage it. If there is one, use a Python that is linked to a newer SQLite, in all "
+                "of them, or PostgreSQL",
                 self._path,
-                extra={"path": self._path, "sqlite": sqlite_version(self._driver)},
+                extra={"path": self._path, "sqlite": sqlite3.sqlite_version},
             )
 
     def _look_around(self) -> None:
