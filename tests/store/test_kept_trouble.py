@@ -22,11 +22,9 @@ from perdure.testing.store_values import (
     SCHEDULED,
     accepted,
     begun,
-    given,
     job,
     message,
     next_turn,
-    outcome,
     result_of,
 )
 
@@ -148,25 +146,6 @@ async def test_what_cannot_be_one_statement_is_written_in_steps(
     assert await _is_one_statement(store, next_turn("i", stamp))
     assert await store.deliver([message()]) == ["delivered"]
     assert len(await store.read_inbox("i")) == 2
-
-
-@pytest.mark.parametrize("fields", [{}, {"receipts": (given(),)}], ids=["at once", "in steps"])
-async def test_an_ended_instance_stays_so_when_nobody_could_be_told_of_it(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
-) -> None:
-    stamp = await begun(store)
-
-    def fail() -> None:
-        raise OSError("the lock file cannot be read")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(store._lock, "note_change", fail)
-        with pytest.raises(OSError, match="lock file"):
-            await store.commit([next_turn("i", stamp, outcome=outcome(), **fields)])
-
-    # Without events, nothing but its live row would stand in the way.
-    assert await store.commit([next_turn("i", stamp)]) == [TurnReceipt(REFUSED)]
-    assert await store.read_live("i") is None
 
 
 async def test_only_so_many_combinations_of_statements_are_ready(

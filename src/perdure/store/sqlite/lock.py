@@ -14,6 +14,7 @@ process raised it last, and when all of them were last warned of something.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import socket
 import struct
@@ -32,6 +33,8 @@ _LAST_CHANGE = struct.Struct("<Q8s")
 _WARNED_MS = struct.Struct("<Q")
 _WARN_AGAIN_MS = 24 * 3600 * 1000
 _CLOSED = -1
+
+logger = logging.getLogger(__name__)
 
 
 class WriteLock:
@@ -56,15 +59,17 @@ class WriteLock:
         self._last_total, _ = self._last_change()
 
     def note_change(self) -> None:
-        """Raise the number of changes; the lock is held."""
-        total, process = self._last_change()
-        if total != self._last_total and process != self._process:
-            self.is_shared = True
-        self._last_total = total + 1
-        self._own_changes += 1
+        """Raise the number of changes; the lock is held. Never fails: the change is committed.
+
+        Where the file cannot be read or written, others notice a little later.
+        """
         with suppress(OSError):
-            # On a full disk others notice a little later.
+            total, process = self._last_change()
+            if total != self._last_total and process != self._process:
+                self.is_shared = True
             os.pwrite(self._file, _LAST_CHANGE.pack(total + 1, self._process), 0)
+            self._last_total = total + 1
+            self._own_changes += 1
 
     def count_as_ours(self) -> None:
         """Another lock of this store on the same file has noted a change; it is held."""
@@ -87,13 +92,13 @@ class WriteLock:
 
     def may_warn(self, now_ms: int) -> bool:
         """Tell whether a warning about this file is due, once a day among all who use it, and take
-        it on; the lock is held."""
+        it on; the lock is held. Never fails."""
         at = _LAST_CHANGE.size
-        data = os.pread(self._file, _WARNED_MS.size, at)
-        warned_ms = int.from_bytes(data, "little")
-        if warned_ms and now_ms - warned_ms < _WARN_AGAIN_MS:
-            return False
         with suppress(OSError):
+            data = os.pread(self._file, _WARNED_MS.size, at)
+            warned_ms = int.from_bytes(data, "little")
+            if warned_ms and now_ms - warned_ms < _WARN_AGAIN_MS:
+                return False
             os.pwrite(self._file, _WARNED_MS.pack(now_ms), at)
         return True
 
@@ -101,13 +106,16 @@ class WriteLock:
         """Return how many changes were not ours, or any number that differs when there are more."""
         if self._file == _CLOSED:
             return 0
-        total = int.from_bytes(os.pread(self._file, _NUMBER_BYTES, 0), "little")
+        try:
+            total = int.from_bytes(os.pread(self._file, _NUMBER_BYTES, 0), "little")
+        except OSError:
+            return 0  # It is a hint only.
         return total - self._own_changes
 
     def __enter__(self) -> None:
         if not self._try():
             self.contended += 1
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._flock(fcntl.LOCK_EX)
 
     def __exit__(
         self,
@@ -115,7 +123,7 @@ class WriteLock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._let_go()
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -131,7 +139,7 @@ class WriteLock:
         try:
             yield
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            self._let_go()
 
     def _last_change(self) -> tuple[int, bytes]:
         data = os.pread(self._file, _LAST_CHANGE.size, 0)
@@ -140,21 +148,37 @@ class WriteLock:
 
     def _try(self) -> bool:
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._flock(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        return True
+
+    def _flock(self, operation: int) -> None:
+        try:
+            fcntl.flock(self._file, operation)
+        except BlockingIOError:
+            raise
         except OSError as error:
             raise StoreUnavailableError(
-                f"the lock file {self._path} cannot be locked ({error.strerror})"
+                f"the lock file {self._path} cannot be locked ({error.strerror}); check the disk "
+                "and its mount"
             ) from error
-        return True
+
+    def _let_go(self) -> None:
+        """Let others write. Never fails: what was done under the lock is committed."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        except OSError:
+            # Taking it again works, and letting it go may work then.
+            logger.warning("the lock file %s could not be unlocked", self._path, exc_info=True)
 
     def close(self) -> None:
         """Let go of the lock and its file. Harmless the second time."""
         # Whoever still asks must not read the file that gets this number next.
         file, self._file = self._file, _CLOSED
         if file != _CLOSED:
-            os.close(file)
+            with suppress(OSError):
+                os.close(file)
 
 
 class NoLock:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from perdure.clock import Clock
@@ -107,7 +107,8 @@ class Writer:
         self._counters.transactions += 1
         self._counters.operations += len(operations)
         self._counters.statements += connection.statements - before
-        self._look_around()
+        with self._committed():
+            self._look_around()
         return results
 
     def _run_at_once(
@@ -140,9 +141,10 @@ class Writer:
             self._kept.was_wrong(known)
             self._forget()
             return None
-        self._kept.was_right()
-        self._kept.keep(transaction.decided)
-        self._lock.note_change()
+        with self._committed():
+            self._kept.was_right()
+            self._kept.keep(transaction.decided)
+            self._lock.note_change()
         self._counters.rows += rows
         return results
 
@@ -172,15 +174,15 @@ class Writer:
             if isinstance(error, UnicodeError):
                 raise RowError(f"a text cannot be stored: {error}") from error
             raise
-        # First of all: what comes after the commit can fail, and must not leave old rows behind.
-        if transaction.has_worked:
-            # Its statements do not say which rows they have changed.
-            self._forget()
-        elif is_kept:
-            self._kept.keep(transaction.decided)
-        if connection.total_changes() != changes_before:
-            self._lock.note_change()
-        self._definitions.keep_fresh()
+        with self._committed():
+            if transaction.has_worked:
+                # Its statements do not say which rows they have changed.
+                self._forget()
+            elif is_kept:
+                self._kept.keep(transaction.decided)
+            self._definitions.keep_fresh()
+            if connection.total_changes() != changes_before:
+                self._lock.note_change()
         self._counters.rows += rows
         return results
 
@@ -188,6 +190,20 @@ class Writer:
         return Transaction(
             connection, self._definitions, self._clock(), self._counters.transactions, known=known
         )
+
+    @contextmanager
+    def _committed(self) -> Iterator[None]:
+        """Do what follows a commit. If it fails, that is only logged.
+
+        Told as an error, it would have the batch run again, or its callers believe that nothing was
+        written.
+        """
+        try:
+            yield
+        except Exception:
+            logger.exception("something failed after a commit; what was committed stands")
+            self._forget()
+            self._definitions.forget_fresh()
 
     def _forget(self) -> None:
         """Load everything again: somebody else may have changed it."""
