@@ -6,14 +6,40 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Callable
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perdure.errors import StoreUnavailableError
+from perdure.store.sqlite.lock import WriteLock
 from perdure.store.sqlite.store import SqliteStore
 from perdure.testing.store_values import begun, given, message, next_turn, outcome
+
+FORK = """
+import os, signal, sys
+from perdure.store.sqlite.lock import WriteLock
+
+lock = WriteLock(sys.argv[1])
+with lock:
+    if os.fork() == 0:
+        if sys.argv[2] == "inside":
+            print("child", flush=True)
+            sys.stdin.readline()
+            os._exit(0)
+    elif sys.argv[2] == "inside":
+        os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        os.wait()
+        print("parent", flush=True)
+        sys.stdin.readline()
+"""
+"""Forks while it holds the lock. "inside": dies then, and its child lives on. "outside": goes on,
+and its child leaves the block."""
 
 IO_ERROR = OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -106,3 +132,47 @@ async def test_a_lock_that_cannot_be_taken_is_trouble_that_is_waited_out(
 
     assert await patient == ["buffered"]
     assert [one.body for one in await store.read_inbox("i")] == [b"a"]
+
+
+# ----------------------------------------------------------------------- forks
+
+
+@pytest.fixture
+def forked(path: Path) -> Iterator[Callable[[str], str]]:
+    """Runs a process that forks while it has the lock; returns who of the two is left."""
+    program: subprocess.Popen[str] | None = None
+
+    def fork(where: str) -> str:
+        nonlocal program
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-c", FORK, f"{path}-lock", where]
+        program = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        assert program.stdout is not None
+        if where == "inside":
+            assert program.wait() == -signal.SIGKILL
+        return program.stdout.readline().strip()
+
+    yield fork
+    assert program is not None
+    program.communicate("\n")
+
+
+def test_a_child_does_not_keep_the_lock_of_a_process_that_died(
+    path: Path, forked: Callable[[str], str]
+) -> None:
+    assert forked("inside") == "child"
+
+    lock = WriteLock(f"{path}-lock")
+    with lock.within(0):
+        lock.close()
+
+
+def test_a_child_does_not_let_go_of_the_lock_of_its_parent(
+    path: Path, forked: Callable[[str], str]
+) -> None:
+    assert forked("outside") == "parent"
+
+    lock = WriteLock(f"{path}-lock")
+    with pytest.raises(StoreUnavailableError, match="another process has held"), lock.within(0):
+        pass
+    lock.close()

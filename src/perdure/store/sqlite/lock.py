@@ -9,6 +9,9 @@ The file also holds a number that every writer raises when it has changed someth
 raised by us was changed by others: that is how a worker notices their work without asking the
 database. It is a hint only (a writer may die before it raises the number). Beside it stands which
 process raised it last, and when all of them were last warned of something.
+
+A child that user code forks inherits the open file and the lock with it, which would outlive its
+owner. So a child closes the files of all locks before it does anything else.
 """
 
 from __future__ import annotations
@@ -18,11 +21,14 @@ import logging
 import os
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from hashlib import blake2b
 from types import TracebackType
+from weakref import WeakSet
 
 from perdure.errors import StoreUnavailableError
 
@@ -42,9 +48,9 @@ class WriteLock:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._file = _CLOSED
         try:
-            self._file = os.open(path, flags, 0o600)
+            self._open()
         except OSError as error:
             raise StoreUnavailableError(
                 f"the lock file {path} cannot be opened ({error.strerror}); make its directory "
@@ -57,6 +63,13 @@ class WriteLock:
         self._own_changes = 0
         self._process = _mark_of_process()
         self._last_total, _ = self._last_change()
+
+    def _open(self) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with _forking:
+            _close_in_children()
+            self._file = os.open(self._path, flags, 0o600)
+            _locks.add(self)
 
     def note_change(self) -> None:
         """Raise the number of changes; the lock is held. Never fails: the change is committed.
@@ -80,15 +93,15 @@ class WriteLock:
 
         If somebody has the lock now, that one raises the number soon.
         """
-        with suppress(OSError):
-            # Another file than ours: whether we have the lock is for the writing thread to know.
-            file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        with suppress(OSError, StoreUnavailableError):
+            # Not our own: whether we have the lock is for the writing thread to know.
+            other = WriteLock(self._path)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                total, process = self._last_change()
-                os.pwrite(file, _LAST_CHANGE.pack(total + 1, process), 0)
+                if other._try():
+                    total, process = other._last_change()
+                    os.pwrite(other._file, _LAST_CHANGE.pack(total + 1, process), 0)
             finally:
-                os.close(file)
+                other.close()
 
     def may_warn(self, now_ms: int) -> bool:
         """Tell whether a warning about this file is due, once a day among all who use it, and take
@@ -154,6 +167,11 @@ class WriteLock:
         return True
 
     def _flock(self, operation: int) -> None:
+        if self._file == _CLOSED:
+            raise StoreUnavailableError(
+                f"the lock file {self._path} is closed, or open only in the process that this one "
+                "was forked from; open a store here"
+            )
         try:
             fcntl.flock(self._file, operation)
         except BlockingIOError:
@@ -166,6 +184,8 @@ class WriteLock:
 
     def _let_go(self) -> None:
         """Let others write. Never fails: what was done under the lock is committed."""
+        if self._file == _CLOSED:
+            return  # This is a forked child: its parent has the lock.
         try:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         except OSError:
@@ -222,6 +242,26 @@ class NoLock:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+_locks: WeakSet[WriteLock] = WeakSet()
+"""All of this process, for its children."""
+_forking = threading.RLock()
+"""Held while the process is forked, and while a file is open that is not yet among the locks."""
+
+
+@cache
+def _close_in_children() -> None:
+    """Have every child that is forked from now on close the files of all locks. Once."""
+
+    def close_all() -> None:
+        for lock in list(_locks):
+            lock.close()
+        _forking.release()
+
+    os.register_at_fork(
+        before=_forking.acquire, after_in_parent=_forking.release, after_in_child=close_all
+    )
 
 
 def _mark_of_process() -> bytes:
