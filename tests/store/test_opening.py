@@ -133,6 +133,50 @@ async def test_a_sticky_directory_is_fine(url: str, path: Path) -> None:
     assert os.access(path, os.W_OK)
 
 
+STRANGER = 12_345
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm", "-lock"])
+def test_a_file_of_a_stranger_where_everybody_may_write_is_refused(
+    url: str, path: Path, end: str
+) -> None:
+    """Whoever has made the WAL says what is in the database."""
+    path.parent.chmod(0o1777)
+    planted = Path(f"{path}{end}")
+    planted.touch()
+    os.chown(planted, STRANGER, STRANGER)
+
+    with pytest.raises(StoreUnavailableError, match=f"{planted.name} belongs to another user"):
+        asyncio.run(open_store(url).open())
+
+    assert [file.name for file in path.parent.iterdir()] == [planted.name]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_file_of_another_user_is_fine_where_only_few_may_write(url: str, path: Path) -> None:
+    path.touch()
+    os.chown(path, STRANGER, STRANGER)
+
+    async def open_and_close() -> None:
+        store = open_store(url)
+        await store.open()
+        await store.close()
+
+    asyncio.run(open_and_close())
+
+
+@pytest.mark.parametrize("end", ["-journal", "-wal", "-shm", "-lock"])
+def test_a_symbolic_link_beside_the_file_is_refused(url: str, path: Path, end: str) -> None:
+    planted = Path(f"{path}{end}")
+    planted.symlink_to(path.with_name("elsewhere"))
+
+    with pytest.raises(StoreUnavailableError, match=f"{planted.name} is a symbolic link"):
+        asyncio.run(open_store(url).open())
+
+    assert not path.with_name("elsewhere").exists()
+
+
 async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError, match="does not exist"):
         await open_store(f"sqlite:///{tmp_path}/missing/store.db").open()

@@ -51,7 +51,9 @@ class WriteLock:
         self._file = _CLOSED
         try:
             self._open()
+            self._last_total, _ = self._last_change()
         except OSError as error:
+            self.close()
             raise StoreUnavailableError(
                 f"the lock file {path} cannot be opened ({error.strerror}); make its directory "
                 "writable for this user"
@@ -62,7 +64,6 @@ class WriteLock:
         """Whether another process of ours has changed something since this was opened."""
         self._own_changes = 0
         self._process = _mark_of_process()
-        self._last_total, _ = self._last_change()
 
     def _open(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

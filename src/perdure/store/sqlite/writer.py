@@ -261,8 +261,9 @@ class Writer:
     def _warn_of_old_sqlite(self) -> None:
         """Say that several write to the file with an SQLite that has the WAL-reset bug.
 
-        Our own processes make all commits and checkpoints under the lock, and the bug needs two at
-        once; a program that does not know the lock can bring it about.
+        The bug needs two that commit or checkpoint at once. Our own processes do that under the
+        lock; a program that does not know the lock can bring it about, and so can a user's own
+        connection, with which `within` has nothing to do but write (decision 27).
         """
         if self._warned_of_old_sqlite:
             return
