@@ -31,7 +31,7 @@ from perdure.store.sql import claims, kept, removal
 from perdure.store.sql.batch import Transaction, Work
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.sessions import SessionMarks
-from perdure.store.sqlite.lock import NoLock
+from perdure.store.sqlite.memory import MEMORY, MemoryLock
 from perdure.store.sqlite.store import SqliteStore
 from perdure.store.sqlite.tables import own_tables
 from perdure.store.sqlite.writer import Writer
@@ -81,7 +81,7 @@ class Place:
         self.writers = [
             kind(
                 str(path),
-                lock=NoLock(),
+                lock=MemoryLock(MEMORY),  # nobody else is there
                 clock=clock,
                 counters=counters,
                 definitions=Definitions(),
@@ -368,8 +368,10 @@ async def test_remembering_changes_nothing_but_the_number_of_statements(
     random, clock = Random(seed), ManualClock()
     if seed % 3 == 0:
         monkeypatch.setattr(kept, "MAX_KEPT", 4)
-    subject = Place(tmp_path / "subject.db", Writer, clock)
-    model = Place(tmp_path / "model.db", _Forgetful, clock)
+    # Names of databases in memory are as good as files.
+    folder = tmp_path if seed % 2 else Path(MEMORY)
+    subject = Place(folder / "subject.db", Writer, clock)
+    model = Place(folder / "model.db", _Forgetful, clock)
     maker = Maker(random, clock, model)
     at_once = 0
     for _ in range(BATCHES):
@@ -386,9 +388,9 @@ async def test_remembering_changes_nothing_but_the_number_of_statements(
 
     assert subject.tables() == model.tables()
     assert at_once > BATCHES / 20
-    for place in (subject, model):
-        place.close()
     store = SqliteStore(str(subject.path), clock=clock)
     await store.open()
+    for place in (subject, model):
+        place.close()
     assert not [found for found in await check(store) if found.invariant in STRUCTURE]
     await store.close()

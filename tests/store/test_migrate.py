@@ -15,8 +15,9 @@ from perdure.model.instances import DefinitionKey
 from perdure.store.migrate import Applied, Migration, missing, read_migrations
 from perdure.store.opening import open_store
 from perdure.store.sqlite import database
-from perdure.store.sqlite.connection import MEMORY, SqliteConnection, connect, split_script
+from perdure.store.sqlite.connection import SqliteConnection, connect, split_script
 from perdure.store.sqlite.database import PACKAGE, apply
+from perdure.store.sqlite.memory import MEMORY
 
 OPEN = """
 import asyncio, sys

@@ -21,6 +21,8 @@ from perdure.store.sqlite.store import SqliteStore
         ("sqlite://", ":memory:"),
         ("sqlite://:memory:", ":memory:"),
         ("sqlite:///:memory:", ":memory:"),
+        ("sqlite://:memory:shop", ":memory:shop"),
+        ("sqlite:///:memory:a%20b", ":memory:a b"),
         ("sqlite:////tmp/shop.db", "/tmp/shop.db"),
         ("sqlite:////tmp/a%20b%3F.db", "/tmp/a b?.db"),
         ("sqlite:///shop.db", os.path.abspath("shop.db")),

@@ -1,4 +1,4 @@
-"""The SQLite store keeps the contract: in memory and in a file."""
+"""The SQLite store keeps the contract: in memory, shared or not, and in a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from perdure.testing import store_contract
 from perdure.testing.store_contract import *  # noqa: F403
 
 
-@pytest.fixture(params=["sqlite://:memory:", "sqlite:///{path}"], ids=["memory", "file"])
+@pytest.fixture(
+    params=["sqlite://:memory:", "sqlite://:memory:contract", "sqlite:///{path}"],
+    ids=["memory", "shared memory", "file"],
+)
 def url(request: pytest.FixtureRequest, path: object) -> str:
     template: str = request.param
     return template.format(path=path)

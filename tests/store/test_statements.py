@@ -17,13 +17,13 @@ from perdure.store.postgres.functions import WRITES
 from perdure.store.sql.writes import Writes
 from perdure.store.sqlite.at_once import AtOnce
 from perdure.store.sqlite.connection import (
-    MEMORY,
     SqliteConnection,
     connect,
     split_script,
     statement,
 )
 from perdure.store.sqlite.database import PACKAGE
+from perdure.store.sqlite.memory import MEMORY
 
 FOLDER = resources.files(PACKAGE) / "sql"
 NAMES = sorted(file.name.removesuffix(".sql") for file in FOLDER.iterdir())

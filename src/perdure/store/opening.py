@@ -8,10 +8,11 @@ from urllib.parse import parse_qsl, unquote
 from perdure.clock import Clock, system_clock
 from perdure.errors import UsageError
 from perdure.store.base import Store
+from perdure.store.sqlite.memory import MEMORY, is_in_memory
 from perdure.store.urls import shown_url
 
 _FORMS = (
-    "sqlite:///relative.db, sqlite:////absolute.db, sqlite://:memory: or "
+    "sqlite:///relative.db, sqlite:////absolute.db, sqlite://:memory:, sqlite://:memory:NAME or "
     "postgresql://user@host/database"
 )
 
@@ -20,7 +21,9 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
     """Return the store behind a URL. It is not open yet: await its `open`.
 
     Args:
-        url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`. Or
+        url: `sqlite:///relative.db` or `sqlite:////absolute.db`. `sqlite://:memory:` for one in
+            memory of this store's own, `sqlite://:memory:NAME` for one that all stores of this
+            process share who give the name, as long as one of them is open. Or
             `postgresql://user@host:port/database`, with `?schema=NAME` and, behind a pooler in
             transaction mode, `?pooler=transaction`; the rest, such as `sslmode`, is the driver's.
         clock: Rules leases and visibility.
@@ -51,14 +54,14 @@ def _open_postgres(url: str, clock: Clock) -> Store:
 
 
 def _path(location: str, url: str) -> str:
-    if location in ("", "/", ":memory:", "/:memory:"):
-        return ":memory:"
-    if not location.startswith("/"):
+    path = unquote(location.removeprefix("/"))
+    if not path:
+        return MEMORY
+    if not is_in_memory(path) and not location.startswith("/"):
         raise UsageError(
             f"{url!r} has two slashes before the path; write three for a relative path and four "
             f"for an absolute one: {_FORMS}"
         )
-    path = unquote(location[1:])
     if "\0" in path:
         raise UsageError("the path of a store cannot hold a NUL character")
     return path

@@ -20,7 +20,8 @@ from perdure.store.sql.batch import Transaction
 from perdure.store.sql.borrowed import BorrowedStore, Loan, PartDefinitions
 from perdure.store.sql.connection import Connection, Value
 from perdure.store.sql.unwrapping import SQLITE3, Unwrapped, describe, is_of_loop, unwrap
-from perdure.store.sqlite.connection import MEMORY, LockedError, SqliteConnection
+from perdure.store.sqlite.connection import LockedError, SqliteConnection
+from perdure.store.sqlite.memory import is_in_memory
 
 if TYPE_CHECKING:
     from perdure.store.sqlite.store import SqliteStore
@@ -51,9 +52,9 @@ class SqliteLoan(Loan):
     """A connection to the store's file, used on the thread that it belongs to."""
 
     def __init__(self, connection: object, errands: Errands, *, path: str) -> None:
-        if path == MEMORY:
+        if is_in_memory(path):
             raise UsageError(
-                "a store in memory has one connection, its own: nobody else can be in a "
+                "a store in memory has its own connections only: nobody else can be in a "
                 "transaction with it; use a file"
             )
         if is_of_loop(connection):

@@ -26,8 +26,8 @@ from typing import Any, NoReturn, TypeAlias
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.model.tables import Parameters
 from perdure.store.sql.connection import Value
+from perdure.store.sqlite.memory import uri_of
 
-MEMORY = ":memory:"
 OLDEST_SQLITE = (3, 38, 0)
 """STRICT tables, RETURNING and the -> operators are all there from here on."""
 SAFE_SQLITE = (3, 51, 3)
@@ -107,14 +107,16 @@ def connect(
     """Open a connection.
 
     Args:
-        path: The file.
+        path: The file, or what `memory` calls one that is none.
         busy_ms: How long a statement waits for the lock of another program.
         read_only: Whether it cannot write.
         factory: A subclass of the driver's own class, to be used instead of that.
     """
+    uri = uri_of(path)
     try:
         bare = sqlite3.connect(  # type: ignore[call-overload]  # what makes a class is one
-            path,
+            uri or path,
+            uri=uri is not None,
             timeout=busy_ms / 1000,
             isolation_level=None,
             check_same_thread=False,

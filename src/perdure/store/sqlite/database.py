@@ -9,12 +9,12 @@ from importlib import resources
 from perdure.errors import StoreCorruptError, StoreError
 from perdure.store.migrate import Applied, Migration, missing, read_migrations
 from perdure.store.sqlite.connection import (
-    MEMORY,
     OLDEST_SQLITE,
     SqliteConnection,
     connect,
     split_script,
 )
+from perdure.store.sqlite.memory import is_in_memory
 
 PACKAGE = "perdure.store.sqlite"
 APPLICATION_ID = 0x70657264
@@ -49,7 +49,7 @@ def connect_writer(
         settings = (resources.files(PACKAGE) / "settings.sql").read_text(encoding="utf-8")
         for pragma in split_script(settings):
             connection.run_text(pragma)
-        if path != MEMORY:
+        if not is_in_memory(path):
             _check_durability(connection, path)
     except BaseException:
         connection.close()

@@ -202,49 +202,6 @@ class WriteLock:
                 os.close(file)
 
 
-class NoLock:
-    """Stands in for a lock where nobody else can come: a database in memory."""
-
-    contended = 0
-    is_shared = False
-
-    def note_change(self) -> None:
-        """Do nothing."""
-
-    def count_as_ours(self) -> None:
-        """Do nothing."""
-
-    def announce(self) -> None:
-        """Do nothing."""
-
-    def may_warn(self, now_ms: int) -> bool:
-        """Return false: what nobody else can reach is in no danger."""
-        return False
-
-    def changes_of_others(self) -> int:
-        """Return 0: there are no others."""
-        return 0
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        return None
-
-    @contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Do nothing."""
-        yield
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
 _locks: WeakSet[WriteLock] = WeakSet()
 """All of this process, for its children."""
 _forking = threading.RLock()

@@ -30,13 +30,13 @@ from perdure.store.sql.rows import LoadedRows
 from perdure.store.sql.writes import UnknownError, Writes
 from perdure.store.sqlite.at_once import AtOnce
 from perdure.store.sqlite.connection import (
-    MEMORY,
     LockedError,
     SqliteConnection,
     has_wal_reset_bug,
 )
 from perdure.store.sqlite.database import LOCK_WITHIN_S, connect_writer, migrate
-from perdure.store.sqlite.lock import NoLock, WriteLock
+from perdure.store.sqlite.lock import WriteLock
+from perdure.store.sqlite.memory import MemoryLock, is_in_memory
 
 CLOSE_WITHIN_S = 2.0
 MAX_WAL_BYTES = 64 * 1024 * 1024
@@ -53,7 +53,7 @@ class Writer:
         self,
         path: str,
         *,
-        lock: WriteLock | NoLock,
+        lock: WriteLock | MemoryLock,
         clock: Clock,
         counters: StoreCounters,
         definitions: Definitions,
@@ -235,7 +235,7 @@ class Writer:
             logger.warning("a transaction could not be rolled back", exc_info=True)
             self._disconnect()
         is_broken = isinstance(error, StoreUnavailableError) and not isinstance(error, LockedError)
-        if is_broken and self._path != MEMORY:
+        if is_broken and not is_in_memory(self._path):
             # After an I/O error or on a file that was read-only SQLite may remember the bad news.
             self._disconnect()
 
@@ -282,7 +282,8 @@ class Writer:
         """Notice other writers, and look now and then at the length of the WAL."""
         if self._lock.is_shared:
             self._warn_of_old_sqlite()
-        if self._counters.transactions % _LOOK_AT_WAL_EVERY == 0 and self._path != MEMORY:
+        is_due = self._counters.transactions % _LOOK_AT_WAL_EVERY == 0
+        if is_due and not is_in_memory(self._path):
             self._look_at_wal()
 
     def _look_at_wal(self) -> None:
