@@ -7,6 +7,7 @@ after a warm-up that is not measured, and returns measurements. Nothing here pic
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -20,7 +21,6 @@ from perdure import Engine, Orchestration, WorkerOptions
 from perdure.authoring.registry import AnyDefinition
 from perdure.store.base import Store
 from perdure.store.counters import StoreCounters
-from perdure.store.sqlite.connection import sqlite_version
 from perdure.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -252,8 +252,7 @@ async def _sqlite_settings(store: SqliteStore) -> tuple[str, dict[str, str]]:
     [(mode,)] = await store._work(lambda t: t.connection.run("read_journal_mode"))
     [(synchronous,)] = await store._work(lambda t: t.connection.run("read_synchronous"))
     names = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
-    version = ".".join(map(str, sqlite_version(store.driver)))
-    return f"SQLite {version} through {store.driver}", {
+    return f"SQLite {sqlite3.sqlite_version}", {
         "journal_mode": str(mode),
         "synchronous": names.get(int(synchronous), str(synchronous)),
     }

@@ -42,6 +42,7 @@ PRINTED = {
     ("own-transactions", 1): "['order-1 shipped', 'order-1', '1']\n",
     ("own-transactions", 2): "('seat 2 for Ada', [(1, None), (2, 'Ada')])\n",
     ("operating", 1): "ship-2: 3 done, 3 deleted\n",
+    ("operating", 2): "a book paid with 42\n",
 }
 """What the programs of the guides print that have a `main`."""
 

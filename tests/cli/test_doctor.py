@@ -237,7 +237,15 @@ def test_a_large_store_is_checked_only_when_asked(
 
 @pytest.mark.parametrize(
     ("version", "level"),
-    [((3, 37, 2), Level.FAIL), ((3, 51, 2), Level.WARN), ((3, 51, 3), Level.OK)],
+    [
+        ((3, 37, 2), Level.FAIL),
+        ((3, 44, 5), Level.WARN),
+        ((3, 44, 6), Level.OK),
+        ((3, 45, 0), Level.WARN),
+        ((3, 50, 7), Level.OK),
+        ((3, 51, 2), Level.WARN),
+        ((3, 51, 3), Level.OK),
+    ],
 )
 def test_an_old_library_is_found(version: tuple[int, ...], level: Level) -> None:
     assert upkeep.look_at_version(version).level is level

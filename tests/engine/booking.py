@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import apsw
 import asyncpg
 import psycopg
 
@@ -36,12 +35,12 @@ class Shop(NamedTuple):
     @property
     def is_sqlite(self) -> bool:
         """Whether it is a file."""
-        return self.driver in ("sqlite3", "apsw")
+        return self.driver == "sqlite3"
 
     @property
     def path(self) -> Path:
         """The file, on SQLite."""
-        return Path(self.url.removeprefix("sqlite:///").partition("?")[0])
+        return Path(self.url.removeprefix("sqlite:///"))
 
     def make_table(self) -> None:
         """Make the table of orders."""
@@ -53,13 +52,6 @@ class Shop(NamedTuple):
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement of the shop's own, on a connection of its own."""
-        if self.driver == "apsw":
-            # Not with the other driver: two copies of SQLite in one process damage the file.
-            own = apsw.Connection(str(self.path))
-            own.set_busy_timeout(int(WITHIN_S * 1000))
-            found = own.execute(statement).fetchall()
-            own.close()
-            return found
         if self.driver == "sqlite3":
             with sqlite3.connect(self.path, timeout=WITHIN_S) as file:
                 rows = file.execute(statement).fetchall()

@@ -11,13 +11,13 @@ def url(store_url: str) -> str:
     return store_url
 
 
-@pytest.fixture(params=["sqlite3", "apsw", "asyncpg"])
+@pytest.fixture(params=["sqlite3", "asyncpg"])
 def driver_url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """The URL of an empty store: once for each driver, for what is about processes."""
     if request.param == "asyncpg":
         url: str = request.getfixturevalue("postgres_url")
         return url
-    return f"sqlite:///{tmp_path}/store.db?driver={request.param}"
+    return f"sqlite:///{tmp_path}/store.db"
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ async def waiting() -> str:
         ("mysql://host/db", "got 'mysql://host/db'"),
         ("sqlite://shop.db", "write three for a relative path"),
         ("sqlite:///shop.db?cache=1", "unknown option cache in the store URL"),
-        ("sqlite:///shop.db?driver=other", "driver='other' is not known; known: sqlite3, apsw"),
+        ("sqlite:///shop.db?driver=apsw", "there is one driver, the standard library's"),
         ("postgresql://host/db?pooler=statement", "pooler='statement' is not known"),
         ("postgresql://host/db?schema=pg_shop", "names that begin with pg_ are PostgreSQL's own"),
         ("sqlite:///a%00b", "NUL"),

@@ -10,7 +10,6 @@ MAX_IMPORT_MS = 100
 RUNS = 5
 
 UNWANTED = {
-    "apsw",
     "asyncpg",
     "attr",
     "attrs",
@@ -66,7 +65,7 @@ def test_importing_perdure_loads_nothing_it_does_not_need_yet() -> None:
 
 
 def test_a_store_loads_its_own_driver_only() -> None:
-    make = "from perdure import Engine; e = Engine('sqlite://:memory:?driver=sqlite3', [])"
+    make = "from perdure import Engine; e = Engine('sqlite://:memory:', [])"
     use = "import asyncio; asyncio.run(e.__aenter__())"
 
     assert modules_after(f"{make}; {use}") & UNWANTED == {"sqlite3"}

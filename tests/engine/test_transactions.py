@@ -31,11 +31,11 @@ from tests.engine.stage import Stage, kinds, options, until
 SOON = Retry(max_attempts=3, first_delay=timedelta(0), jitter=0)
 
 
-@pytest.fixture(params=["sqlite3", "apsw", "asyncpg", "psycopg"])
+@pytest.fixture(params=["sqlite3", "asyncpg", "psycopg"])
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     driver: str = request.param
-    if driver in ("sqlite3", "apsw"):
-        yield Shop(driver, f"sqlite:///{tmp_path}/store.db?driver={driver}")
+    if driver == "sqlite3":
+        yield Shop(driver, f"sqlite:///{tmp_path}/store.db")
     else:
         yield Shop(driver, request.getfixturevalue("postgres_url"))
 
@@ -223,10 +223,6 @@ async def test_a_function_may_use_all_of_the_rest_of_its_connection(
             connection.text_factory = bytes
             connection.execute("SAVEPOINT a")
             connection.execute("RELEASE a")
-        elif shop.driver == "apsw":
-            connection.row_trace = lambda cursor, row: {"row": row}
-            with connection:
-                connection.execute("SELECT 1")
         elif shop.driver == "psycopg":
             connection.row_factory = dict_row
             with connection.transaction():

@@ -10,18 +10,10 @@ from perdure.clock import ManualClock
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 
-KINDS = ["memory", "sqlite3", "apsw"]
-
 
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
-
-
-@pytest.fixture(params=["sqlite3", "apsw"])
-def driver(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
 
 
 @pytest.fixture
@@ -30,8 +22,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def url(path: Path, driver: str) -> str:
-    return f"sqlite:///{path}?driver={driver}"
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"
 
 
 @pytest.fixture

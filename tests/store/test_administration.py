@@ -15,7 +15,7 @@ from perdure.model.turns import KvChange, Snapshot, UniqueKey
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.store.sql import lists
-from perdure.store.sqlite.connection import StdlibConnection, connect
+from perdure.store.sqlite.connection import SqliteConnection, connect
 from perdure.store.sqlite.store import SqliteStore
 from perdure.testing.contract_admin import claim_session, continued, dead
 from perdure.testing.contract_lists import EVERYTHING, ended_as, paged, started
@@ -47,8 +47,7 @@ MANY = 3_000
 def rows_of(store: Store, instance_id: str) -> dict[str, int]:
     """Count the rows of an instance in every table that knows instances."""
     assert isinstance(store, SqliteStore)
-    # With the store's own driver: two copies of SQLite in one process undo each other's locks.
-    connection = connect(store.driver, store.path, busy_ms=1_000)
+    connection = connect(store.path, busy_ms=1_000)
     tables = connection.run_text(
         "SELECT tables.name FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns"
         " WHERE tables.type = 'table' AND columns.name = 'instance_id'"
@@ -193,7 +192,7 @@ async def test_sessions_outlive_the_instances_that_used_them(
 @pytest.fixture
 async def crowded(path: Path, clock: ManualClock) -> Path:
     """Return a file with very many instances that ended and a few of each other sort."""
-    store = open_store(f"sqlite:///{path}?driver=sqlite3", clock=clock)
+    store = open_store(f"sqlite:///{path}", clock=clock)
     await store.open()
 
     def start(name: str, number: int) -> NewInstance:
@@ -230,11 +229,11 @@ class _Steps:
 @pytest.fixture
 def steps(
     crowded: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[StdlibConnection, _Steps]]:
+) -> Iterator[tuple[SqliteConnection, _Steps]]:
     monkeypatch.setattr(lists, "NEAR", 20)
-    connection = StdlibConnection(str(crowded), busy_ms=0)
+    connection = connect(str(crowded), busy_ms=0)
     counter = _Steps()
-    connection._connection.set_progress_handler(counter, 100)
+    connection.bare.set_progress_handler(counter, 100)
     yield connection, counter
     connection.close()
 
@@ -259,7 +258,7 @@ FILTERS = {
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_a_common_list_does_not_look_at_everything(
-    steps: tuple[StdlibConnection, _Steps], name: str
+    steps: tuple[SqliteConnection, _Steps], name: str
 ) -> None:
     connection, counter = steps
 
@@ -270,7 +269,7 @@ def test_a_common_list_does_not_look_at_everything(
 
 
 def test_the_last_page_costs_as_little_as_the_first(
-    steps: tuple[StdlibConnection, _Steps],
+    steps: tuple[SqliteConnection, _Steps],
 ) -> None:
     connection, counter = steps
     [oldest] = lists.list_instances(
@@ -307,7 +306,7 @@ async def test_running_instances_are_found_however_old_they_are(
         assert [one for page in pages for one in page] == ["i8", "i7", "i6", "i2"]
 
 
-def test_a_look_at_everything_would_be_noticed(steps: tuple[StdlibConnection, _Steps]) -> None:
+def test_a_look_at_everything_would_be_noticed(steps: tuple[SqliteConnection, _Steps]) -> None:
     connection, counter = steps
 
     lists.list_instances(connection, InstanceFilter(id_prefix="never"), limit=10, after=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from itertools import chain
 from typing import Any
 
@@ -15,7 +15,6 @@ from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavail
 from perdure.store import batching
 from perdure.store.batching import LATER, Batcher
 from perdure.store.counters import StoreCounters
-from perdure.store.sqlite.lock import NoLock
 
 
 class Recorder:
@@ -40,7 +39,7 @@ class Recorder:
 async def running(recorder: Recorder) -> AsyncIterator[Batcher]:
     batcher = Batcher(
         recorder.execute,
-        exclusive=NoLock(),
+        exclusive=nullcontext(),
         finish=lambda: None,
         counters=StoreCounters(),
         name="test",
@@ -305,7 +304,7 @@ async def test_closing_while_another_process_does_not_move_ends_too(
     recorder = Recorder()
     stuck, finished = threading.Event(), threading.Event()
 
-    class StuckLock(NoLock):
+    class StuckLock(nullcontext[None]):
         def __enter__(self) -> None:
             assert stuck.wait(10)
 

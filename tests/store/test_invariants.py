@@ -27,7 +27,7 @@ from tests.store.sound import ANSWER, BEGIN, CALL, RAW, fill
 
 @pytest.fixture
 async def store(path: Path, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(f"sqlite:///{path}?driver=sqlite3", clock=clock)
+    store = open_store(f"sqlite:///{path}", clock=clock)
     await store.open()
     yield store
     await store.close()

@@ -117,8 +117,8 @@ async def test_starts_of_new_ids_are_one_statement(store: SqliteStore) -> None:
     assert await _is_one_statement(store, [begins_and_ends])
 
 
-async def test_a_store_in_memory_remembers_too(clock: ManualClock, driver: str) -> None:
-    store = SqliteStore(":memory:", driver=driver, clock=clock)
+async def test_a_store_in_memory_remembers_too(clock: ManualClock) -> None:
+    store = SqliteStore(":memory:", clock=clock)
     await store.open()
     stamp = await begun(store)
 

@@ -22,12 +22,10 @@ from perdure.testing.store_values import (
     SCHEDULED,
     accepted,
     begun,
-    given,
     job,
     latest,
     message,
     next_turn,
-    outcome,
     result_of,
 )
 
@@ -116,10 +114,11 @@ async def test_what_was_written_is_not_written_again_when_the_count_of_changes_o
     monkeypatch.setattr(
         writer, "connect_writer", partial(database.connect_writer, factory=_MuchChanged)
     )
-    store = SqliteStore(str(path), driver="sqlite3", clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     await store.open()
     await begun(store)
     bare = _connection_of(store).bare
+    assert isinstance(bare, _MuchChanged)
     bare.added = 2**31 - 1 - bare.total_changes
 
     assert await store.deliver([message()]) == ["delivered"]
@@ -149,25 +148,6 @@ async def test_what_cannot_be_one_statement_is_written_in_steps(
     assert await _is_one_statement(store, next_turn("i", stamp))
     assert await store.deliver([message()]) == ["delivered"]
     assert len(await store.read_inbox("i")) == 2
-
-
-@pytest.mark.parametrize("fields", [{}, {"receipts": (given(),)}], ids=["at once", "in steps"])
-async def test_an_ended_instance_stays_so_when_nobody_could_be_told_of_it(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
-) -> None:
-    stamp = await begun(store)
-
-    def fail() -> None:
-        raise OSError("the lock file cannot be read")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(store._lock, "note_change", fail)
-        with pytest.raises(OSError, match="lock file"):
-            await store.commit([next_turn("i", stamp, outcome=outcome(), **fields)])
-
-    # Without events, nothing but its live row would stand in the way.
-    assert await store.commit([next_turn("i", stamp)]) == [TurnReceipt(REFUSED)]
-    assert await store.read_live("i") is None
 
 
 async def test_only_so_many_combinations_of_statements_are_ready(

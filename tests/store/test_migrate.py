@@ -15,8 +15,9 @@ from perdure.model.instances import DefinitionKey
 from perdure.store.migrate import Applied, Migration, missing, read_migrations
 from perdure.store.opening import open_store
 from perdure.store.sqlite import database
-from perdure.store.sqlite.connection import MEMORY, SqliteConnection, connect, split_script
+from perdure.store.sqlite.connection import SqliteConnection, connect, split_script
 from perdure.store.sqlite.database import PACKAGE, apply
+from perdure.store.sqlite.memory import MEMORY
 
 OPEN = """
 import asyncio, sys
@@ -45,8 +46,8 @@ def _bare(text: str) -> list[str]:
     return [word for line in text.splitlines() for word in line.partition("--")[0].split()]
 
 
-def test_the_migrations_lead_to_the_schema(driver: str) -> None:
-    whole, stepwise = (connect(driver, MEMORY, busy_ms=0) for _ in range(2))
+def test_the_migrations_lead_to_the_schema() -> None:
+    whole, stepwise = (connect(MEMORY, busy_ms=0) for _ in range(2))
     schema = (resources.files(PACKAGE) / "schema.sql").read_text(encoding="utf-8")
 
     for text in split_script(schema):
@@ -109,14 +110,13 @@ async def test_a_process_killed_while_it_migrates_leaves_a_store_that_opens(
         "async def main",
         """
 import os, signal
-from perdure.store.sqlite.connection import ApswConnection, StdlibConnection
-for kind in (ApswConnection, StdlibConnection):
-    run = kind.run
-    def killing(self, name, /, _run=run, **params):
-        if name == "insert_migration":
-            os.kill(os.getpid(), signal.SIGKILL)
-        return _run(self, name, **params)
-    kind.run = killing
+from perdure.store.sqlite.connection import SqliteConnection
+run = SqliteConnection.run
+def killing(self, name, /, **params):
+    if name == "insert_migration":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run(self, name, **params)
+SqliteConnection.run = killing
 async def main""",
     )
 

@@ -21,6 +21,8 @@ from perdure.store.sqlite.store import SqliteStore
         ("sqlite://", ":memory:"),
         ("sqlite://:memory:", ":memory:"),
         ("sqlite:///:memory:", ":memory:"),
+        ("sqlite://:memory:shop", ":memory:shop"),
+        ("sqlite:///:memory:a%20b", ":memory:a b"),
         ("sqlite:////tmp/shop.db", "/tmp/shop.db"),
         ("sqlite:////tmp/a%20b%3F.db", "/tmp/a b?.db"),
         ("sqlite:///shop.db", os.path.abspath("shop.db")),
@@ -33,12 +35,6 @@ def test_a_url_names_a_file_or_memory(url: str, path: str) -> None:
     assert store.path == path
 
 
-def test_the_driver_is_the_standard_library_s_unless_asked() -> None:
-    stores = [open_store(f"sqlite://{end}") for end in ("", "?driver=sqlite3", "?driver=apsw")]
-
-    assert [getattr(store, "driver", None) for store in stores] == ["sqlite3", "sqlite3", "apsw"]
-
-
 @pytest.mark.parametrize(
     ("url", "told"),
     [
@@ -46,8 +42,9 @@ def test_the_driver_is_the_standard_library_s_unless_asked() -> None:
         ("mysql://x", "sqlite:///relative.db"),
         ("sqlite:shop.db", "sqlite:///relative.db"),
         ("sqlite://shop.db", "three for a relative path"),
-        ("sqlite:///shop.db?mode=ro", "known: driver"),
-        ("sqlite:///shop.db?driver=odbc", "sqlite3, apsw"),
+        ("sqlite:///shop.db?mode=ro", "unknown option mode"),
+        ("sqlite:///shop.db?driver=apsw", r"one driver, the standard library's .* 3\.51\.3"),
+        ("sqlite:///shop.db?driver=sqlite3", "leave it out"),
         ("sqlite:///a%00b", "NUL"),
         ("postgresql://localhost/x?pooler=odd", "pooler='odd' is not known"),
     ],
@@ -136,6 +133,50 @@ async def test_a_sticky_directory_is_fine(url: str, path: Path) -> None:
     await store.close()
 
     assert os.access(path, os.W_OK)
+
+
+STRANGER = 12_345
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm", "-lock"])
+def test_a_file_of_a_stranger_where_everybody_may_write_is_refused(
+    url: str, path: Path, end: str
+) -> None:
+    """Whoever has made the WAL says what is in the database."""
+    path.parent.chmod(0o1777)
+    planted = Path(f"{path}{end}")
+    planted.touch()
+    os.chown(planted, STRANGER, STRANGER)
+
+    with pytest.raises(StoreUnavailableError, match=f"{planted.name} belongs to another user"):
+        asyncio.run(open_store(url).open())
+
+    assert [file.name for file in path.parent.iterdir()] == [planted.name]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_file_of_another_user_is_fine_where_only_few_may_write(url: str, path: Path) -> None:
+    path.touch()
+    os.chown(path, STRANGER, STRANGER)
+
+    async def open_and_close() -> None:
+        store = open_store(url)
+        await store.open()
+        await store.close()
+
+    asyncio.run(open_and_close())
+
+
+@pytest.mark.parametrize("end", ["-journal", "-wal", "-shm", "-lock"])
+def test_a_symbolic_link_beside_the_file_is_refused(url: str, path: Path, end: str) -> None:
+    planted = Path(f"{path}{end}")
+    planted.symlink_to(path.with_name("elsewhere"))
+
+    with pytest.raises(StoreUnavailableError, match=f"{planted.name} is a symbolic link"):
+        asyncio.run(open_store(url).open())
+
+    assert not path.with_name("elsewhere").exists()
 
 
 async def test_a_missing_directory_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The SQLite store keeps the contract: in memory, and in a file with either driver."""
+"""The SQLite store keeps the contract: in memory, shared or not, and in a file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,8 @@ from perdure.testing.store_contract import *  # noqa: F403
 
 
 @pytest.fixture(
-    params=[
-        "sqlite://:memory:?driver=sqlite3",
-        "sqlite://:memory:?driver=apsw",
-        "sqlite:///{path}?driver=sqlite3",
-        "sqlite:///{path}?driver=apsw",
-    ],
-    ids=["memory-sqlite3", "memory-apsw", "file-sqlite3", "file-apsw"],
+    params=["sqlite://:memory:", "sqlite://:memory:contract", "sqlite:///{path}"],
+    ids=["memory", "shared memory", "file"],
 )
 def url(request: pytest.FixtureRequest, path: object) -> str:
     template: str = request.param

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -18,10 +19,12 @@ from perdure.model.events import Body
 from perdure.store import batching
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.store.sqlite.connection import sqlite_version
+from perdure.store.sqlite.connection import has_wal_reset_bug
 from perdure.testing.invariants import check
 from perdure.testing.store_values import STARTED, begun, first_turn, message, new_instance
 from tests.disks import fill
+
+IS_OLD = has_wal_reset_bug(sqlite3.sqlite_version_info)
 
 WORK = """
 import asyncio, sys
@@ -124,7 +127,6 @@ async def test_two_stores_in_one_process_share_a_file(url: str, store: Store) ->
 async def test_another_program_s_lock_is_waited_for_and_named(
     store: Store,
     locked_by_another: Callable[[], None],
-    driver: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     patient = asyncio.create_task(store.deliver([message(text="patient", if_absent="buffer")]))
@@ -135,7 +137,7 @@ async def test_another_program_s_lock_is_waited_for_and_named(
 
     assert await patient == ["buffered"]
     assert [m.body for m in await store.read_inbox("i")] == [b"patient"]
-    assert len(_warnings_of_old_sqlite(caplog)) == (sqlite_version(driver) < (3, 51, 3))
+    assert len(_warnings_of_old_sqlite(caplog)) == IS_OLD
 
 
 async def test_stores_of_one_process_are_no_reason_to_warn_of_an_old_sqlite(
@@ -167,10 +169,9 @@ async def test_an_earlier_process_is_no_reason_to_warn_of_an_old_sqlite(
 
 
 async def test_an_old_sqlite_is_warned_of_once_per_file_and_day_when_several_processes_write(
-    url: str, clock: ManualClock, driver: str, caplog: pytest.LogCaptureFixture
+    url: str, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SQLite before 3.51.3 has the WAL-reset bug."""
-    is_old = sqlite_version(driver) < (3, 51, 3)
     stores = [open_store(url, clock=clock) for _ in range(3)]
     for store in stores:
         await store.open()
@@ -179,12 +180,12 @@ async def test_an_old_sqlite_is_warned_of_once_per_file_and_day_when_several_pro
     for number, store in enumerate(stores[:2]):
         await begun(store, f"a{number}")
         await begun(store, f"b{number}")
-    assert len(_warnings_of_old_sqlite(caplog)) == is_old
+    assert len(_warnings_of_old_sqlite(caplog)) == IS_OLD
 
     clock.advance(timedelta(days=1))
     await asyncio.to_thread(_work_elsewhere, url, "elsewhere, later")
     await begun(stores[2], "c")
-    assert len(_warnings_of_old_sqlite(caplog)) == 2 * is_old
+    assert len(_warnings_of_old_sqlite(caplog)) == 2 * IS_OLD
 
     for store in stores:
         await store.close()
@@ -217,8 +218,8 @@ async def test_the_wal_stays_bounded(store: Store, path: Path) -> None:
 
 
 @pytest.fixture
-async def cramped(small_disk: Path, driver: str, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(f"sqlite:///{small_disk}/store.db?driver={driver}", clock=clock)
+async def cramped(small_disk: Path, clock: ManualClock) -> AsyncIterator[Store]:
+    store = open_store(f"sqlite:///{small_disk}/store.db", clock=clock)
     await store.open()
     yield store
     await store.close()
@@ -258,11 +259,11 @@ async def test_a_file_size_limit_is_told_as_trouble(store: Store) -> None:
     assert await store.deliver([message()]) == ["delivered"]
 
 
-async def test_a_read_only_directory_is_told_at_opening(small_disk: Path, driver: str) -> None:
+async def test_a_read_only_directory_is_told_at_opening(small_disk: Path) -> None:
     _mount("-o", "remount,ro", str(small_disk))
 
     with pytest.raises(StoreUnavailableError, match="Read-only file system"):
-        await open_store(f"sqlite:///{small_disk}/store.db?driver={driver}").open()
+        await open_store(f"sqlite:///{small_disk}/store.db").open()
 
 
 async def test_a_store_closed_in_trouble_ends(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-import apsw
 import pytest
 
 from perdure import Accepted, BlockingClient, Engine
@@ -19,7 +17,7 @@ from perdure.store.opening import open_store
 from tests.engine.shop import Order, Place
 from tests.engine.stage import Stage, idle, until
 from tests.within.programs import ALL, double, listen
-from tests.within.users import ApswUser, path_of
+from tests.within.users import path_of
 
 
 @pytest.fixture
@@ -86,31 +84,13 @@ async def test_how_the_user_reads_rows_is_neither_needed_nor_changed(
     assert (connection.row_factory, connection.text_factory) == (sqlite3.Row, bytes)
 
 
-async def test_apsw_can_be_used_where_the_store_uses_it(tmp_path: Path) -> None:
-    async with Engine(f"sqlite:///{tmp_path}/store.db?driver=apsw", ALL) as engine:
-        user = ApswUser(f"sqlite:///{tmp_path}/store.db", engine)
-        await user.open()
-        await user.begin()
-        handle = await user.ask(lambda client: client.start("a", double, 1))
-        await user.commit()
-        await user.close()
+async def test_a_connection_of_another_driver_is_refused(stage: Stage) -> None:
+    """It would be a second SQLite in this process, and undo the locks of the first."""
+    client = await stage.client()
+    kind = type("Connection", (), {"__module__": "apsw"})
 
-        assert await engine.handle(handle.instance_id, double).result() == 2
-
-
-@pytest.mark.parametrize(
-    ("used", "connect"), [("sqlite3", apsw.Connection), ("apsw", sqlite3.connect)]
-)
-async def test_the_other_driver_is_refused(
-    tmp_path: Path, used: str, connect: Callable[[str], Any]
-) -> None:
-    async with Engine(f"sqlite:///{tmp_path}/store.db?driver={used}", ALL) as engine:
-        connection = connect(f"{tmp_path}/store.db")
-        connection.execute("BEGIN IMMEDIATE")
-
-        with pytest.raises(UsageError, match=f"the store uses {used}"):
-            await engine.within(connection).start("a", double, 1)
-        connection.close()
+    with pytest.raises(UsageError, match=r"apsw\.Connection is no connection .* sqlite3"):
+        client.within(kind())
 
 
 async def test_a_connection_to_another_file_is_refused(stage: Stage, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import apsw
 import asyncpg
 import psycopg
 import sqlalchemy
@@ -207,7 +206,7 @@ class BlockingUser(User):
 
     async def open(self) -> None:
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="user")
-        self.blocking = BlockingClient(self.client_url)
+        self.blocking = BlockingClient(self.url)
         await self.there(self.blocking.open)
         await self.there(self.connect)
 
@@ -215,10 +214,6 @@ class BlockingUser(User):
         await self.there(self.disconnect)
         await self.there(self.blocking.close)
         self._threads.shutdown()
-
-    @property
-    def client_url(self) -> str:
-        return self.url
 
     async def there(self, what: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, what)
@@ -295,21 +290,6 @@ class SqliteUser(BlockingUser):
 
     async def begin(self) -> None:
         await self.run("BEGIN IMMEDIATE")
-
-
-class ApswUser(SqliteUser):
-    def connect(self) -> None:
-        self.connection = apsw.Connection(path_of(self.url))
-
-    @property
-    def client_url(self) -> str:
-        return f"{self.url}?driver=apsw"
-
-    async def commit(self) -> None:
-        await self.run("COMMIT")
-
-    async def rollback(self) -> None:
-        await self.run("ROLLBACK")
 
 
 class SqlalchemySqliteUser(SqlalchemyUser):

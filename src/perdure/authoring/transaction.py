@@ -60,9 +60,9 @@ def transaction(
     """Make a function an activity whose writes and whose result are one commit.
 
     Its first parameter is a connection to the store's database, inside an open transaction that the
-    worker ends; callers leave it out. On SQLite it is a `sqlite3.Connection` (an `apsw.Connection`
-    with `?driver=apsw`) and the function is a plain `def`; the whole store waits until it returns.
-    On PostgreSQL an `async def` gets an `asyncpg.Connection`, a plain `def` a `psycopg.Connection`.
+    worker ends; callers leave it out. On SQLite it is a `sqlite3.Connection` and the function
+    is a plain `def`; the whole store waits until it returns. On PostgreSQL an `async def` gets an
+    `asyncpg.Connection`, a plain `def` a `psycopg.Connection`.
 
     Args:
         fn: The function; async ones run on the worker's loop, others in a thread.

@@ -47,7 +47,8 @@ class Engine(Client):
         """Prepare; nothing is opened yet.
 
         Args:
-            url: Where the store is: `sqlite:///shop.db`.
+            url: Where the store is: `sqlite:///shop.db`, `sqlite://:memory:shop` (shared within the
+                process), `postgresql://user@host/shop`.
             definitions: Modules, registries, and what they hold: activities, orchestrations,
                 deciders, projections, subscriptions.
             options: How the worker behaves.

@@ -38,7 +38,8 @@ class Worker:
         """Prepare; nothing is opened yet.
 
         Args:
-            url: Where the store is: `sqlite:///shop.db`.
+            url: Where the store is: `sqlite:///shop.db`, `sqlite://:memory:shop` (shared within the
+                process), `postgresql://user@host/shop`.
             definitions: Modules, registries, activities and orchestrations to run.
             options: How the worker behaves.
             resources: Objects that activities fetch with `ctx.resource(Type)`.

@@ -1,10 +1,4 @@
-"""Turn a URL into a store.
-
-The driver is the standard library's, also when apsw is installed. apsw is a little faster and
-brings a newer SQLite, but then there are two copies of SQLite in the process, and they do not see
-each other's locks: user code that opens the same file with `sqlite3` and closes it again would drop
-the locks of the store, and other processes could damage the file. So apsw is for those who ask.
-"""
+"""Turn a URL into a store."""
 
 from __future__ import annotations
 
@@ -14,11 +8,11 @@ from urllib.parse import parse_qsl, unquote
 from perdure.clock import Clock, system_clock
 from perdure.errors import UsageError
 from perdure.store.base import Store
+from perdure.store.sqlite.memory import MEMORY, is_in_memory
 from perdure.store.urls import shown_url
 
-DRIVERS = ("sqlite3", "apsw")
 _FORMS = (
-    "sqlite:///relative.db, sqlite:////absolute.db, sqlite://:memory: or "
+    "sqlite:///relative.db, sqlite:////absolute.db, sqlite://:memory:, sqlite://:memory:NAME or "
     "postgresql://user@host/database"
 )
 
@@ -27,8 +21,9 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
     """Return the store behind a URL. It is not open yet: await its `open`.
 
     Args:
-        url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`; with
-            `?driver=sqlite3` or `?driver=apsw` to choose the driver. Or
+        url: `sqlite:///relative.db` or `sqlite:////absolute.db`. `sqlite://:memory:` for one in
+            memory of this store's own, `sqlite://:memory:NAME` for one that all stores of this
+            process share who give the name, as long as one of them is open. Or
             `postgresql://user@host:port/database`, with `?schema=NAME` and, behind a pooler in
             transaction mode, `?pooler=transaction`; the rest, such as `sslmode`, is the driver's.
         clock: Rules leases and visibility.
@@ -42,11 +37,11 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
     if scheme != "sqlite" or not separator:
         raise UsageError(f"a store URL looks like {_FORMS}; got {shown_url(url)!r}")
     location, _, query = rest.partition("?")
-    driver = _driver(query)
+    _refuse_options(query)
     # Late: whoever only imports perdure loads no driver.
     from perdure.store.sqlite.store import SqliteStore
 
-    return SqliteStore(_path(location, url), driver=driver, clock=clock)
+    return SqliteStore(_path(location, url), clock=clock)
 
 
 def _open_postgres(url: str, clock: Clock) -> Store:
@@ -59,30 +54,28 @@ def _open_postgres(url: str, clock: Clock) -> Store:
 
 
 def _path(location: str, url: str) -> str:
-    if location in ("", "/", ":memory:", "/:memory:"):
-        return ":memory:"
-    if not location.startswith("/"):
+    path = unquote(location.removeprefix("/"))
+    if not path:
+        return MEMORY
+    if not is_in_memory(path) and not location.startswith("/"):
         raise UsageError(
             f"{url!r} has two slashes before the path; write three for a relative path and four "
             f"for an absolute one: {_FORMS}"
         )
-    path = unquote(location[1:])
     if "\0" in path:
         raise UsageError("the path of a store cannot hold a NUL character")
     return path
 
 
-def _driver(query: str) -> str:
+def _refuse_options(query: str) -> None:
     options = dict(parse_qsl(query, keep_blank_values=True))
-    driver = options.pop("driver", None)
+    if "driver" in options:
+        raise UsageError(
+            f"driver={options['driver']} in the store URL cannot be chosen: there is one driver, "
+            "the standard library's sqlite3; leave it out. Where other programs write to the file "
+            "too, use a Python that is linked to SQLite 3.51.3 or newer, or PostgreSQL"
+        )
     if options:
         raise UsageError(
-            f"unknown option {', '.join(sorted(options))} in the store URL; known: driver"
+            f"unknown option {', '.join(sorted(options))} in the store URL: a SQLite store has none"
         )
-    if driver is None:
-        return "sqlite3"
-    if driver not in DRIVERS:
-        raise UsageError(f"driver={driver!r} is not known; known: {', '.join(DRIVERS)}")
-    if driver == "apsw" and not find_spec("apsw"):
-        raise UsageError("driver=apsw needs apsw; run: pip install perdure[apsw]")
-    return driver

@@ -75,14 +75,14 @@ def upkeep_for(url: str) -> Upkeep:
         from perdure.store.postgres.upkeep import PostgresUpkeep
 
         return PostgresUpkeep(Address.parse(url))
-    from perdure.store.sqlite.connection import MEMORY
+    from perdure.store.sqlite.memory import is_in_memory
     from perdure.store.sqlite.store import SqliteStore
     from perdure.store.sqlite.upkeep import SqliteUpkeep
 
     assert isinstance(store, SqliteStore)
-    if store.path == MEMORY:
-        raise UsageError("a store in memory is new whenever it is opened; name a file or a server")
-    return SqliteUpkeep(store.path, driver=store.driver)
+    if is_in_memory(store.path):
+        raise UsageError("a store in memory is gone with its process; name a file or a server")
+    return SqliteUpkeep(store.path)
 
 
 def look_at_schema(migrations: Migrations) -> Finding:

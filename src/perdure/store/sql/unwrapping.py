@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 from perdure.errors import UsageError
 
-SQLITE3, APSW = "sqlite3", "apsw"
+SQLITE3 = "sqlite3"
 ASYNCPG, PSYCOPG, ASYNC_PSYCOPG = "asyncpg", "psycopg", "async psycopg"
 SQLALCHEMY, SESSION = "sqlalchemy", "session of sqlalchemy"
 ASYNC_SQLALCHEMY, ASYNC_SESSION = "async sqlalchemy", "async session of sqlalchemy"
 
 _KNOWN = {
     ("sqlite3", "Connection"): SQLITE3,
-    ("apsw", "Connection"): APSW,
     ("asyncpg", "Connection"): ASYNCPG,
     ("asyncpg", "PoolConnectionProxy"): ASYNCPG,
     ("psycopg", "Connection"): PSYCOPG,

@@ -1,8 +1,11 @@
 """The store in one SQLite file. What it shares with PostgreSQL is in `perdure.store.sql`.
 
 store       opens, and hands operations on  writer      one transaction for a batch
-connection  the two drivers, and errors     readers     the threads that read
+connection  the driver, and its errors      readers     the threads that read
 database    open, settings, migrations      lock        one writer among processes
-tables      what projections may run        guard       a connection in other hands
-transactions  of activities                 sql/        the statements
+memory      databases that are no file      guard       a connection in other hands
+tables      what projections may run        transactions  of activities
+files       where a database may be         upkeep      what `perdure doctor` looks at
+at_once     a transaction as one statement  borrowed    on a connection of the user's
+sql/        the statements
 """

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,14 +19,9 @@ from perdure.store.borrowing import Errands, Sent
 from perdure.store.sql.batch import Transaction
 from perdure.store.sql.borrowed import BorrowedStore, Loan, PartDefinitions
 from perdure.store.sql.connection import Connection, Value
-from perdure.store.sql.unwrapping import APSW, SQLITE3, Unwrapped, describe, is_of_loop, unwrap
-from perdure.store.sqlite.connection import (
-    MEMORY,
-    ApswConnection,
-    LockedError,
-    SqliteConnection,
-    StdlibConnection,
-)
+from perdure.store.sql.unwrapping import SQLITE3, Unwrapped, describe, is_of_loop, unwrap
+from perdure.store.sqlite.connection import LockedError, SqliteConnection
+from perdure.store.sqlite.memory import is_in_memory
 
 if TYPE_CHECKING:
     from perdure.store.sqlite.store import SqliteStore
@@ -41,63 +35,36 @@ LOOK_FOR_S = 30.0
 T = TypeVar("T")
 
 
-class BorrowedStdlib(StdlibConnection):
-    """A connection of the standard library's driver that is the user's, with its settings."""
-
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
-        self._path = path
-        self.statements = 0
-        self._connection = connection
+class BorrowedConnection(SqliteConnection):
+    """A connection that is the user's, with its settings."""
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """See `Connection`."""
-        rows, text = self._connection.row_factory, self._connection.text_factory
+        rows, text = self.bare.row_factory, self.bare.text_factory
         self.be_ours()
         try:
             return super().run(name, **params)
         finally:
-            self._connection.row_factory, self._connection.text_factory = rows, text
-
-
-class BorrowedApsw(ApswConnection):
-    """The same for apsw."""
-
-    def __init__(self, connection: Any, path: str) -> None:
-        import apsw  # optional dependency
-
-        self._path = path
-        self._error = apsw.Error
-        self.statements = 0
-        self._connection = connection
-
-    def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
-        """See `Connection`."""
-        rows, statements = self._connection.row_trace, self._connection.exec_trace
-        self.be_ours()
-        try:
-            return super().run(name, **params)
-        finally:
-            self._connection.row_trace, self._connection.exec_trace = rows, statements
+            self.bare.row_factory, self.bare.text_factory = rows, text
 
 
 class SqliteLoan(Loan):
     """A connection to the store's file, used on the thread that it belongs to."""
 
-    def __init__(self, connection: object, errands: Errands, *, path: str, driver: str) -> None:
-        if path == MEMORY:
+    def __init__(self, connection: object, errands: Errands, *, path: str) -> None:
+        if is_in_memory(path):
             raise UsageError(
-                "a store in memory has one connection, its own: nobody else can be in a "
+                "a store in memory has its own connections only: nobody else can be in a "
                 "transaction with it; use a file"
             )
         if is_of_loop(connection):
             raise UsageError(
                 f"{describe(connection)} is no connection to an SQLite file: give one of "
-                f"{driver}, or of SQLAlchemy with that driver"
+                "sqlite3, or of SQLAlchemy with that driver"
             )
         self._given = connection
         self._errands = errands
         self._path = path
-        self._driver = driver
         self.bare: Any = None
         """The driver's connection, once it was used."""
 
@@ -121,25 +88,17 @@ class SqliteLoan(Loan):
         return connection
 
     def _connection_of(self, given: Unwrapped) -> SqliteConnection:
-        if given.kind not in (SQLITE3, APSW):
+        if given.kind != SQLITE3:
             raise UsageError(
-                f"{describe(given.connection)} is no connection to the store's file {self._path}"
-            )
-        if given.kind != self._driver:
-            # Two copies of SQLite in one process do not see each other's locks.
-            raise UsageError(
-                f"the store uses {self._driver}, and {describe(given.connection)} would be a "
-                "second SQLite in the same process, which can damage the file: use the same "
-                "driver for both"
+                f"{describe(given.connection)} is no connection of sqlite3 to the store's file "
+                f"{self._path}"
             )
         try:
             given.connection.cursor().close()
         except Exception as error:
             # It is closed, or belongs to another thread.
             raise UsageError(f"the connection cannot be used here: {error}") from error
-        kind = BorrowedApsw if given.kind == APSW else BorrowedStdlib
-        connection: SqliteConnection = kind(given.connection, self._path)
-        return connection
+        return BorrowedConnection(given.connection, self._path)
 
     def _check_file(self, connection: SqliteConnection) -> None:
         files = {name: path for _, name, path in connection.run("read_files")}

@@ -1,11 +1,13 @@
-"""One connection to SQLite, through the standard library or through apsw.
+"""One connection to SQLite, through the standard library's `sqlite3`.
 
-The two drivers differ in names, in how they tell errors, and in nothing else that matters here.
 Every statement comes from a file and is run by its name. An error of the driver leaves this module
 as one of ours: what may work later is `StoreUnavailableError`, what a value caused is `RowError`,
 what says that the file is broken is `StoreCorruptError`.
 
-Rows travel in bulk. Both drivers give up the interpreter lock at every step of a statement, and
+There is no second driver, on purpose: two copies of SQLite in one process do not see each other's
+locks and destroy the file (decision 27).
+
+Rows travel in bulk. The driver gives up the interpreter lock at every step of a statement, and
 while another thread computes, getting it back takes up to 5 ms; a thousand rows through
 `executemany` then took 1.5 to 4 seconds. So a statement takes all its rows as one JSON text (and
 their bodies as one blob) and returns at most a few rows: 10 to 18 microseconds a row under the
@@ -19,17 +21,19 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import resources
 from time import monotonic
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.model.tables import Parameters
-from perdure.store.sql.connection import Connection, Value
+from perdure.store.sql.connection import Value
+from perdure.store.sqlite.memory import uri_of
 
-MEMORY = ":memory:"
 OLDEST_SQLITE = (3, 38, 0)
 """STRICT tables, RETURNING and the -> operators are all there from here on."""
 SAFE_SQLITE = (3, 51, 3)
-"""From here on several writing processes cannot run into the WAL-reset bug."""
+"""From here on several that write at once cannot run into the WAL-reset bug."""
+_MENDED_TOO = ((3, 44, 6), (3, 50, 7))
+"""Older lines of SQLite in which the bug was mended as well, from these on."""
 
 STEPS_PER_LOOK = 1_000_000
 """Steps of a statement between two looks at a deadline, some 10 ms: looking needs the interpreter
@@ -65,77 +69,6 @@ class LockedError(StoreUnavailableError):
     """Somebody else writes. Nothing is wrong with our connection."""
 
 
-class SqliteConnection(Connection, Protocol):
-    """A connection to SQLite, whichever driver is behind it."""
-
-    @property
-    def bare(self) -> Any:
-        """The driver's own connection."""
-        ...
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was closed."""
-        ...
-
-    def be_ours(self) -> None:
-        """Undo what others may have set on the driver's own connection for their own rows."""
-        ...
-
-    def run_text(self, text: str) -> list[tuple[Any, ...]]:
-        """Run one statement that is not in a file: a step of a migration, a pragma."""
-        ...
-
-    def change_by(self, text: str, values: Sequence[Value]) -> int:
-        """Run one statement that is not in a file, and return how many rows it changed."""
-        ...
-
-    def authorize_by(self, authorizer: Authorizer | None) -> None:
-        """Have a function asked about every statement that is prepared from now on."""
-        ...
-
-    def total_changes(self) -> int:
-        """Return how many rows it has changed since it was opened."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the file. Harmless the second time."""
-        ...
-
-
-def connect(
-    driver: str,
-    path: str,
-    *,
-    busy_ms: int,
-    read_only: bool = False,
-    factory: Callable[..., Any] | None = None,
-) -> SqliteConnection:
-    """Open a connection.
-
-    Args:
-        driver: "sqlite3" or "apsw".
-        path: The file.
-        busy_ms: How long a statement waits for the lock of another program.
-        read_only: Whether it cannot write.
-        factory: A subclass of the driver's own class, to be used instead of that.
-    """
-    kind = ApswConnection if driver == "apsw" else StdlibConnection
-    connection: SqliteConnection = kind(path, busy_ms=busy_ms, factory=factory)
-    if read_only:
-        connection.run("set_query_only")
-    return connection
-
-
-def sqlite_version(driver: str) -> tuple[int, ...]:
-    """Return the version of the SQLite behind a driver."""
-    if driver == "apsw":
-        import apsw  # optional dependency
-
-        return tuple(int(number) for number in apsw.sqlite_lib_version().split("."))
-    return sqlite3.sqlite_version_info
-
-
 @cache
 def statement(name: str) -> str:
     """Return the text of `sql/<name>.sql`."""
@@ -158,54 +91,82 @@ def split_script(script: str) -> Iterable[str]:
     ), "a script ends with an unfinished statement"
 
 
-class StdlibConnection:
-    """A connection through the standard library's `sqlite3`."""
+def has_wal_reset_bug(version: tuple[int, ...]) -> bool:
+    """Tell whether connections that write at the same time can damage a file."""
+    is_mended = any(version[:2] == since[:2] and version >= since for since in _MENDED_TOO)
+    return version < SAFE_SQLITE and not is_mended
+
+
+def connect(
+    path: str,
+    *,
+    busy_ms: int,
+    read_only: bool = False,
+    factory: Callable[..., sqlite3.Connection] = sqlite3.Connection,
+) -> SqliteConnection:
+    """Open a connection.
+
+    Args:
+        path: The file, or what `memory` calls one that is none.
+        busy_ms: How long a statement waits for the lock of another program.
+        read_only: Whether it cannot write.
+        factory: A subclass of the driver's own class, to be used instead of that.
+    """
+    uri = uri_of(path)
+    try:
+        bare = sqlite3.connect(  # type: ignore[call-overload]  # what makes a class is one
+            uri or path,
+            uri=uri is not None,
+            timeout=busy_ms / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+            factory=factory,
+        )
+    except sqlite3.Error as error:
+        _raise_ours(path, error)
+    connection = SqliteConnection(bare, path)
+    if read_only:
+        connection.run("set_query_only")
+    return connection
+
+
+class SqliteConnection:
+    """A connection to SQLite. See `perdure.store.sql.connection.Connection`.
+
+    Args:
+        bare: The driver's own.
+        path: The file, for messages.
+    """
 
     locks = False
     loaded_at_ms: int | None = None
 
-    def __init__(
-        self, path: str, *, busy_ms: int, factory: Callable[..., Any] | None = None
-    ) -> None:
-        self._path = path
+    def __init__(self, bare: sqlite3.Connection, path: str) -> None:
+        self.bare = bare
         self.statements = 0
-        try:
-            self._connection: sqlite3.Connection = sqlite3.connect(
-                path,
-                timeout=busy_ms / 1000,
-                isolation_level=None,
-                check_same_thread=False,
-                cached_statements=256,
-                factory=factory or sqlite3.Connection,  # type: ignore[arg-type]  # a subclass
-            )
-        except sqlite3.Error as error:
-            raise_ours(path, error, _stdlib_code(error))
-
-    @property
-    def bare(self) -> sqlite3.Connection:
-        """See `SqliteConnection`."""
-        return self._connection
+        self._path = path
 
     @property
     def is_closed(self) -> bool:
-        """See `SqliteConnection`."""
+        """Whether it was closed."""
         try:
-            return self._connection.total_changes < 0
+            return self.bare.total_changes < 0
         except sqlite3.ProgrammingError:
             return True
 
     def be_ours(self) -> None:
-        """See `SqliteConnection`."""
-        self._connection.row_factory = None
-        self._connection.text_factory = str
+        """Undo what others may have set on the driver's own connection for their own rows."""
+        self.bare.row_factory = None
+        self.bare.text_factory = str
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """See `Connection`."""
         self.statements += 1
         try:
-            return self._connection.execute(statement(name), params).fetchall()
+            return self.bare.execute(statement(name), params).fetchall()
         except sqlite3.Error as error:
-            raise_ours(self._path, error, _stdlib_code(error))
+            _raise_ours(self._path, error)
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
 
@@ -227,14 +188,14 @@ class StdlibConnection:
         return self.total_changes() - before
 
     def run_text(self, text: str) -> list[tuple[Any, ...]]:
-        """See `Connection`."""
+        """Run one statement that is not in a file: a step of a migration, a pragma."""
         try:
-            return self._connection.execute(text).fetchall()
+            return self.bare.execute(text).fetchall()
         except sqlite3.Error as error:
-            raise_ours(self._path, error, _stdlib_code(error))
+            _raise_ours(self._path, error)
 
     def change_by(self, text: str, values: Sequence[Value]) -> int:
-        """See `SqliteConnection`."""
+        """Run one statement that is not in a file, and return how many rows it changed."""
         self.statements += 1
         before = self.total_changes()
         self.run_own(text, values)
@@ -243,188 +204,58 @@ class StdlibConnection:
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """See `Connection`."""
         try:
-            return self._connection.execute(text, parameters).fetchall()
+            return self.bare.execute(text, parameters).fetchall()
         except sqlite3.Error as error:
-            raise_ours(self._path, error, _stdlib_code(error))
+            _raise_ours(self._path, error)
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
 
     def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
         """See `Connection`."""
         try:
-            self._connection.executemany(text, rows)
+            self.bare.executemany(text, rows)
         except sqlite3.Error as error:
-            raise_ours(self._path, error, _stdlib_code(error))
+            _raise_ours(self._path, error)
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
 
     def authorize_by(self, authorizer: Authorizer | None) -> None:
-        """See `Connection`."""
-        self._connection.set_authorizer(authorizer)
+        """Have a function asked about every statement that is prepared from now on."""
+        self.bare.set_authorizer(authorizer)
 
     def set_deadline(self, until_s: float | None) -> None:
         """See `Connection`."""
-        self._connection.set_progress_handler(_looks_at(until_s), STEPS_PER_LOOK)
+        self.bare.set_progress_handler(_looks_at(until_s), STEPS_PER_LOOK)
 
     def in_transaction(self) -> bool:
         """See `Connection`."""
-        return self._connection.in_transaction
+        return self.bare.in_transaction
 
     def total_changes(self) -> int:
-        """See `Connection`."""
-        return self._connection.total_changes
+        """Return how many rows it has changed since it was opened."""
+        return self.bare.total_changes
 
     def close(self) -> None:
-        """See `Connection`."""
-        self._connection.close()
-
-
-class ApswConnection:
-    """A connection through apsw, which brings its own, newer SQLite."""
-
-    locks = False
-    loaded_at_ms: int | None = None
-
-    def __init__(
-        self, path: str, *, busy_ms: int, factory: Callable[..., Any] | None = None
-    ) -> None:
-        import apsw  # optional dependency
-
-        self._path = path
-        self._error = apsw.Error
-        self.statements = 0
-        try:
-            self._connection: apsw.Connection = (factory or apsw.Connection)(
-                path, statementcachesize=256
-            )
-            self._connection.set_busy_timeout(busy_ms)
-        except apsw.Error as error:
-            raise_ours(path, error, _apsw_code(error))
-
-    @property
-    def bare(self) -> Any:
-        """See `SqliteConnection`."""
-        return self._connection
-
-    @property
-    def is_closed(self) -> bool:
-        """See `SqliteConnection`."""
-        try:
-            return self._connection.total_changes() < 0
-        except self._error:
-            return True
-
-    def be_ours(self) -> None:
-        """See `SqliteConnection`."""
-        self._connection.row_trace = None
-        self._connection.exec_trace = None
-
-    def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
-        """See `Connection`."""
-        self.statements += 1
-        try:
-            return self._connection.execute(statement(name), params).fetchall()
-        except self._error as error:
-            raise_ours(self._path, error, _apsw_code(error))
-        except (OverflowError, TypeError, ValueError) as error:
-            raise RowError(f"a value cannot be stored: {error}") from error
-
-    def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
-        """See `Connection`."""
-        return [text for name, keys in asked for (text,) in self.run(name, keys=keys)]
-
-    def write(self, name: str, /, **params: Value) -> None:
-        """See `Connection`."""
-        self.run(name, **params)
-
-    def forget_writes(self) -> None:
-        """See `Connection`. Nothing waits to be run."""
-
-    def change(self, name: str, /, **params: Value) -> int:
-        """See `Connection`."""
-        before = self.total_changes()
-        self.run(name, **params)
-        return self.total_changes() - before
-
-    def run_text(self, text: str) -> list[tuple[Any, ...]]:
-        """See `Connection`."""
-        try:
-            return self._connection.execute(text).fetchall()
-        except self._error as error:
-            raise_ours(self._path, error, _apsw_code(error))
-
-    def change_by(self, text: str, values: Sequence[Value]) -> int:
-        """See `SqliteConnection`."""
-        self.statements += 1
-        before = self.total_changes()
-        self.run_own(text, values)
-        return self.total_changes() - before
-
-    def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
-        """See `Connection`."""
-        try:
-            return self._connection.execute(text, parameters).fetchall()
-        except self._error as error:
-            raise_ours(self._path, error, _apsw_code(error))
-        except (OverflowError, TypeError, ValueError) as error:
-            raise RowError(f"a value cannot be stored: {error}") from error
-
-    def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
-        """See `Connection`."""
-        try:
-            self._connection.executemany(text, rows)
-        except self._error as error:
-            raise_ours(self._path, error, _apsw_code(error))
-        except (OverflowError, TypeError, ValueError) as error:
-            raise RowError(f"a value cannot be stored: {error}") from error
-
-    def authorize_by(self, authorizer: Authorizer | None) -> None:
-        """See `Connection`."""
-        self._connection.authorizer = authorizer
-
-    def set_deadline(self, until_s: float | None) -> None:
-        """See `Connection`."""
-        self._connection.set_progress_handler(_looks_at(until_s), STEPS_PER_LOOK)
-
-    def in_transaction(self) -> bool:
-        """See `Connection`."""
-        return self._connection.in_transaction
-
-    def total_changes(self) -> int:
-        """See `Connection`."""
-        return self._connection.total_changes()
-
-    def close(self) -> None:
-        """See `Connection`."""
-        self._connection.close()
+        """Let go of the file. Harmless the second time."""
+        self.bare.close()
 
 
 def _looks_at(until_s: float | None) -> Callable[[], bool] | None:
     return None if until_s is None else lambda: monotonic() >= until_s
 
 
-def _stdlib_code(error: sqlite3.Error) -> int:
-    """Return the result code; an error of the driver itself is about a value it cannot bind."""
-    return getattr(error, "sqlite_errorcode", _RANGE)
-
-
-def _apsw_code(error: Exception) -> int:
-    """Return the result code; an error of the driver itself is about a value it cannot bind."""
-    return getattr(error, "result", _RANGE)
-
-
 def trouble_of(path: str, error: BaseException | None) -> StoreUnavailableError | None:
     """Return what keeps everybody from writing, if an error that user code got says so."""
-    code = getattr(error, "sqlite_errorcode", getattr(error, "result", 0))
-    primary = code & 0xFF if isinstance(code, int) else 0
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if primary in (_FULL, _IOERR):
         return StoreUnavailableError(f"{path} {_LATER[primary]} ({error})")
     return None
 
 
-def raise_ours(path: str, error: Exception, code: int) -> NoReturn:
-    """Raise the error of ours that a result code of SQLite stands for."""
-    primary = code & 0xFF  # The rest is the extended code.
+def _raise_ours(path: str, error: sqlite3.Error) -> NoReturn:
+    """Raise the error of ours that one of SQLite stands for."""
+    # What has no code is of the driver itself, about a value that it cannot bind.
+    primary = getattr(error, "sqlite_errorcode", _RANGE) & 0xFF  # The rest is the extended code.
     if primary in _LATER:
         kind = LockedError if primary in _LOCKS else StoreUnavailableError
         raise kind(f"{path} {_LATER[primary]} ({error})") from error

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from importlib import resources
-from typing import Any
 
 from perdure.errors import StoreCorruptError, StoreError
 from perdure.store.migrate import Applied, Migration, missing, read_migrations
 from perdure.store.sqlite.connection import (
-    MEMORY,
     OLDEST_SQLITE,
     SqliteConnection,
     connect,
     split_script,
-    sqlite_version,
 )
+from perdure.store.sqlite.memory import is_in_memory
 
 PACKAGE = "perdure.store.sqlite"
 APPLICATION_ID = 0x70657264
@@ -27,32 +26,30 @@ LOCK_WITHIN_S = 30.0
 """How long opening waits for another process that migrates."""
 
 
-def check_version(driver: str) -> None:
+def check_version() -> None:
     """Refuse an SQLite that is too old for our statements."""
-    version = sqlite_version(driver)
-    if version < OLDEST_SQLITE:
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreError(
-            f"SQLite {'.'.join(map(str, version))} is too old; perdure needs "
-            f"{'.'.join(map(str, OLDEST_SQLITE))} (pip install perdure[apsw] brings a new one)"
+            f"SQLite {sqlite3.sqlite_version} is too old; perdure needs "
+            f"{'.'.join(map(str, OLDEST_SQLITE))}: take a Python that is linked to a newer one"
         )
 
 
 def connect_writer(
-    driver: str, path: str, *, factory: Callable[..., Any] | None = None
+    path: str, *, factory: Callable[..., sqlite3.Connection] = sqlite3.Connection
 ) -> SqliteConnection:
     """Open a connection that writes, and make sure that its commits last.
 
     Args:
-        driver: "sqlite3" or "apsw".
         path: The file.
         factory: A subclass of the driver's own class, to be used instead of that.
     """
-    connection = connect(driver, path, busy_ms=WRITER_BUSY_MS, factory=factory)
+    connection = connect(path, busy_ms=WRITER_BUSY_MS, factory=factory)
     try:
         settings = (resources.files(PACKAGE) / "settings.sql").read_text(encoding="utf-8")
         for pragma in split_script(settings):
             connection.run_text(pragma)
-        if path != MEMORY:
+        if not is_in_memory(path):
             _check_durability(connection, path)
     except BaseException:
         connection.close()

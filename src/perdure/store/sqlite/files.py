@@ -8,34 +8,53 @@ from pathlib import Path
 
 from perdure.errors import StoreUnavailableError
 
+_ENDS = ("", "-journal", "-wal", "-shm", "-lock")
+"""What the names of the files of a database end with; the last one is ours."""
+
 
 def prepare_file(path: Path) -> None:
     """Create the file, readable only for its owner, if it is missing; refuse unsafe places.
+
+    SQLite and we put other files beside it, whose names anybody can guess. Who has made the WAL
+    says what is in the database, so these have to be ours too.
 
     An existing file is never opened here: closing a second descriptor of a database would drop the
     locks that SQLite holds on it in this process.
 
     Raises:
         StoreUnavailableError: It is a symbolic link, its directory is missing or writable for
-            everybody, or it cannot be created.
+            everybody, a file there was made by a stranger, or it cannot be created.
     """
-    _check_directory(path.parent)
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
+    is_open_to_all = _check_directory(path.parent)
+    is_there = [_check_file(Path(f"{path}{end}"), is_open_to_all) for end in _ENDS]
+    if not is_there[0]:
         _create(path)
-        return
+
+
+def _check_file(path: Path, is_open_to_all: bool) -> bool:
+    """Tell whether a file is there, and refuse one that may be somebody else's."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
     except OSError as error:
         raise _unusable(path, error) from error
-    if stat.S_ISLNK(mode):
+    if stat.S_ISLNK(found.st_mode):
         raise StoreUnavailableError(
             f"{path} is a symbolic link, which could be pointed elsewhere; give the real path"
         )
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(found.st_mode):
         raise StoreUnavailableError(f"{path} is not a file; give the path of a database file")
+    if is_open_to_all and found.st_uid != os.geteuid():
+        raise StoreUnavailableError(
+            f"{path} belongs to another user (uid {found.st_uid}), and everybody may make files in "
+            f"{path.parent}: it may be a trap; remove it, or give a path in a directory of your own"
+        )
+    return True
 
 
-def _check_directory(directory: Path) -> None:
+def _check_directory(directory: Path) -> bool:
+    """Tell whether everybody may make files there; refuse it if they may also replace ours."""
     try:
         mode = directory.stat().st_mode
     except FileNotFoundError:
@@ -51,6 +70,7 @@ def _check_directory(directory: Path) -> None:
             f"everybody may write to the directory {directory} and swap the database there; "
             f"run `chmod o-w {directory}` or give another path"
         )
+    return bool(mode & stat.S_IWOTH)
 
 
 def _create(path: Path) -> None:

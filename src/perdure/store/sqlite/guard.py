@@ -13,14 +13,10 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perdure.errors import UsageError
 from perdure.store.sqlite.tables import own_tables
-
-if TYPE_CHECKING:
-    import apsw
 
 _SHADOWS = {
     sqlite3.SQLITE_CREATE_TEMP_TABLE,
@@ -109,7 +105,7 @@ class Guard:
 
 
 class GuardedConnection(sqlite3.Connection):
-    """A connection of the standard library's driver, with a guard."""
+    """A connection with a guard."""
 
     def __init__(self, *args: Any, guard: Guard, **options: Any) -> None:
         self.guard = guard
@@ -164,41 +160,6 @@ class _GuardedCursor(sqlite3.Cursor):
     def fetchall(self) -> Any:
         with _guard_of(self).statement():
             return super().fetchall()
-
-
-@cache
-def guarded_apsw() -> type[apsw.Connection]:
-    """Return the same for apsw, which may not be installed."""
-    import apsw  # optional dependency
-
-    class GuardedApswCursor(apsw.Cursor):
-        def execute(self, *args: Any, **options: Any) -> Any:
-            with _guard_of(self).statement():
-                return super().execute(*args, **options)
-
-        def executemany(self, *args: Any, **options: Any) -> Any:
-            with _guard_of(self).statement():
-                return super().executemany(*args, **options)
-
-        def __next__(self) -> Any:
-            with _guard_of(self).statement():
-                return super().__next__()
-
-        def fetchone(self) -> Any:
-            with _guard_of(self).statement():
-                return super().fetchone()
-
-        def fetchall(self) -> Any:
-            with _guard_of(self).statement():
-                return super().fetchall()
-
-    class GuardedApswConnection(apsw.Connection):
-        def __init__(self, *args: Any, guard: Guard, **options: Any) -> None:
-            self.guard = guard
-            super().__init__(*args, **options)
-            self.cursor_factory = GuardedApswCursor
-
-    return GuardedApswConnection
 
 
 def _guard_of(cursor: Any) -> Guard:

@@ -9,19 +9,26 @@ The file also holds a number that every writer raises when it has changed someth
 raised by us was changed by others: that is how a worker notices their work without asking the
 database. It is a hint only (a writer may die before it raises the number). Beside it stands which
 process raised it last, and when all of them were last warned of something.
+
+A child that user code forks inherits the open file and the lock with it, which would outlive its
+owner. So a child closes the files of all locks before it does anything else.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from hashlib import blake2b
 from types import TracebackType
+from weakref import WeakSet
 
 from perdure.errors import StoreUnavailableError
 
@@ -33,16 +40,20 @@ _WARNED_MS = struct.Struct("<Q")
 _WARN_AGAIN_MS = 24 * 3600 * 1000
 _CLOSED = -1
 
+logger = logging.getLogger(__name__)
+
 
 class WriteLock:
     """The right to write to a database, for one store of one process."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._file = _CLOSED
         try:
-            self._file = os.open(path, flags, 0o600)
+            self._open()
+            self._last_total, _ = self._last_change()
         except OSError as error:
+            self.close()
             raise StoreUnavailableError(
                 f"the lock file {path} cannot be opened ({error.strerror}); make its directory "
                 "writable for this user"
@@ -53,18 +64,26 @@ class WriteLock:
         """Whether another process of ours has changed something since this was opened."""
         self._own_changes = 0
         self._process = _mark_of_process()
-        self._last_total, _ = self._last_change()
+
+    def _open(self) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with _forking:
+            _close_in_children()
+            self._file = os.open(self._path, flags, 0o600)
+            _locks.add(self)
 
     def note_change(self) -> None:
-        """Raise the number of changes; the lock is held."""
-        total, process = self._last_change()
-        if total != self._last_total and process != self._process:
-            self.is_shared = True
-        self._last_total = total + 1
-        self._own_changes += 1
+        """Raise the number of changes; the lock is held. Never fails: the change is committed.
+
+        Where the file cannot be read or written, others notice a little later.
+        """
         with suppress(OSError):
-            # On a full disk others notice a little later.
+            total, process = self._last_change()
+            if total != self._last_total and process != self._process:
+                self.is_shared = True
             os.pwrite(self._file, _LAST_CHANGE.pack(total + 1, self._process), 0)
+            self._last_total = total + 1
+            self._own_changes += 1
 
     def count_as_ours(self) -> None:
         """Another lock of this store on the same file has noted a change; it is held."""
@@ -75,25 +94,25 @@ class WriteLock:
 
         If somebody has the lock now, that one raises the number soon.
         """
-        with suppress(OSError):
-            # Another file than ours: whether we have the lock is for the writing thread to know.
-            file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        with suppress(OSError, StoreUnavailableError):
+            # Not our own: whether we have the lock is for the writing thread to know.
+            other = WriteLock(self._path)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                total, process = self._last_change()
-                os.pwrite(file, _LAST_CHANGE.pack(total + 1, process), 0)
+                if other._try():
+                    total, process = other._last_change()
+                    os.pwrite(other._file, _LAST_CHANGE.pack(total + 1, process), 0)
             finally:
-                os.close(file)
+                other.close()
 
     def may_warn(self, now_ms: int) -> bool:
         """Tell whether a warning about this file is due, once a day among all who use it, and take
-        it on; the lock is held."""
+        it on; the lock is held. Never fails."""
         at = _LAST_CHANGE.size
-        data = os.pread(self._file, _WARNED_MS.size, at)
-        warned_ms = int.from_bytes(data, "little")
-        if warned_ms and now_ms - warned_ms < _WARN_AGAIN_MS:
-            return False
         with suppress(OSError):
+            data = os.pread(self._file, _WARNED_MS.size, at)
+            warned_ms = int.from_bytes(data, "little")
+            if warned_ms and now_ms - warned_ms < _WARN_AGAIN_MS:
+                return False
             os.pwrite(self._file, _WARNED_MS.pack(now_ms), at)
         return True
 
@@ -101,13 +120,16 @@ class WriteLock:
         """Return how many changes were not ours, or any number that differs when there are more."""
         if self._file == _CLOSED:
             return 0
-        total = int.from_bytes(os.pread(self._file, _NUMBER_BYTES, 0), "little")
+        try:
+            total = int.from_bytes(os.pread(self._file, _NUMBER_BYTES, 0), "little")
+        except OSError:
+            return 0  # It is a hint only.
         return total - self._own_changes
 
     def __enter__(self) -> None:
         if not self._try():
             self.contended += 1
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._flock(fcntl.LOCK_EX)
 
     def __exit__(
         self,
@@ -115,7 +137,7 @@ class WriteLock:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._let_go()
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -131,7 +153,7 @@ class WriteLock:
         try:
             yield
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            self._let_go()
 
     def _last_change(self) -> tuple[int, bytes]:
         data = os.pread(self._file, _LAST_CHANGE.size, 0)
@@ -140,64 +162,64 @@ class WriteLock:
 
     def _try(self) -> bool:
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._flock(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        return True
+
+    def _flock(self, operation: int) -> None:
+        if self._file == _CLOSED:
+            raise StoreUnavailableError(
+                f"the lock file {self._path} is closed, or open only in the process that this one "
+                "was forked from; open a store here"
+            )
+        try:
+            fcntl.flock(self._file, operation)
+        except BlockingIOError:
+            raise
         except OSError as error:
             raise StoreUnavailableError(
-                f"the lock file {self._path} cannot be locked ({error.strerror})"
+                f"the lock file {self._path} cannot be locked ({error.strerror}); check the disk "
+                "and its mount"
             ) from error
-        return True
+
+    def _let_go(self) -> None:
+        """Let others write. Never fails: what was done under the lock is committed."""
+        if self._file == _CLOSED:
+            return  # This is a forked child: its parent has the lock.
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        except OSError:
+            # Taking it again works, and letting it go may work then.
+            logger.warning("the lock file %s could not be unlocked", self._path, exc_info=True)
 
     def close(self) -> None:
         """Let go of the lock and its file. Harmless the second time."""
         # Whoever still asks must not read the file that gets this number next.
         file, self._file = self._file, _CLOSED
         if file != _CLOSED:
-            os.close(file)
+            with suppress(OSError):
+                os.close(file)
 
 
-class NoLock:
-    """Stands in for a lock where nobody else can come: a database in memory."""
+_locks: WeakSet[WriteLock] = WeakSet()
+"""All of this process, for its children."""
+_forking = threading.RLock()
+"""Held while the process is forked, and while a file is open that is not yet among the locks."""
 
-    contended = 0
-    is_shared = False
 
-    def note_change(self) -> None:
-        """Do nothing."""
+@cache
+def _close_in_children() -> None:
+    """Have every child that is forked from now on close the files of all locks. Once."""
 
-    def count_as_ours(self) -> None:
-        """Do nothing."""
+    def close_all() -> None:
+        for lock in list(_locks):
+            lock.close()
+        _forking.release()
 
-    def announce(self) -> None:
-        """Do nothing."""
-
-    def may_warn(self, now_ms: int) -> bool:
-        """Return false: what nobody else can reach is in no danger."""
-        return False
-
-    def changes_of_others(self) -> int:
-        """Return 0: there are no others."""
-        return 0
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        return None
-
-    @contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Do nothing."""
-        yield
-
-    def close(self) -> None:
-        """Do nothing."""
+    os.register_at_fork(
+        before=_forking.acquire, after_in_parent=_forking.release, after_in_child=close_all
+    )
 
 
 def _mark_of_process() -> bytes:

@@ -22,12 +22,12 @@ T = TypeVar("T")
 class Readers:
     """Reading connections to a file, and the threads that use them."""
 
-    def __init__(self, driver: str, path: str) -> None:
+    def __init__(self, path: str) -> None:
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="perdure-read")
         self._idle: SimpleQueue[SqliteConnection] = SimpleQueue()
         self._is_closed = False
         for _ in range(READERS):
-            self._idle.put(connect(driver, path, busy_ms=READER_BUSY_MS, read_only=True))
+            self._idle.put(connect(path, busy_ms=READER_BUSY_MS, read_only=True))
 
     async def read(self, work: Callable[[SqliteConnection], T]) -> T:
         """Run a function with a connection on one of the threads."""

@@ -1,4 +1,4 @@
-"""A store in one SQLite file, or in memory.
+"""A store in one SQLite file, or in memory (`memory` tells what is different there).
 
 One connection writes, on the batcher's thread; a few others read. Every operation that waits goes
 into the next transaction: see `writer` for what happens there. "Database is locked" never reaches
@@ -24,10 +24,10 @@ from perdure.store.sql.connection import Connection
 from perdure.store.sql.errands import Here
 from perdure.store.sql.store import SqlStore
 from perdure.store.sqlite.borrowed import BorrowedSqliteStore, SqliteLoan
-from perdure.store.sqlite.connection import MEMORY
 from perdure.store.sqlite.database import check_version
 from perdure.store.sqlite.files import prepare_file
-from perdure.store.sqlite.lock import NoLock, WriteLock
+from perdure.store.sqlite.lock import WriteLock
+from perdure.store.sqlite.memory import MemoryLock, is_in_memory
 from perdure.store.sqlite.readers import Readers
 from perdure.store.sqlite.tables import Approved
 from perdure.store.sqlite.transactions import OwnTransactions, run_beside_others
@@ -41,20 +41,19 @@ class SqliteStore(SqlStore):
     """See `perdure.store.base.Store`; what is said there is not repeated here.
 
     Args:
-        path: A file, or ":memory:".
-        driver: "sqlite3" or "apsw".
+        path: A file, ":memory:", or ":memory:NAME".
         clock: Rules leases and visibility.
     """
 
-    def __init__(self, path: str, *, driver: str, clock: Clock) -> None:
+    def __init__(self, path: str, *, clock: Clock) -> None:
         super().__init__(clock=clock, approval=Approved())
         self._counters = StoreCounters()
-        self.driver = driver
-        self.path = path if path == MEMORY else os.path.abspath(path)
+        self._is_in_memory = is_in_memory(path)
+        self.path = path if self._is_in_memory else os.path.abspath(path)
         self._writer: Writer | None = None
         self._batcher: Batcher | None = None
         self._readers: Readers | None = None
-        self._lock: WriteLock | NoLock = NoLock()
+        self._lock: WriteLock | MemoryLock | None = None
 
     # --------------------------------------------------------------- lifetime
 
@@ -65,34 +64,37 @@ class SqliteStore(SqlStore):
         await asyncio.to_thread(self._open)
 
     def _open(self) -> None:
-        check_version(self.driver)
-        if self.path != MEMORY:
-            prepare_file(Path(self.path))
-            self._lock = WriteLock(f"{self.path}-lock")
+        check_version()
+        self._lock = lock = self._make_lock()
         writer = Writer(
             self.path,
-            driver=self.driver,
-            lock=self._lock,
+            lock=lock,
             clock=self.clock,
             counters=self.counters,
             definitions=self._definitions,
         )
         try:
             writer.open()
-            if self.path != MEMORY:
-                self._readers = Readers(self.driver, self.path)
+            if not self._is_in_memory:
+                self._readers = Readers(self.path)
         except BaseException:
             writer.close()
             raise
         self._writer = writer
         self._batcher = Batcher(
             writer.execute,
-            exclusive=self._lock,
+            exclusive=lock,
             finish=writer.close,
             counters=self.counters,
             name="perdure-write",
         )
         self._batcher.start()
+
+    def _make_lock(self) -> WriteLock | MemoryLock:
+        if self._is_in_memory:
+            return MemoryLock(self.path)
+        prepare_file(Path(self.path))
+        return WriteLock(f"{self.path}-lock")
 
     async def close(self) -> None:
         """Finish what was handed in, then let go of the database."""
@@ -110,7 +112,7 @@ class SqliteStore(SqlStore):
 
     def change_count(self) -> int:
         """Return a number that differs after another store, in any process, has committed."""
-        return self._lock.changes_of_others()
+        return 0 if self._lock is None else self._lock.changes_of_others()
 
     # ------------------------------------------------- transactions of the user's
 
@@ -124,14 +126,14 @@ class SqliteStore(SqlStore):
 
     async def transact(self, work: OwnWork) -> bool | None:
         """Run a function inside a transaction, and end its job in the same one."""
-        if self.path == MEMORY:
+        if self._is_in_memory:
             result = await self._work(partial(run_beside_others, work=work))
             if isinstance(result, UsageError):
                 raise result
             return result
+        assert isinstance(self._lock, WriteLock), "the store is not open"
         own = OwnTransactions(
             self.path,
-            driver=self.driver,
             clock=self.clock,
             counters=self.counters,
             changed=self._lock.count_as_ours,
@@ -143,10 +145,12 @@ class SqliteStore(SqlStore):
         self, connection: object, *, errands: Errands | None, ended: Callable[[], None]
     ) -> BorrowedSqliteStore:
         """Return a store on a connection of the user's, inside the transaction open there."""
-        loan = SqliteLoan(connection, errands or Here(), path=self.path, driver=self.driver)
+        loan = SqliteLoan(connection, errands or Here(), path=self.path)
+        lock = self._lock
+        assert isinstance(lock, WriteLock), "the store is not open"
 
         def announce() -> None:
-            self._lock.announce()
+            lock.announce()
             ended()
 
         return BorrowedSqliteStore(self, loan, announce)

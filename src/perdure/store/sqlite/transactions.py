@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Any, cast
+from typing import cast
 
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
@@ -23,7 +23,7 @@ from perdure.store.sql.batch import Transaction, run_batch
 from perdure.store.sql.own_work import end_job, is_lost
 from perdure.store.sqlite.connection import LockedError, SqliteConnection, trouble_of
 from perdure.store.sqlite.database import connect_writer
-from perdure.store.sqlite.guard import Guard, GuardedConnection, guarded_apsw
+from perdure.store.sqlite.guard import Guard, GuardedConnection
 from perdure.store.sqlite.lock import WriteLock
 from perdure.store.transactions import Done, OwnWork, Undone
 
@@ -43,7 +43,6 @@ class OwnTransactions:
         self,
         path: str,
         *,
-        driver: str,
         clock: Clock,
         counters: StoreCounters,
         changed: Callable[[], None],
@@ -52,20 +51,18 @@ class OwnTransactions:
 
         Args:
             path: The file.
-            driver: "sqlite3" or "apsw".
             clock: Rules leases.
             counters: Of the store.
             changed: Hears of each commit, while the lock is held.
         """
         self._path = path
-        self._driver = driver
         self._clock = clock
         self._counters = counters
         self._changed = changed
 
     def run(self, work: OwnWork) -> bool | None:
         """Run a function and end its job; see `TransactionStore.transact`. Blocks the thread."""
-        own = _Own(self._path, self._driver, work)
+        own = _Own(self._path, work)
         try:
             if not own.begin():
                 return False
@@ -105,9 +102,8 @@ class _Own:
 
     connection: SqliteConnection
 
-    def __init__(self, path: str, driver: str, work: OwnWork) -> None:
+    def __init__(self, path: str, work: OwnWork) -> None:
         self._path = path
-        self._driver = driver
         self._work = work
         self._is_connected = False
         self._since_s: float | None = None
@@ -123,10 +119,9 @@ class _Own:
         """Wait for the lock and begin a transaction; tell whether the job still is ours."""
         self.lock.__enter__()
         self._since_s = monotonic()
-        kind: Callable[..., Any] = guarded_apsw() if self._driver == "apsw" else GuardedConnection
         with self.guard.lifted():
             self.connection = connect_writer(
-                self._driver, self._path, factory=partial(kind, guard=self.guard)
+                self._path, factory=partial(GuardedConnection, guard=self.guard)
             )
             self._is_connected = True
             self._begin()

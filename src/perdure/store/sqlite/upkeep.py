@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from perdure.store.sqlite.connection import (
     SAFE_SQLITE,
     SqliteConnection,
     connect,
-    sqlite_version,
+    has_wal_reset_bug,
     statement,
 )
 from perdure.store.sqlite.database import PACKAGE, READER_BUSY_MS, connect_writer, read_applied
@@ -40,13 +41,11 @@ class SqliteUpkeep:
 
     Args:
         path: The file.
-        driver: "sqlite3" or "apsw".
     """
 
-    def __init__(self, path: str, *, driver: str) -> None:
+    def __init__(self, path: str) -> None:
         self.shown = path
         self._path = path
-        self._driver = driver
 
     def migrations(self) -> Migrations:
         """Return which migrations the file has not seen; all if it is not there."""
@@ -69,7 +68,7 @@ class SqliteUpkeep:
     def examine(self, *, is_thorough: bool) -> list[Finding]:
         """Look at the library, the file and what is in it."""
         return [
-            look_at_version(sqlite_version(self._driver)),
+            look_at_version(sqlite3.sqlite_version_info),
             self._look_at_durability(),
             look_at_wal(_size(f"{self._path}-wal")),
             look_at_mode(self._path),
@@ -80,7 +79,7 @@ class SqliteUpkeep:
     def _look_at_durability(self) -> Finding:
         """Open the file as a worker does, and see whether its commits last."""
         try:
-            connection = connect_writer(self._driver, self._path)
+            connection = connect_writer(self._path)
         except StoreError as error:
             return fail("durable commits", str(error), "workers cannot work on it like this")
         connection.close()
@@ -108,7 +107,7 @@ class SqliteUpkeep:
         )
 
     def _read(self, work: Callable[[SqliteConnection], T]) -> T:
-        connection = connect(self._driver, self._path, busy_ms=READER_BUSY_MS, read_only=True)
+        connection = connect(self._path, busy_ms=READER_BUSY_MS, read_only=True)
         try:
             return work(connection)
         finally:
@@ -145,17 +144,17 @@ def _size(path: str) -> int:
 
 def look_at_version(version: tuple[int, ...]) -> Finding:
     shown = ".".join(map(str, version))
-    newer = "run `pip install perdure[apsw]` and add ?driver=apsw to the URL of the store"
+    newer = "use a Python that is linked to a newer SQLite, or PostgreSQL"
     if version < OLDEST_SQLITE:
         oldest = ".".join(map(str, OLDEST_SQLITE))
         return fail("SQLite", f"{shown}, older than {oldest}", newer)
-    if version < SAFE_SQLITE:
+    if has_wal_reset_bug(version):
         safe = ".".join(map(str, SAFE_SQLITE))
         return warn(
             "SQLite",
             f"{shown} has the WAL-reset bug, mended in {safe}",
-            "processes of perdure take turns and are safe from it; if another program writes to "
-            f"the file, {newer}",
+            "processes of perdure take turns and are safe from it; if anything else writes to the "
+            f"file, {newer}",
         )
     return ok("SQLite", shown)
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from perdure.clock import Clock
@@ -29,14 +30,13 @@ from perdure.store.sql.rows import LoadedRows
 from perdure.store.sql.writes import UnknownError, Writes
 from perdure.store.sqlite.at_once import AtOnce
 from perdure.store.sqlite.connection import (
-    MEMORY,
-    SAFE_SQLITE,
     LockedError,
     SqliteConnection,
-    sqlite_version,
+    has_wal_reset_bug,
 )
 from perdure.store.sqlite.database import LOCK_WITHIN_S, connect_writer, migrate
-from perdure.store.sqlite.lock import NoLock, WriteLock
+from perdure.store.sqlite.lock import WriteLock
+from perdure.store.sqlite.memory import MemoryLock, is_in_memory
 
 CLOSE_WITHIN_S = 2.0
 MAX_WAL_BYTES = 64 * 1024 * 1024
@@ -53,8 +53,7 @@ class Writer:
         self,
         path: str,
         *,
-        driver: str,
-        lock: WriteLock | NoLock,
+        lock: WriteLock | MemoryLock,
         clock: Clock,
         counters: StoreCounters,
         definitions: Definitions,
@@ -62,7 +61,6 @@ class Writer:
         self._definitions = definitions
         self._counters = counters
         self._path = path
-        self._driver = driver
         self._lock = lock
         self._clock = clock
         self._connection: SqliteConnection | None = None
@@ -70,7 +68,7 @@ class Writer:
         self._kept = KeptRows()
         self._version: int | None = None
         """What the database says as long as nobody else writes; None: nothing is kept."""
-        self._warned_of_old_sqlite = sqlite_version(driver) >= SAFE_SQLITE
+        self._warned_of_old_sqlite = not has_wal_reset_bug(sqlite3.sqlite_version_info)
         self._warned_of_wal = False
         self._warned_of_refusal = False
 
@@ -109,7 +107,8 @@ class Writer:
         self._counters.transactions += 1
         self._counters.operations += len(operations)
         self._counters.statements += connection.statements - before
-        self._look_around()
+        with self._committed():
+            self._look_around()
         return results
 
     def _run_at_once(
@@ -142,9 +141,10 @@ class Writer:
             self._kept.was_wrong(known)
             self._forget()
             return None
-        self._kept.was_right()
-        self._kept.keep(transaction.decided)
-        self._lock.note_change()
+        with self._committed():
+            self._kept.was_right()
+            self._kept.keep(transaction.decided)
+            self._lock.note_change()
         self._counters.rows += rows
         return results
 
@@ -174,15 +174,15 @@ class Writer:
             if isinstance(error, UnicodeError):
                 raise RowError(f"a text cannot be stored: {error}") from error
             raise
-        # First of all: what comes after the commit can fail, and must not leave old rows behind.
-        if transaction.has_worked:
-            # Its statements do not say which rows they have changed.
-            self._forget()
-        elif is_kept:
-            self._kept.keep(transaction.decided)
-        if connection.total_changes() != changes_before:
-            self._lock.note_change()
-        self._definitions.keep_fresh()
+        with self._committed():
+            if transaction.has_worked:
+                # Its statements do not say which rows they have changed.
+                self._forget()
+            elif is_kept:
+                self._kept.keep(transaction.decided)
+            self._definitions.keep_fresh()
+            if connection.total_changes() != changes_before:
+                self._lock.note_change()
         self._counters.rows += rows
         return results
 
@@ -190,6 +190,20 @@ class Writer:
         return Transaction(
             connection, self._definitions, self._clock(), self._counters.transactions, known=known
         )
+
+    @contextmanager
+    def _committed(self) -> Iterator[None]:
+        """Do what follows a commit. If it fails, that is only logged.
+
+        Told as an error, it would have the batch run again, or its callers believe that nothing was
+        written.
+        """
+        try:
+            yield
+        except Exception:
+            logger.exception("something failed after a commit; what was committed stands")
+            self._forget()
+            self._definitions.forget_fresh()
 
     def _forget(self) -> None:
         """Load everything again: somebody else may have changed it."""
@@ -205,7 +219,7 @@ class Writer:
         return self._connection
 
     def _connect(self) -> None:
-        self._connection = connect_writer(self._driver, self._path)
+        self._connection = connect_writer(self._path)
         self._at_once = AtOnce(self._connection)
         self._forget()
 
@@ -221,7 +235,7 @@ class Writer:
             logger.warning("a transaction could not be rolled back", exc_info=True)
             self._disconnect()
         is_broken = isinstance(error, StoreUnavailableError) and not isinstance(error, LockedError)
-        if is_broken and self._path != MEMORY:
+        if is_broken and not is_in_memory(self._path):
             # After an I/O error or on a file that was read-only SQLite may remember the bad news.
             self._disconnect()
 
@@ -247,8 +261,9 @@ class Writer:
     def _warn_of_old_sqlite(self) -> None:
         """Say that several write to the file with an SQLite that has the WAL-reset bug.
 
-        Our own processes make all commits and checkpoints under the lock, and the bug needs two at
-        once; a program that does not know the lock can bring it about.
+        The bug needs two that commit or checkpoint at once. Our own processes do that under the
+        lock; a program that does not know the lock can bring it about, and so can a user's own
+        connection, with which `within` has nothing to do but write (decision 27).
         """
         if self._warned_of_old_sqlite:
             return
@@ -257,17 +272,18 @@ class Writer:
             logger.warning(
                 "several processes write to %s, with an SQLite older than 3.51.3: those of perdure "
                 "take turns and are safe, but a program that writes to it in another way can "
-                "damage it. If there is one, run `pip install perdure[apsw]` and add ?driver=apsw "
-                "to the URL of the store",
+                "damage it. If there is one, use a Python that is linked to a newer SQLite, in all "
+                "of them, or PostgreSQL",
                 self._path,
-                extra={"path": self._path, "sqlite": sqlite_version(self._driver)},
+                extra={"path": self._path, "sqlite": sqlite3.sqlite_version},
             )
 
     def _look_around(self) -> None:
         """Notice other writers, and look now and then at the length of the WAL."""
         if self._lock.is_shared:
             self._warn_of_old_sqlite()
-        if self._counters.transactions % _LOOK_AT_WAL_EVERY == 0 and self._path != MEMORY:
+        is_due = self._counters.transactions % _LOOK_AT_WAL_EVERY == 0
+        if is_due and not is_in_memory(self._path):
             self._look_at_wal()
 
     def _look_at_wal(self) -> None:
