@@ -26,6 +26,7 @@ from perdure.model.turns import ClaimedTurn, Hold, Turn, TurnClaim
 from perdure.store.batching import Batcher
 from perdure.store.borrowing import Errands
 from perdure.store.counters import StoreCounters
+from perdure.store.off_loop import wait_off_loop
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.arrivals import Arrivals
 from perdure.store.postgres.async_transactions import AsyncTransactions
@@ -144,10 +145,10 @@ class PostgresStore(SqlStore):
         if not self._batchers:
             return
         await self._async_transactions.close()
-        await asyncio.to_thread(self._threaded_transactions.close)
+        await wait_off_loop(self._threaded_transactions.close)
         await asyncio.gather(*(batcher.close() for batcher in self._batchers))
-        await asyncio.to_thread(self._readers.close)
-        await asyncio.to_thread(self._hints.close)
+        await wait_off_loop(self._readers.close)
+        await wait_off_loop(self._hints.close)
 
     def change_count(self) -> int:
         """See `Store`."""

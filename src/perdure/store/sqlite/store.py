@@ -20,6 +20,7 @@ from perdure.errors import StoreError, UsageError
 from perdure.store.batching import Batcher
 from perdure.store.borrowing import Errands
 from perdure.store.counters import StoreCounters
+from perdure.store.off_loop import wait_off_loop
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.errands import Here
 from perdure.store.sql.store import SqlStore
@@ -100,7 +101,7 @@ class SqliteStore(SqlStore):
             return
         # Readers first: whoever closes last copies the WAL back, and that is the writer's part.
         if self._readers is not None:
-            await asyncio.to_thread(self._readers.close)
+            await wait_off_loop(self._readers.close)
         await self._batcher.close()
 
     @property
