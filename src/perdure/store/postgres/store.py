@@ -94,6 +94,7 @@ class PostgresStore(SqlStore):
         if self._is_opened:
             raise StoreError("the store was opened before; make a new one")
         self._is_opened = True
+        self._process.set(self)
         try:
             await asyncio.to_thread(self._open)
         except asyncio.CancelledError:
@@ -142,7 +143,7 @@ class PostgresStore(SqlStore):
 
     async def close(self) -> None:
         """Finish what was handed in, then let go of the database."""
-        if not self._batchers:
+        if not self._batchers or self._process.is_elsewhere:
             return
         await self._async_transactions.close()
         await wait_off_loop(self._threaded_transactions.close)
@@ -291,6 +292,7 @@ class PostgresStore(SqlStore):
         """Return which operations go which lane. All but changes of instances go the first."""
         if not self._batchers:
             raise StoreError("the store is not open")
+        self._process.refuse_elsewhere()
         lanes: dict[int, list[int]] = {}
         for place, operation in enumerate(operations):
             lane = _lane_of(operation)
@@ -298,6 +300,7 @@ class PostgresStore(SqlStore):
         return lanes or {0: []}
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
+        self._process.refuse_elsewhere()
         return await self._readers.read(work)
 
 

@@ -31,6 +31,7 @@ from perdure.model.turns import (
 from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
 from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
+from perdure.store.forking import ProcessMark
 from perdure.store.sql import claims, reading, sessions
 from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.batch import Transaction, Work
@@ -63,6 +64,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
         self.clock = clock
         self._definitions = Definitions()
         self._session_marks = sessions.SessionMarks()
+        self._process = ProcessMark("store")
 
     # ------------------------------------------------- what a database brings
 

@@ -63,6 +63,7 @@ class SqliteStore(SqlStore):
         """Connect, and bring the schema up to date."""
         if self._batcher is not None:
             raise StoreError("the store was opened before; make a new one")
+        self._process.set(self)
         await asyncio.to_thread(self._open)
 
     def _open(self) -> None:
@@ -97,7 +98,7 @@ class SqliteStore(SqlStore):
 
     async def close(self) -> None:
         """Finish what was handed in, then let go of the database."""
-        if self._batcher is None:
+        if self._batcher is None or self._process.is_elsewhere:
             return
         # Readers first: whoever closes last copies the WAL back, and that is the writer's part.
         if self._readers is not None:
@@ -156,13 +157,16 @@ class SqliteStore(SqlStore):
 
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
         assert self._batcher is not None, "the store is not open"
+        self._process.refuse_elsewhere()
         return self._batcher.hand_in(operations)
 
     async def _submit(self, operations: Sequence[Any], patience_s: float | None) -> list[Any]:
         assert self._batcher is not None, "the store is not open"
+        self._process.refuse_elsewhere()
         return await self._batcher.submit(operations, patience_s)
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
+        self._process.refuse_elsewhere()
         if self._readers is not None:
             return await self._readers.read(work)
         # A database in memory has one connection, which belongs to the writing thread.
