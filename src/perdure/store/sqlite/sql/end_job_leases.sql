@@ -1,8 +1,8 @@
 -- End the leases of a dead worker on jobs, as if they had run out now: the next claim counts them
 -- as lost.
 -- Params: worker_id; now_ms; until_ms. Returns: nothing.
--- As in end_turn_leases, one index range per queue; of jobs with a session, one per session that is
--- the worker's; activities alone have some. A job whose session has gone to another worker meanwhile
+-- As in end_turn_leases, one index range per queue; of jobs with a session, one per session of the
+-- worker's, which activities alone have. A job whose session has gone to another worker meanwhile
 -- waits for its lease.
 UPDATE jobs
 SET visible_at_ms = :now_ms
