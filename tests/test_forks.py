@@ -23,6 +23,7 @@ from perdure import (
     activity,
     orchestration,
 )
+from tests.core.orders import Order, Place
 
 WITHIN_S = 30
 
@@ -110,6 +111,7 @@ ASYNC_CALLS: dict[str, Callable[[Client], Coroutine[Any, Any, object]]] = {
     "start": lambda client: client.start(greet, "Ada"),
     "read": lambda client: client.handle("g-1").info(),
     "wait": lambda client: client.handle("g-1").result(),
+    "decide": lambda client: client.execute(Order, Place("o-1")),
     "open": lambda client: client.open(),
 }
 
