@@ -284,6 +284,53 @@ def test_ctrl_c_breaks_off_the_wait_and_nothing_else(url: str) -> None:
     assert (ended.stdout, ended.stderr) == ("interrupted running\nclosed 1\n", "")
 
 
+CLOSED_AT_EXIT = """
+import atexit, sys, threading
+from perdure import BlockingClient, orchestration
+
+@orchestration
+async def greet() -> None: ...
+
+client = BlockingClient(sys.argv[1])
+client.open()
+atexit.register(lambda: print("closed", threading.active_count()))
+atexit.register(client.close)
+print(client.start("g-1", greet).info().status)
+"""
+
+ASYNC_CLOSED_AT_EXIT = """
+import asyncio, atexit, sys
+from perdure import Client, orchestration
+
+@orchestration
+async def greet() -> None: ...
+
+async def main(client: Client) -> None:
+    await client.open()
+    print((await (await client.start("g-1", greet)).info()).status)
+
+client = Client(sys.argv[1])
+atexit.register(print, "closed", 1)
+atexit.register(lambda: asyncio.run(client.close()))
+asyncio.run(main(client))
+"""
+
+
+@pytest.mark.parametrize(
+    "program", [CLOSED_AT_EXIT, ASYNC_CLOSED_AT_EXIT], ids=["blocking", "async"]
+)
+def test_a_client_can_be_closed_when_the_program_exits(url: str, program: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, url],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "running\nclosed 1\n", "")
+
+
 def test_an_operator_can_look_around_and_tidy_up(client: BlockingClient) -> None:
     for number in range(3):
         client.start(f"g-{number}", greet, "Ada").terminate()

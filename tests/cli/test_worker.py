@@ -25,7 +25,7 @@ Begin: TypeAlias = Callable[..., Command]
 SHOP = """
 import asyncio, os, time
 from pathlib import Path
-from perdure import activity, orchestration
+from perdure import ActivityContext, activity, orchestration
 
 @activity
 async def pack(order: str) -> int:
@@ -41,6 +41,18 @@ async def hang() -> None:
     Path("hanging").touch()
     time.sleep(3_600)
 
+@activity
+async def endure(ctx: ActivityContext) -> int:
+    if ctx.attempt == 1:
+        Path("unfinished").write_text(f"{os.getpid()}")
+        Path("unfinished").rename("enduring")
+        await asyncio.sleep(3_600)
+    return os.getpid()
+
+@orchestration
+async def last() -> int:
+    return await endure()
+
 @orchestration
 async def ship(order: str) -> int:
     return await pack(order)
@@ -53,7 +65,7 @@ async def stay() -> None:
 async def freeze() -> None:
     await hang()
 """
-HEADLINE = r"perdure \S+   store (\S+)   shop.py: 3 orchestrations, 3 activities   workers? (.+)"
+HEADLINE = r"perdure \S+   store (\S+)   shop.py: 4 orchestrations, 4 activities   workers? (.+)"
 
 
 @pytest.fixture(autouse=True)
@@ -185,6 +197,26 @@ async def test_a_process_that_dies_is_replaced(begin: Begin, url: str, client: C
     assert parent.end() == 0
 
 
+@pytest.mark.parametrize("name", [(), ("--name", "packer")], ids=["no name", "lasting name"])
+async def test_what_a_dead_process_did_waits_for_no_lease(
+    begin: Begin, folder: Path, url: str, client: Client, shop: ModuleType, name: tuple[str, ...]
+) -> None:
+    parent = begin("worker", "shop.py", "--store", url, "--processes", "2", *name)
+    await parent.says(HEADLINE)
+    handle = await client.start("last-1", shop.last)
+    await until((folder / "enduring").exists)
+    victim = int((folder / "enduring").read_text())
+
+    [job] = await client.store.read_jobs("last-1")
+    os.kill(victim, signal.SIGKILL)
+    taken_over_by = await handle.result()
+
+    assert client.store.clock() < job.visible_at_ms
+    assert taken_over_by != victim
+    parent.send(signal.SIGTERM)
+    assert parent.end() == 0
+
+
 async def test_processes_whose_parent_is_killed_stop_in_order(
     begin: Begin, url: str, client: Client, shop: ModuleType
 ) -> None:
@@ -222,12 +254,16 @@ async def test_processes_that_cannot_start_end_the_command(begin: Begin, folder:
     assert parent.end() == 2
 
 
+async def nobody_died(worker_id: str) -> None:
+    raise AssertionError(worker_id)
+
+
 async def test_a_process_that_the_system_does_not_start_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
     """Such as while a deployment replaces the interpreter. The others must not stop for it."""
     monkeypatch.setattr(sys, "executable", str(folder / "replaced" / "python"))
-    fleet = Fleet([b"{}"], stop_within_s=10, started=lambda _: None)
+    fleet = Fleet([b"{}"], stop_within_s=10, started=lambda _: None, died=nobody_died)
     running = asyncio.ensure_future(fleet.run())
     said: list[str] = []
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 from datetime import timedelta
 from typing import Any
@@ -470,15 +469,18 @@ async def test_garbage_fails_the_call_and_names_the_path(stage: Stage) -> None:
     assert len(runs) == 1  # the same code would return the same garbage
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(3), GeneratorExit(3)], ids=repr)
 @pytest.mark.parametrize("colour", ["async", "thread"])
-async def test_sys_exit_fails_the_call_and_nothing_else(stage: Stage, colour: str) -> None:
+async def test_what_would_end_a_program_fails_the_call_and_nothing_else(
+    stage: Stage, colour: str, error: BaseException
+) -> None:
     @activity
     async def leave() -> None:
-        sys.exit(3)
+        raise error
 
     @activity
     def leave_thread() -> None:
-        sys.exit(3)
+        raise error
 
     chosen = leave if colour == "async" else leave_thread
 
@@ -492,7 +494,7 @@ async def test_sys_exit_fails_the_call_and_nothing_else(stage: Stage, colour: st
 
     engine = await stage.engine([leave, leave_thread, plain, asking])
 
-    assert await (await engine.start(asking)).result() == "SystemExit: 3, then 2"
+    assert await (await engine.start(asking)).result() == f"{type(error).__name__}: 3, then 2"
 
 
 async def test_an_activity_that_hangs_holds_up_nobody(stage: Stage) -> None:

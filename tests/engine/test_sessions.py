@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from perdure import Activity, ActivityContext, Client, activity, orchestration
+from perdure import Activity, ActivityContext, Client, Engine, activity, orchestration
 from perdure.authoring.registry import activity_key
 from perdure.clock import ManualClock, to_ms
 from perdure.model.admin import SessionRow
-from perdure.model.jobs import JobEnd
+from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.turns import JobClaim, SessionClaim
 from tests.engine.stage import Gate, Stage, idle, options, until
 
@@ -243,6 +243,38 @@ async def test_a_worker_without_a_lasting_name_leaves_no_session_behind(stage: S
     await engine.close()
 
     assert await sessions(await stage.client(clock=clock)) == {}
+
+
+async def test_a_worker_that_stops_during_its_first_claim_leaves_no_session_behind(
+    stage: Stage,
+) -> None:
+    stage.expect_log("no live worker serves activity 'where'")
+    asker = await stage.engine([asking])
+    await asker.start("asking-1", asking, "s")
+    await until(lambda: asker.handle("asking-1").jobs())
+    leaving = Engine(stage.url, [where], options=options())
+    has_claimed, may_hear = asyncio.Event(), asyncio.Event()
+    claim_jobs = leaving._store.claim_jobs
+
+    async def answer_late(claim: JobClaim) -> list[ClaimedJob]:
+        claimed = await claim_jobs(claim)
+        has_claimed.set()
+        await may_hear.wait()
+        return claimed
+
+    leaving._store.claim_jobs = answer_late  # type: ignore[method-assign]  # a slow database
+    await leaving.open()
+    await has_claimed.wait()
+    assert (await sessions(asker))["s"].owner == leaving.worker_id
+
+    closing = asyncio.ensure_future(leaving.close())
+    await until(lambda: leaving._serving.jobs._is_stopping)
+    may_hear.set()
+    await closing
+
+    assert await sessions(asker) == {}
+    worker = await stage.engine([where])
+    assert await asker.handle("asking-1", asking).result() == f"{worker.worker_id} s"
 
 
 async def test_an_idle_session_is_no_longer_renewed(stage: Stage) -> None:

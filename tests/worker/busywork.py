@@ -69,6 +69,11 @@ def exit_politely() -> None:
     sys.exit(3)
 
 
+@activity(process=True)
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
 @activity(process=True, retry=RETRY)
 def kill_myself(number: int) -> None:
     os.kill(os.getpid(), number)

@@ -4,7 +4,9 @@ import asyncio
 import contextvars
 import inspect
 import logging
+import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -298,6 +300,7 @@ def throw(error: BaseException) -> None:
 
 WEIRD: dict[str, tuple[Callable[[], object], str]] = {
     "exit": (lambda: sys.exit(3), "SystemExit"),
+    "keyboard interrupt": (lambda: throw(KeyboardInterrupt()), "KeyboardInterrupt"),
     "generator exit": (lambda: throw(GeneratorExit()), "GeneratorExit"),
     "stop iteration": (lambda: throw(StopIteration(1)), ""),
     "cancelled by itself": (lambda: throw(asyncio.CancelledError()), "CancelledError"),
@@ -346,22 +349,33 @@ async def test_an_activity_that_cancels_its_own_task_fails() -> None:
     assert last_failure(end).type_name == "CancelledError"
 
 
-async def test_a_keyboard_interrupt_in_a_thread_is_no_ctrl_c() -> None:
-    @activity
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    async with bench(interrupt) as made:
-        end = await made.end_of(interrupt)
-
-    assert last_failure(end).type_name == "KeyboardInterrupt"
+def pressed() -> None:
+    """Have Ctrl-C arrive at this very place."""
+    os.kill(os.getpid(), signal.SIGINT)
+    while True:
+        pass
 
 
-def test_a_ctrl_c_on_the_main_thread_goes_through_and_gives_the_job_back() -> None:
+def raises_at_once(_: int, __: object) -> None:
+    raise KeyboardInterrupt
+
+
+HANDLERS: dict[str, Any] = {
+    "python's own": signal.default_int_handler,
+    "a function": raises_at_once,
+    "a partial": partial(raises_at_once),
+}
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_ctrl_c_on_the_main_thread_goes_through_and_gives_the_job_back(
+    handler: str,
+) -> None:
     @activity
     async def interrupt() -> None:
-        raise KeyboardInterrupt
+        pressed()
 
+    before = signal.signal(signal.SIGINT, HANDLERS[handler])
     loop = asyncio.new_event_loop()
     seen = []
 
@@ -370,8 +384,11 @@ def test_a_ctrl_c_on_the_main_thread_goes_through_and_gives_the_job_back() -> No
             seen.append(await made.end_of(interrupt))
 
     task = loop.create_task(main())
-    with pytest.raises(KeyboardInterrupt):
-        loop.run_until_complete(task)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(task)
+    finally:
+        signal.signal(signal.SIGINT, before)
     loop.run_until_complete(task)
     loop.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.authoring.activity import activity
+from perdure.authoring.activity import Activity, activity
 from perdure.authoring.failures import revive_activity_error
 from perdure.clock import to_datetime
 from perdure.errors import DefinitionError
@@ -158,13 +158,19 @@ async def test_a_process_ended_by_a_signal_is_named_with_it() -> None:
     assert "SIGKILL (9); perhaps the machine was out of memory" in last_failure(killed).message
 
 
-async def test_sys_exit_is_a_failure_and_the_process_goes_on() -> None:
-    async with bench(busywork.exit_politely, busywork.pid, options=ONE) as made:
+@pytest.mark.parametrize(
+    ("leave", "type_name"),
+    [(busywork.exit_politely, "SystemExit"), (busywork.interrupt, "KeyboardInterrupt")],
+)
+async def test_leaving_is_a_failure_and_the_process_goes_on(
+    leave: Activity[[], None], type_name: str
+) -> None:
+    async with bench(leave, busywork.pid, options=ONE) as made:
         before = result_of(await made.end_of(busywork.pid))
-        end = await made.end_of(busywork.exit_politely)
+        end = await made.end_of(leave)
         after = result_of(await made.end_of(busywork.pid))
 
-    assert last_failure(end).type_name == "SystemExit"
+    assert last_failure(end).type_name == type_name
     assert before == after
 
 
@@ -300,7 +306,7 @@ async def test_a_process_ends_with_its_worker_and_so_does_what_it_started(begun:
 PREAMBLE = """
 import asyncio
 from datetime import timedelta
-from perdure.authoring.activity import activity
+from perdure.authoring.activity import Activity, activity
 from perdure.model.options import WorkerOptions
 from tests.worker.job_harness import bench, result_of
 """

@@ -3,7 +3,8 @@
 Each is a fresh interpreter in a process group of its own, so Ctrl-C reaches the parent alone, which
 passes it on. A socket leads from the parent to each: it carries the settings there (so no password
 is among the arguments) and the worker's id back, and a process whose parent is gone sees its end
-and stops. One that dies is replaced, after a pause that grows if that happens again and again.
+and stops. What one held that dies goes to others at once, since the parent knows that it is dead;
+and it is replaced, after a pause that grows if that happens again and again.
 
 What stops them: the first SIGTERM or SIGINT asks them to stop, the second to hurry, the third kills
 them, as does time.
@@ -16,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from perdure.cli.saying import UNUSABLE, say
@@ -41,6 +42,7 @@ class Fleet:
         *,
         stop_within_s: float,
         started: Callable[[Sequence[str]], None],
+        died: Callable[[str], Awaitable[None]],
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -48,9 +50,11 @@ class Fleet:
             settings: What each process is told: one line of JSON.
             stop_within_s: How long they may take to stop before they are killed.
             started: Hears the ids of the workers when all of them have begun to work.
+            died: Hears the id of a worker whose process has died, before that is replaced.
         """
         self._stop_within_s = stop_within_s
         self._started = started
+        self._died = died
         self._members = [Member(line) for line in settings]
         self._told = asyncio.Event()
         self._signals = 0
@@ -88,7 +92,7 @@ class Fleet:
                 say("hurrying: running activities are given back")
                 self._send(signal.SIGTERM)
             case _:
-                say("killing: what ran is taken over by others when its lease ends")
+                say("killing: what ran is taken over by others")
                 self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
@@ -109,6 +113,8 @@ class Fleet:
         while not self._told.is_set():
             began_s = time.monotonic()
             await member.live(was_replaced=deaths > 0)
+            if member.has_died():
+                await self._died(member.worker_id)
             if self._told.is_set():
                 return
             if member.exit_code == UNUSABLE and not self._is_any_ready():
@@ -135,14 +141,16 @@ class Member:
         self._pid = 0
         self._trouble = ""
         self._signal: signal.Signals | None = None
+        self._is_working = False
         self.worker_id = ""
+        """Known before the worker takes anything."""
         self.is_ready = asyncio.Event()
         """Set when a process of this place has begun to work for the first time."""
         self.exit_code = 0
 
     async def live(self, *, was_replaced: bool) -> None:
         """Start a process and wait for its end."""
-        self.worker_id, self._pid = "", 0
+        self.worker_id, self._pid, self._is_working = "", 0, False
         try:
             ours, self._process = await _start()
         except OSError as error:
@@ -161,19 +169,18 @@ class Member:
             ours.close()
 
     async def _introduce(self, ours: socket.socket, *, was_replaced: bool) -> None:
-        """Tell a process what to do, and hear which worker it is."""
+        """Tell a process what to do; hear which worker it is, and then that it works."""
         ours.setblocking(False)
         loop = asyncio.get_running_loop()
         said = b""
         with suppress(ConnectionError):
             await loop.sock_sendall(ours, self._settings + b"\n")
-            while not said.endswith(b"\n"):
-                part = await loop.sock_recv(ours, 1024)
-                if not part:
-                    return
+            while said.count(b"\n") < 2 and (part := await loop.sock_recv(ours, 1024)):
                 said += part
-        if said:
-            self.worker_id = said.decode().strip()
+                first, is_whole, _ = said.partition(b"\n")
+                self.worker_id = first.decode() if is_whole else ""
+        if said.count(b"\n") == 2:
+            self._is_working = True
             if was_replaced:
                 say(f"{self.described()} works in its place")
             self.is_ready.set()
@@ -187,7 +194,11 @@ class Member:
 
     def has_ended_well(self) -> bool:
         """Tell whether its last process stopped in order, or was stopped before it worked."""
-        return self.exit_code == 0 or (self.exit_code == -signal.SIGTERM and not self.worker_id)
+        return self.exit_code == 0 or (self.exit_code == -signal.SIGTERM and not self._is_working)
+
+    def has_died(self) -> bool:
+        """Tell whether its last process may have left something that it held."""
+        return bool(self.worker_id) and self.exit_code not in (0, UNUSABLE)
 
     def described(self) -> str:
         """Return which process this is, for people."""

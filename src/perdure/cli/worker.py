@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 
 import msgspec
@@ -15,12 +16,16 @@ from perdure.cli.fleet import STOPPING, Fleet
 from perdure.cli.saying import say
 from perdure.cli.targets import described, load_target
 from perdure.client.worker import Worker
-from perdure.errors import UsageError
+from perdure.clock import to_ms
+from perdure.errors import PerdureError, UsageError
 from perdure.model.options import WorkerOptions
 from perdure.store.opening import open_store
 from perdure.store.urls import shown_url
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+RELEASE_WITHIN_S = 10.0
+"""How long the store may take to free what a process held that has died; else its leases end."""
 
 STOP_WITHIN_S = 30.0
 """How long a process may take to stop, beyond what activities are granted; then it is killed."""
@@ -83,6 +88,7 @@ def run_worker(settings: WorkerSettings, processes: int) -> int:
         [msgspec.json.encode(_numbered(settings, number + 1)) for number in range(processes)],
         stop_within_s=options.stop_grace.total_seconds() + STOP_WITHIN_S,
         started=started,
+        died=partial(_end_leases, settings.url, options),
     )
     return asyncio.run(fleet.run())
 
@@ -91,6 +97,7 @@ async def serve(
     settings: WorkerSettings,
     registry: Registry,
     *,
+    made: Callable[[str], None] = lambda _: None,
     started: Callable[[str], None],
     stopping: Callable[[], None] = lambda: None,
 ) -> None:
@@ -99,10 +106,13 @@ async def serve(
     Args:
         settings: What the command line says.
         registry: What to serve.
+        made: Hears the worker's id before it takes anything.
         started: Hears the worker's id when it has begun to work.
         stopping: Hears that it was told to stop.
     """
-    async with Worker(settings.url, registry, options=settings.options()) as worker:
+    worker = Worker(settings.url, registry, options=settings.options())
+    made(worker.worker_id)
+    async with worker:
         running = asyncio.ensure_future(worker.run())
         # It listens to signals before anybody is told that it is there, and may send one.
         await asyncio.sleep(0)
@@ -120,6 +130,25 @@ async def _open_once(url: str) -> None:
     store = open_store(url)
     await store.open()
     await store.close()
+
+
+async def _end_leases(url: str, options: WorkerOptions, worker_id: str) -> None:
+    """Free what a worker held whose process has died, so that nobody waits for its leases."""
+    store = open_store(url)
+    try:
+        await store.open()
+        async with asyncio.timeout(RELEASE_WITHIN_S):
+            await store.release_worker(
+                worker_id,
+                lease_ms=to_ms(options.lease_for),
+                # The process that takes its place has its name, and comes back for them.
+                keeps_sessions=options.name is not None,
+            )
+    except (PerdureError, TimeoutError) as error:
+        trouble = str(error) or f"the store did not answer within {RELEASE_WITHIN_S:g} s"
+        say(f"what worker {worker_id} held waits until its leases end: {trouble}")
+    finally:
+        await store.close()
 
 
 def _numbered(settings: WorkerSettings, number: int) -> WorkerSettings:

@@ -34,12 +34,16 @@ def main(file_no: int) -> None:
 
 
 async def _serve(settings: WorkerSettings, registry: Registry, parent: socket.socket) -> None:
-    def started(worker_id: str) -> None:
+    def made(worker_id: str) -> None:
         with suppress(ConnectionError):
             parent.sendall(f"{worker_id}\n".encode())
+
+    def started(_: str) -> None:
+        with suppress(ConnectionError):
+            parent.sendall(b"works\n")
         asyncio.get_running_loop().add_reader(parent, _parent_is_gone, parent)
 
-    await serve(settings, registry, started=started)
+    await serve(settings, registry, made=made, started=started)
 
 
 def _parent_is_gone(parent: socket.socket) -> None:

@@ -98,7 +98,7 @@ class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectio
         return self
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the store. In a forked child that is the parent's, and nothing happens."""
         self._thread.close(self._client.close())
 
     @overload

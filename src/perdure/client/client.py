@@ -46,6 +46,7 @@ from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import Outcome, TurnStatus
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.borrowing import Errands
+from perdure.store.forking import ProcessMark
 from perdure.store.opening import open_store
 from perdure.telemetry import Metrics
 from perdure.worker.alone import lone_turns
@@ -83,6 +84,7 @@ class Client(Administration, Deciders, ProjectionAdministration):
         self.sent_within = SentWithin()
         """Messages that were sent inside transactions, until they have arrived."""
         self._is_open = False
+        self._process = ProcessMark(type(self).__name__)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -97,14 +99,16 @@ class Client(Administration, Deciders, ProjectionAdministration):
 
     async def open(self) -> Self:
         """Connect to the store."""
+        self._process.refuse_elsewhere()
         if not self._is_open:
             await self._store.open()
             self._is_open = True
+            self._process.set(self)
         return self
 
     async def close(self) -> None:
-        """Let go of the store."""
-        if self._is_open:
+        """Let go of the store. In a forked child that is the parent's, and nothing happens."""
+        if self._is_open and not self._process.is_elsewhere:
             self._is_open = False
             await self._watch.close()
             if self._alone is not None:
@@ -269,6 +273,7 @@ class Client(Administration, Deciders, ProjectionAdministration):
             raise UsageError(
                 f"this {type(self).__name__} is not open: use `async with`, or await open() first"
             )
+        self._process.refuse_elsewhere()
 
     def _refuse_deciders_id(self, instance_id: str | None) -> None:
         """Refuse an id of an orchestration that would be taken for that of a decider's instance."""

@@ -81,6 +81,7 @@ class Engine(Client):
 
     async def open(self) -> Self:
         """Connect to the store and begin to work."""
+        self._process.refuse_elsewhere()
         if not self._is_open:
             await super().open()
             try:
@@ -93,8 +94,8 @@ class Engine(Client):
         return self
 
     async def close(self) -> None:
-        """Stop working, then let go of the store."""
-        if self._is_open:
+        """Stop working, then let go of the store. In a forked child nothing happens."""
+        if self._is_open and not self._process.is_elsewhere:
             await self._serving.stop()
             self._lent.take_back()
             await super().close()

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from perdure.errors import StoreError, UsageError
+from perdure.store.forking import ProcessMark
 from perdure.worker.transactions import alone_in
 
 T = TypeVar("T")
@@ -41,12 +42,14 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_open = False
+        self._process = ProcessMark(owner)
 
     def open(self, greeting: Coroutine[Any, Any, object]) -> None:
         """Start the thread and run a first coroutine on it; if that fails, end the thread.
 
         When it is open already, nothing happens.
         """
+        self._refuse_elsewhere(greeting)
         with self._lock:
             was_open, self._is_open = self._is_open, True
             if not was_open:
@@ -76,8 +79,9 @@ class LoopThread:
         """Have a coroutine run on the loop, and do not wait for it.
 
         Raises:
-            UsageError: It is not open, or this is the loop's own thread.
+            UsageError: It is not open, or this is the loop's own thread, or a forked child.
         """
+        self._refuse_elsewhere(coroutine)
         with self._lock:
             problem = self._problem()
             future = None if problem else self._submit(coroutine)
@@ -89,9 +93,9 @@ class LoopThread:
     def close(self, farewell: Coroutine[Any, Any, object]) -> None:
         """Refuse new coroutines, run a last one, cancel those that still wait, end the thread.
 
-        When it is not open, nothing happens.
+        When it is not open, or was opened before a fork, nothing happens.
         """
-        if not self._refuse_new():
+        if self._process.is_elsewhere or not self._refuse_new():
             farewell.close()
             return
         try:
@@ -102,12 +106,19 @@ class LoopThread:
     # ------------------------------------------------------------------ inside
 
     def _start(self) -> None:
+        self._process.set(self)
         self._loop = asyncio.new_event_loop()
         # A daemon: a client that nobody closed must not keep the program alive.
         self._thread = threading.Thread(
             target=_serve, args=(self._loop,), name="perdure-client", daemon=True
         )
         self._thread.start()
+
+    def _refuse_elsewhere(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        # Before any lock: another thread may have held it when this process was forked.
+        if self._process.is_elsewhere:
+            coroutine.close()
+            self._process.refuse_elsewhere()
 
     def _problem(self) -> str | None:
         if not self._is_open:
@@ -157,6 +168,7 @@ class LentLoop(LoopThread):
             self._loop = asyncio.get_running_loop()
             self._thread = threading.current_thread()
             self._is_open = True
+            self._process.set(self)
 
     def take_back(self) -> None:
         """Refuse new coroutines, and cancel those that are waited for."""
@@ -211,6 +223,7 @@ class CallersThread(LoopThread):
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop, and what it wants done here on this thread."""
+        self._other._refuse_elsewhere(coroutine)
         with self._one_at_a_time:
             errands = self._errands = SimpleQueue[_Errand | None]()
             try:

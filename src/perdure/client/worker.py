@@ -15,6 +15,7 @@ from perdure.authoring.registry import Definitions, Registry
 from perdure.client.engine import Engine
 from perdure.clock import Clock, system_clock
 from perdure.model.options import WorkerOptions
+from perdure.store.forking import ProcessMark
 from perdure.telemetry import Metrics
 from perdure.worker.serving import Health
 
@@ -48,9 +49,12 @@ class Worker:
         self._engine = Engine(url, definitions, options=options, resources=resources, clock=clock)
         self._told = asyncio.Event()
         self._is_listening = False
+        self._process = ProcessMark("Worker")
 
     async def __aenter__(self) -> Self:
+        self._process.refuse_elsewhere()
         await self._engine.open()
+        self._process.set(self)
         return self
 
     async def __aexit__(
@@ -90,6 +94,7 @@ class Worker:
         Activities may go on for `stop_grace` meanwhile; a second signal grants them no more time,
         a third one does what it does without us.
         """
+        self._process.refuse_elsewhere()
         self._listen()
         try:
             await self._told.wait()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import gc
 import math
 import sys
 from collections import deque
@@ -27,6 +26,7 @@ from weakref import WeakValueDictionary
 
 from perdure.authoring.call import Call
 from perdure.authoring.scope import Scope, running_in
+from perdure.core.collector import collector_pause
 from perdure.core.numbered import (
     GATHERING,
     NumberedFuture,
@@ -107,9 +107,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
             outer_task,
             running_in.get(thread),
             sys.get_asyncgen_hooks(),
-            gc.isenabled(),
         )
-        gc.disable()
+        collector_pause.begin()
         running_in[thread] = self
         asyncio._set_running_loop(self)
         sys.set_asyncgen_hooks(firstiter=self._generator_begun, finalizer=self._generator_dropped)
@@ -121,7 +120,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        outer_loop, outer_task, place, hooks, was_collected = self._outside
+        outer_loop, outer_task, place, hooks = self._outside
         self._is_running = False
         if place is None:
             del running_in[get_ident()]
@@ -129,8 +128,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
             running_in[get_ident()] = place
         sys.set_asyncgen_hooks(*hooks)
         asyncio._set_running_loop(outer_loop)
-        if was_collected:
-            gc.enable()
+        collector_pause.end()
         if outer_loop is not None and outer_task is not None:
             asyncio._enter_task(outer_loop, outer_task)
 

@@ -258,6 +258,21 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         """Remove a worker that stops, and its claim to be anybody's home."""
         ...
 
+    async def release_worker(
+        self, worker_id: str, *, lease_ms: int, keeps_sessions: bool = False
+    ) -> None:
+        """End everything that a worker holds whose process is known to be dead.
+
+        Its leases on turns and jobs end now, as if they had run out: attempts are counted and jobs
+        are lost. Nothing fences this but the id, so no other process may use that meanwhile.
+
+        Args:
+            worker_id: Whose.
+            lease_ms: How long its leases last: what ends later than twice that is not looked at.
+            keeps_sessions: Whether its sessions stay its own, for the next process of its name.
+        """
+        ...
+
     # ---------------------------------------------------------------- reading
 
     async def read_histories(

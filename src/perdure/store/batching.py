@@ -20,12 +20,14 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any
 
 from perdure.errors import StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.store.counters import StoreCounters
+from perdure.store.off_loop import wait_off_loop
 
 MAX_BATCH = 5_000
 """Operations in one transaction."""
@@ -237,7 +239,7 @@ class Batcher:
         self._give_up_at = monotonic() + CLOSE_WITHIN_S
         self._closing.set()
         self._queue.put(None)
-        await asyncio.to_thread(self._thread.join, CLOSE_WITHIN_S + MAX_PAUSE_S)
+        await wait_off_loop(partial(self._thread.join, CLOSE_WITHIN_S + MAX_PAUSE_S))
         if self._thread.is_alive():
             # It waits for another process that holds the lock and does not move, or for a
             # projection. It finds nothing left to do when it wakes up, and ends then.

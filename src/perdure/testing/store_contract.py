@@ -18,6 +18,7 @@ from perdure.testing.contract_admin import (
 )
 from perdure.testing.contract_carried import TestDefinitionsOfTurns, TestMessagesAcrossExecutions
 from perdure.testing.contract_continue import TestContinuations, TestWorkOfContinuedExecutions
+from perdure.testing.contract_dead_workers import TestDeadWorkers
 from perdure.testing.contract_deletion import TestDeletion, TestWorkOnDeletedInstances
 from perdure.testing.contract_feed import TestFeed, TestReaders
 from perdure.testing.contract_fence import TestFenceByCommit
@@ -71,6 +72,7 @@ __all__ = [
     "TestChildren",
     "TestContinuations",
     "TestDeadJobs",
+    "TestDeadWorkers",
     "TestDeciderInstances",
     "TestDefinitionsOfTurns",
     "TestDeletion",

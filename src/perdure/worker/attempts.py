@@ -1,7 +1,7 @@
 """One attempt of a job: what it calls, how it ends, and what that means for the job.
 
 The functions that call user code return an outcome and raise nothing, whatever that code does; only
-a Ctrl-C on the main thread goes through. What an outcome means is decided here too, from values
+a Ctrl-C goes through. What an outcome means is decided here too, from values
 alone. Who starts attempts and stops them is `jobs`.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
@@ -30,6 +29,7 @@ from perdure.model.events import (
 )
 from perdure.model.jobs import ClaimedJob, JobEnd, JobPolicy
 from perdure.model.options import delay_after
+from perdure.worker.ctrl_c import is_ctrl_c
 from perdure.worker.running import RunningActivity
 
 
@@ -175,16 +175,11 @@ def call_sync(
 def _outcome_of(
     error: BaseException, work: Work, context: RunningActivity, *, is_final: bool
 ) -> Outcome:
-    if isinstance(error, KeyboardInterrupt) and _is_main_thread():
-        # Somebody pressed Ctrl-C: that is about the process, not about this job.
+    if is_ctrl_c(error):
         raise error
     if context.is_cancelled and isinstance(error, asyncio.CancelledError):
         return GivenBack()
     return raised(error, raises=work.raises, is_final=is_final)
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def raised(

@@ -21,6 +21,7 @@ from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import WorkerRow
 from perdure.store.base import JobLease, Store, TurnLease
+from perdure.store.off_loop import wait_off_loop
 from perdure.telemetry import Metrics, error_facts
 from perdure.worker.attempts import Settled
 from perdure.worker.builtins import Door, builtin_works
@@ -226,7 +227,7 @@ class Serving:
                     "the store did not answer while the worker stopped; leases run out",
                     extra={"worker_id": self.worker_id},
                 )
-            await asyncio.to_thread(self._leases.stop)
+            await wait_off_loop(self._leases.stop)
 
     def hurry(self) -> None:
         """Grant running activities no more time when the worker stops, or does so already."""

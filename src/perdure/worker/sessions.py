@@ -105,6 +105,9 @@ class SessionKeeper:
             )
 
     async def release(self) -> None:
-        """Give up all sessions, unless a worker of this name will come back for them."""
-        if self._sessions.were_used and not self._is_lasting:
+        """Give up all sessions, unless a worker of this name will come back for them.
+
+        Also if no job of one ever ran here: a claim that the stop cut short may have brought one.
+        """
+        if not self._is_lasting:
             await self._store.release_sessions(self._owner)

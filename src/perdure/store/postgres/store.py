@@ -26,6 +26,7 @@ from perdure.model.turns import ClaimedTurn, Hold, Turn, TurnClaim
 from perdure.store.batching import Batcher
 from perdure.store.borrowing import Errands
 from perdure.store.counters import StoreCounters
+from perdure.store.off_loop import wait_off_loop
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.arrivals import Arrivals
 from perdure.store.postgres.async_transactions import AsyncTransactions
@@ -93,6 +94,7 @@ class PostgresStore(SqlStore):
         if self._is_opened:
             raise StoreError("the store was opened before; make a new one")
         self._is_opened = True
+        self._process.set(self)
         try:
             await asyncio.to_thread(self._open)
         except asyncio.CancelledError:
@@ -141,13 +143,13 @@ class PostgresStore(SqlStore):
 
     async def close(self) -> None:
         """Finish what was handed in, then let go of the database."""
-        if not self._batchers:
+        if not self._batchers or self._process.is_elsewhere:
             return
         await self._async_transactions.close()
-        await asyncio.to_thread(self._threaded_transactions.close)
+        await wait_off_loop(self._threaded_transactions.close)
         await asyncio.gather(*(batcher.close() for batcher in self._batchers))
-        await asyncio.to_thread(self._readers.close)
-        await asyncio.to_thread(self._hints.close)
+        await wait_off_loop(self._readers.close)
+        await wait_off_loop(self._hints.close)
 
     def change_count(self) -> int:
         """See `Store`."""
@@ -290,6 +292,7 @@ class PostgresStore(SqlStore):
         """Return which operations go which lane. All but changes of instances go the first."""
         if not self._batchers:
             raise StoreError("the store is not open")
+        self._process.refuse_elsewhere()
         lanes: dict[int, list[int]] = {}
         for place, operation in enumerate(operations):
             lane = _lane_of(operation)
@@ -297,6 +300,7 @@ class PostgresStore(SqlStore):
         return lanes or {0: []}
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
+        self._process.refuse_elsewhere()
         return await self._readers.read(work)
 
 

@@ -33,6 +33,7 @@ from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
 from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
+from perdure.store.forking import ProcessMark
 from perdure.store.sql import claims, reading, sessions
 from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.batch import Transaction, Work
@@ -66,6 +67,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
         self.epoch = Epoch()
         self._definitions = Definitions(self.epoch)
         self._session_marks = sessions.SessionMarks()
+        self._process = ProcessMark("store")
 
     # ------------------------------------------------- what a database brings
 
@@ -249,6 +251,23 @@ class SqlStore(SqlAdmin, SqlDeciders):
     async def retire(self, worker_id: str) -> None:
         """Remove a worker that stops, and its claim to be anybody's home."""
         await self._work(lambda t: t.connection.run("retire", worker_id=worker_id), is_quiet=True)
+
+    async def release_worker(
+        self, worker_id: str, *, lease_ms: int, keeps_sessions: bool = False
+    ) -> None:
+        """End everything that a worker holds whose process is known to be dead."""
+
+        def release(transaction: Transaction) -> None:
+            connection, now_ms = transaction.connection, transaction.now_ms
+            # Twice: the clock by which the worker has reckoned may be ahead of this one.
+            until_ms = now_ms + 2 * lease_ms
+            for name in ("end_turn_leases", "end_job_leases"):
+                connection.run(name, worker_id=worker_id, now_ms=now_ms, until_ms=until_ms)
+            if not keeps_sessions:
+                connection.run("release_sessions", owner=worker_id)
+            connection.run("retire", worker_id=worker_id)
+
+        await self._work(release)
 
     # ---------------------------------------------------------------- reading
 

@@ -20,6 +20,7 @@ from perdure.errors import StoreError, UsageError
 from perdure.store.batching import Batcher
 from perdure.store.borrowing import Errands
 from perdure.store.counters import StoreCounters
+from perdure.store.off_loop import wait_off_loop
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.errands import Here
 from perdure.store.sql.store import SqlStore
@@ -61,6 +62,7 @@ class SqliteStore(SqlStore):
         """Connect, and bring the schema up to date."""
         if self._batcher is not None:
             raise StoreError("the store was opened before; make a new one")
+        self._process.set(self)
         await asyncio.to_thread(self._open)
 
     def _open(self) -> None:
@@ -98,11 +100,11 @@ class SqliteStore(SqlStore):
 
     async def close(self) -> None:
         """Finish what was handed in, then let go of the database."""
-        if self._batcher is None:
+        if self._batcher is None or self._process.is_elsewhere:
             return
         # Readers first: whoever closes last copies the WAL back, and that is the writer's part.
         if self._readers is not None:
-            await asyncio.to_thread(self._readers.close)
+            await wait_off_loop(self._readers.close)
         await self._batcher.close()
 
     @property
@@ -159,13 +161,16 @@ class SqliteStore(SqlStore):
 
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
         assert self._batcher is not None, "the store is not open"
+        self._process.refuse_elsewhere()
         return self._batcher.hand_in(operations)
 
     async def _submit(self, operations: Sequence[Any], patience_s: float | None) -> list[Any]:
         assert self._batcher is not None, "the store is not open"
+        self._process.refuse_elsewhere()
         return await self._batcher.submit(operations, patience_s)
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
+        self._process.refuse_elsewhere()
         if self._readers is not None:
             return await self._readers.read(work)
         # A database in memory has one connection, which belongs to the writing thread.
