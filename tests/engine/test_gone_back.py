@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import pytest
 
-from perdure import Rejected
+from perdure import Accepted, Rejected
 from perdure.testing.invariants import check
 from tests.engine.accounts import Account, Deposit, Withdraw, movements
 from tests.engine.stage import Stage
 
 
-@pytest.mark.sqlite_only("a backup is put back in place")
-async def test_a_state_that_the_store_has_lost_decides_nothing(stage: Stage) -> None:
-    """A backup was put back, and another process has come to the same number of events."""
-    first, second = await stage.client(), await stage.client()
-    await first.execute(Account, Deposit("a", 100))
+@contextmanager
+def lost(stage: Stage) -> Iterator[None]:
+    """Have what is committed inside be lost: a backup is put back in place."""
     path = stage.url.removeprefix("sqlite:///")
     with closing(sqlite3.connect(":memory:")) as saved, closing(sqlite3.connect(path)) as file:
         file.backup(saved)
-        await first.execute(Account, Deposit("a", 50))
+        yield
         saved.backup(file)
+
+
+@pytest.mark.sqlite_only("a backup is put back in place")
+async def test_a_state_that_the_store_has_lost_decides_nothing(stage: Stage) -> None:
+    """Another process has come to the same number of events."""
+    first, second = await stage.client(), await stage.client()
+    await first.execute(Account, Deposit("a", 100))
+    with lost(stage):
+        await first.execute(Account, Deposit("a", 50))
     await second.execute(Account, Withdraw("a", 100))
 
     answer = await first.execute(Account, Withdraw("a", 150))
@@ -30,3 +38,34 @@ async def test_a_state_that_the_store_has_lost_decides_nothing(stage: Stage) -> 
     assert isinstance(answer, Rejected)
     assert await movements(second, "a") == [100, -100]
     assert await check(second.store) == []
+
+
+@pytest.mark.sqlite_only("a backup is put back in place")
+async def test_a_state_that_the_store_has_lost_rejects_nothing(stage: Stage) -> None:
+    first, second = await stage.client(), await stage.client()
+    await first.execute(Account, Deposit("a", 100))
+    with lost(stage):
+        await first.execute(Account, Withdraw("a", 100))
+    await second.execute(Account, Deposit("a", 1))
+
+    answer = await first.execute(Account, Withdraw("a", 50))
+
+    assert isinstance(answer, Accepted)
+    assert await movements(second, "a") == [100, 1, -50]
+
+
+async def test_states_that_were_read_before_the_store_has_gone_back_are_let_go(
+    stage: Stage,
+) -> None:
+    client = await stage.client()
+    for account in "abc":
+        await client.execute(Account, Deposit(account, 100))
+    hot = client.turns().hot
+    assert len(hot) == 3
+
+    for identity in ("before", "after"):
+        client.store.epoch.meet(identity)
+    await client.execute(Account, Deposit("a", 50))
+
+    assert [one.execution.instance_id for one in hot] == ["account:a"]
+    assert await movements(client, "a") == [100, 50]

@@ -395,11 +395,15 @@ async def test_a_child_whose_id_is_taken_is_told_of(store: SqliteStore) -> None:
 async def test_a_message_finds_one_that_a_refused_turn_would_have_started(
     store: SqliteStore, if_absent: str
 ) -> None:
-    stamp = await begun(store, "i")
+    end = await _worked(store, "i")
     await begun(store, "there")
     _kept_of(store)._forget("there")
-    stale = stamp._replace(next_seq=99)
-    refused = next_turn("i", stale, children=(ChildStart(new_instance("there"), None),))
+    refused = next_turn(
+        "i",
+        _after(end),
+        job_ends=(result_of(end.key, end.token + 1),),
+        children=(ChildStart(new_instance("there"), None),),
+    )
 
     receipt, *statuses = await _together(
         store, [refused, message("there", if_absent=if_absent), message("i")]

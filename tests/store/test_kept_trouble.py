@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from perdure.testing.store_values import (
     next_turn,
     result_of,
 )
+from tests.engine.stage import until
 
 ACCEPTED, REFUSED = TurnStatus.ACCEPTED, TurnStatus.REFUSED
 
@@ -96,6 +99,21 @@ async def test_a_full_disk_leaves_nothing_remembered(store: SqliteStore) -> None
 
     assert [receipt.status for receipt in receipts] == [ACCEPTED, REFUSED]
     assert store.counters.retries == 1
+
+
+async def test_what_another_program_has_kept_from_being_written_is_written_once(
+    store: SqliteStore, path: Path
+) -> None:
+    await begun(store)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        delivering = asyncio.ensure_future(store.deliver([message()]))
+        await until(lambda: store.counters.retries)
+        other.execute("ROLLBACK")
+
+    assert await delivering == ["delivered"]
+
+    assert [one.body for one in await store.read_inbox("i")] == [b"hello"]
 
 
 class _MuchChanged(sqlite3.Connection):

@@ -19,6 +19,9 @@ from perdure.store.base import Store
 from perdure.store.contents import Inspectable
 from perdure.store.opening import open_store
 from perdure.store.postgres import lane
+from perdure.store.postgres.address import Address
+from perdure.store.postgres.connection import PostgresConnection
+from perdure.store.postgres.unheard import NOTHING, Unheard
 from perdure.testing.invariants import check
 from perdure.testing.store_values import (
     SCHEDULED,
@@ -157,6 +160,23 @@ async def test_what_comes_while_a_commit_is_unsure_is_written_beside_it(
 
     assert answers == [["delivered"]] * 4
     assert sorted(await bodies_of(store)) == [b"0", b"1", b"2", b"first"]
+
+
+@pytest.mark.parametrize("has_crashed", [False, True])
+def test_what_became_of_a_commit_is_asked_only_of_a_server_that_has_not_crashed_since(
+    postgres_url: str, has_crashed: bool
+) -> None:
+    """After a crash the number of the transaction may be that of another, which is committed."""
+    connection = PostgresConnection(Address.parse(postgres_url))
+    [(xid,)] = connection.run("read_xid")
+    delivery = message()
+    unheard = Unheard()
+    unheard.keep(xid, "mark", [delivery], ["delivered"])
+
+    unheard.find_out(connection, "another mark" if has_crashed else "mark")
+
+    connection.close()
+    assert unheard.answer(delivery) == (NOTHING if has_crashed else "delivered")
 
 
 async def test_a_commit_that_a_crash_has_swallowed_is_done_again(clock: ManualClock) -> None:

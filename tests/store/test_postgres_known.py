@@ -14,15 +14,21 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
-from perdure.model.turns import ChildStart, Turn, TurnStatus
+from perdure.model.turns import ChildStart, ClaimedTurn, Turn, TurnClaim, TurnStatus
 from perdure.store.base import Store
+from perdure.store.epoch import Epoch
 from perdure.store.opening import open_store
+from perdure.store.postgres.address import Address
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.store import PostgresStore
+from perdure.store.sql.batch import Transaction, Work
+from perdure.store.sql.claims import claim_turns
+from perdure.store.sql.definitions import number_of
 from perdure.testing.invariants import check
 from perdure.testing.store_values import (
     COMPLETED,
     LEASE_MS,
+    ORCHESTRATION,
     SCHEDULED,
     STARTED,
     accepted,
@@ -38,6 +44,7 @@ from perdure.testing.store_values import (
     next_turn,
     outcome,
     result_of,
+    token,
 )
 from tests.engine.stage import until
 from tests.postgres import Server
@@ -196,12 +203,14 @@ async def test_a_start_finds_the_messages_that_came_before_it(store: Store, othe
 
 async def test_what_was_not_started_was_not_known_to_be_new(store: Store, other: Store) -> None:
     """A refused turn would have started a child whose id another process has given away."""
-    stamp = await begun(store, "i")
+    job_of = {"jobs": (job(2, leased=True),), "jobs_leased_until_ms": 2**45, "commit_id": 7}
+    stamp = await begun(store, "i", events=(STARTED, SCHEDULED), **job_of)
     await begun(other, "child")
     refused = next_turn(
         "i",
-        stamp._replace(next_seq=99),
+        stamp,
         events=(SCHEDULED,),
+        job_ends=(result_of(JobKey("i", stamp.incarnation, 1, 2), 8),),
         children=(ChildStart(new_instance("child"), None),),
     )
     asking = next_turn(
@@ -214,17 +223,22 @@ async def test_what_was_not_started_was_not_known_to_be_new(store: Store, other:
     assert len(await store.read_inbox("child")) == 1
 
 
-async def test_a_claim_in_the_same_transaction_is_not_overlooked(store: Store) -> None:
-    """It changes rows that the batch has written, in the same transaction."""
-    stamp = await begun(store)
-    turn = next_turn("i", stamp, events=(SCHEDULED,), worker_id="w3")
-    delivering = asyncio.ensure_future(store.deliver([message()]))
-    claiming = asyncio.ensure_future(claim(store, "w2"))
-    await delivering
-    claimed = await claiming or await claim(store, "w2")
+def test_a_claim_in_the_same_transaction_is_not_overlooked(url: str, clock: ManualClock) -> None:
+    """It changes rows that the batch has written, under the same number of a transaction."""
+    lane = Lane(Address.parse(url), clock=clock, epoch=Epoch(), stirred=lambda: None)
+    first = first_turn(new_instance())
+    lane.execute([first])
+    asked = TurnClaim("w2", ((number_of(ORCHESTRATION), "c1"),), 1, LEASE_MS, token())
 
-    [receipt] = await store.commit([turn])
+    def claim_it(transaction: Transaction) -> list[ClaimedTurn]:
+        now_ms = transaction.now_ms
+        return claim_turns(transaction.connection, asked, now_ms=now_ms, offset=0)
 
+    _, claimed = lane.execute([message(), Work(claim_it)])
+
+    turn = next_turn("i", first.next_stamp, events=(SCHEDULED,), worker_id="w3")
+    [receipt] = lane.execute([turn])
+    lane.close()
     assert [one.instance_id for one in claimed] == ["i"]
     assert receipt.status is TurnStatus.REFUSED
 

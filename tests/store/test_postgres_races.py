@@ -222,6 +222,49 @@ def test_what_is_put_off_is_not_overtaken_when_the_rest_of_its_batch_is_run_agai
     assert results == [DeliveryStatus.BUFFERED] * 3
 
 
+def test_what_is_put_off_is_not_overtaken_though_its_lock_is_gone_a_moment_later(
+    lanes: Lanes, postgres_url: str, between: Callable[..., list[Any]]
+) -> None:
+    lane, _ = lanes
+    lane._hurry_until_s = float("inf")
+    maker = PostgresConnection(Address.parse(postgres_url))
+    maker.run_script("BEGIN")
+    maker.run_own(MAKE, (part_of("i"), "i"))
+
+    # Three loads of the whole batch, three of its first half: the next would be of the second.
+    between(lambda: maker.run_script("ROLLBACK"), loads=7)
+    results = lane.execute([to("i", b"1"), to("i", b"2")])
+
+    maker.close()
+    assert results == [LATER, LATER]
+
+
+def test_what_is_through_is_not_run_again_when_the_rest_of_its_batch_is(
+    lanes: Lanes, postgres_url: str, between: Callable[..., list[Any]]
+) -> None:
+    lane, _ = lanes
+    lane._hurry_until_s = float("inf")
+    maker = PostgresConnection(Address.parse(postgres_url))
+    maker.run_script("BEGIN")
+    maker.run_own(MAKE, (part_of("i"), "i"))
+    batch = [to("free", b"1"), to("i", b"2")]
+
+    def hang_up() -> None:
+        assert lane._connection is not None
+        lane._connection._connection.terminate()
+
+    between(hang_up, loads=7)
+    with pytest.raises(StoreUnavailableError):
+        lane.execute(batch)
+    maker.run_script("ROLLBACK")
+    results = lane.execute(batch)
+
+    inbox = maker.run_own("SELECT instance_id FROM perdure.inbox ORDER BY instance_id", ())
+    maker.close()
+    assert results == [DeliveryStatus.BUFFERED] * 2
+    assert [instance_id for (instance_id,) in inbox] == ["free", "i"]
+
+
 async def test_who_hears_of_trouble_in_one_lane_is_not_told_of_that_in_the_other(
     postgres_url: str,
 ) -> None:

@@ -97,6 +97,31 @@ class TestFenceByCommit:
         ]
         assert await store.commit([ours]) == [REFUSED]
 
+    async def test_a_turn_that_comes_again_beside_a_new_one_was_accepted(
+        self, store: Store
+    ) -> None:
+        stamp, other = await begun(store), await begun(store, "j")
+        turn = next_turn("i", stamp, events=(SCHEDULED,))
+        await accepted(store, turn)
+        await accepted(store, next_turn("i", turn.next_stamp, events=(SCHEDULED,)))
+        new = next_turn("j", other, events=(SCHEDULED,))
+
+        receipts = await store.commit([turn, new])
+
+        assert [receipt.status for receipt in receipts] == [TurnStatus.ACCEPTED] * 2
+
+    async def test_a_turn_that_comes_again_in_the_transaction_of_the_one_after_it_was_accepted(
+        self, store: Store
+    ) -> None:
+        stamp = await begun(store)
+        turn = next_turn("i", stamp, events=(SCHEDULED,))
+        following = next_turn("i", turn.next_stamp, events=(SCHEDULED,))
+
+        receipts = await store.commit([turn, following, turn])
+
+        assert [receipt.status for receipt in receipts] == [TurnStatus.ACCEPTED] * 3
+        assert len(await events_of(store, "i", stamp.incarnation)) == 3
+
     async def test_a_message_that_an_operator_removes_refuses_the_turn_that_has_read_it(
         self, store: Store
     ) -> None:

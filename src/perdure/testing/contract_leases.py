@@ -97,6 +97,15 @@ class TestTurnClaims:
         assert first.messages == second.messages
         assert first.lease != second.lease
 
+    async def test_a_message_takes_no_instance_from_who_has_leased_it(self, store: Store) -> None:
+        await begun(store)
+        await store.deliver([message()])
+        await claim(store)
+
+        await store.deliver([message()])
+
+        assert await claim(store, "w2") == []
+
     async def test_a_home_has_the_first_200_ms(self, store: Store, clock: ManualClock) -> None:
         await store.beat(_worker("w1", clock()))
         await begun(store)
@@ -210,6 +219,22 @@ class TestRenewals:
 
         assert len(await claim(store, "w2")) == 1
         assert len(await claim_jobs(store, "w2")) == 1
+
+    async def test_renewal_of_what_is_held_does_not_revive_what_is_not(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        turns, jobs = [], []
+        for name in ("late", "held"):
+            await begun(store, f"{name}-job", jobs=(job(),))
+            await store.start([new_instance(name)])
+            turns += [TurnLease(name, turn.lease) for turn in await claim(store)]
+            jobs += [JobLease(work.key, work.token) for work in await claim_jobs(store)]
+            clock.advance(LEASE / 2)
+
+        assert await store.renew(turns, jobs, lease_ms=LEASE_MS) == (turns[:1], jobs[:1])
+
+        assert [one.instance_id for one in await claim(store, "w2")] == ["late"]
+        assert [one.key for one in await claim_jobs(store, "w2")] == [jobs[0].key]
 
     async def test_lost_leases_come_back_by_name(self, store: Store, clock: ManualClock) -> None:
         await begun(store, "j", jobs=(job(),))
