@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.named import ROOT, functions, known_tests
+
 PAGE = (ROOT / "docs/coverage.md").read_text(encoding="utf-8")
 
 ROWS = {
@@ -57,28 +55,6 @@ ALL_ROWS = [(title, row) for title, rows in sections().items() for row in rows]
 NAMED = sorted(set(re.findall(r"`(tests/[^`]*::[^`]*)`", PAGE)))
 
 
-@cache
-def functions(file: Path) -> frozenset[str]:
-    """Return the functions of a file, those of its classes as `Class::function`."""
-    found: set[str] = set()
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            found.add(node.name)
-        elif isinstance(node, ast.ClassDef):
-            found |= {
-                f"{node.name}::{each.name}"
-                for each in node.body
-                if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
-            }
-    return frozenset(found)
-
-
-@cache
-def contract() -> frozenset[str]:
-    files = (ROOT / "src/perdure/testing").glob("contract_*.py")
-    return frozenset(name for file in files for name in functions(file))
-
-
 def test_every_section_has_all_its_rows() -> None:
     assert {title: len(rows) for title, rows in sections().items()} == ROWS
 
@@ -112,9 +88,7 @@ def test_a_named_test_exists(named: str) -> None:
     path, _, test = named.partition("::")
     name, _, case = test.removesuffix("]").partition("[")
 
-    file = ROOT / path
-    known = contract() if path == "tests/store/test_sqlite_contract.py" else frozenset()
-    assert name in functions(file) | known
+    assert name in known_tests(path)
     if case:
-        makers = functions(file).union(*(functions(each) for each in CASES))
+        makers = functions(ROOT / path).union(*(functions(each) for each in CASES))
         assert set(case.split("-")) <= makers

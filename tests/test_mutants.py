@@ -1,0 +1,51 @@
+"""The list of mutants fits the code of today. Trying them takes minutes: `make mutants`."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.named import ROOT, known_tests
+from tools.mutants import MUTANTS
+from tools.mutants.mutant import Mutant
+
+AT_LEAST = 30
+
+each_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+NAMED_TESTS = sorted({test for mutant in MUTANTS for test in mutant.tests})
+
+
+@each_mutant
+def test_a_mutant_changes_one_place_of_the_code(mutant: Mutant) -> None:
+    """Where this fails, the code has moved: let the mutant break it where it is now."""
+    file = ROOT / "src/perdure" / mutant.file
+    text = file.read_text(encoding="utf-8")
+
+    changed = mutant.applied_to(text)
+
+    assert changed != text
+    if file.suffix == ".py":
+        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text))
+
+
+@pytest.mark.parametrize("named", NAMED_TESTS)
+def test_the_tests_of_a_mutant_exist(named: str) -> None:
+    path, _, test = named.partition("::")
+
+    name, _, _ = test.partition("[")
+    assert any(one == name or one.startswith(f"{name}::") for one in known_tests(path))
+
+
+def test_there_are_enough_mutants_and_each_has_its_own_name() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= AT_LEAST
+    assert all(mutant.tests for mutant in MUTANTS)
+
+
+def test_the_page_tells_of_these_mutants() -> None:
+    """It is made by `make mutants`, which has tried them all."""
+    page = (ROOT / "docs/mutants.md").read_text(encoding="utf-8")
+
+    rows = re.findall(r"^\| `(\S+)` \| (.+) \| `tests/[^`]+` \|$", page, re.MULTILINE)
+    assert rows == [(mutant.name, mutant.breaks) for mutant in MUTANTS]

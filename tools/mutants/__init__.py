@@ -1,0 +1,28 @@
+"""The mutants: lines on which promises rest, each broken in one way.
+
+A mutant names text that is in its file exactly once, what stands there instead, and tests that must
+fail then, the quickest first. `tests/test_mutants.py` keeps the list true to the code; what catches
+which is in docs/mutants.md.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from tools.mutants import commits, work
+from tools.mutants.mutant import Mutant
+
+GROUPS: dict[str, tuple[Mutant, ...]] = {
+    "The fence": commits.FENCE,
+    "Turns that are sent again": commits.AGAIN,
+    "Rows that are kept": commits.KEPT_ROWS,
+    "One answer for each": commits.ANSWERS,
+    "Lives of a database, and ids": commits.EPOCHS,
+    "Claims": work.CLAIMS,
+    "Leases": work.LEASES,
+    "Once": work.ONCE,
+    "The inbox": work.INBOX,
+    "Business keys": work.KEYS,
+}
+
+MUTANTS = tuple(chain.from_iterable(GROUPS.values()))

@@ -1,0 +1,463 @@
+"""Mutants of how commits are decided, written and answered."""
+
+from __future__ import annotations
+
+from tools.mutants.mutant import Mutant
+
+BATCHING = "tests/store/test_batching.py::"
+CONTRACT = "tests/store/test_sqlite_contract.py::"
+KEPT = "tests/store/test_kept_rows.py::"
+KNOWN = "tests/store/test_postgres_known.py::"
+RACES = "tests/store/test_postgres_races.py::"
+CUTS = "tests/store/test_postgres_cuts.py::"
+EPOCH = "tests/store/test_epoch.py::"
+EXACT = "tests/engine/test_exact_answers.py::"
+
+FENCE = (
+    Mutant(
+        "fence-without-stamp",
+        "a turn is accepted whatever has happened since it began",
+        "store/sql/commit.py",
+        "if not row.is_born or row.stamp != turn.stamp:",
+        "if not row.is_born:",
+        (f"{CONTRACT}TestFencing::test_a_turn_with_another_stamp_writes_nothing",),
+    ),
+    Mutant(
+        "fence-without-commit",
+        "a turn is accepted on a past of the same length as its own",
+        "store/sql/commit.py",
+        "if not row.is_born or row.stamp != turn.stamp:",
+        "if not row.is_born or row.stamp.place != turn.stamp.place:",
+        (
+            f"{CONTRACT}TestFenceByCommit"
+            "::test_a_turn_based_on_another_commit_is_refused_although_its_numbers_fit",
+            "tests/engine/test_gone_back.py::test_a_state_that_the_store_has_lost_decides_nothing",
+        ),
+    ),
+    Mutant(
+        "fence-lets-any-lease-in",
+        "a turn whose lease was stolen is accepted",
+        "store/sql/commit.py",
+        "return row.lease == lease",
+        "return True",
+        (f"{CONTRACT}TestFencing::test_a_late_commit_after_a_steal_is_refused",),
+    ),
+    Mutant(
+        "fence-ignores-leases-of-others",
+        "a turn without a lease is accepted while another worker has one",
+        "store/sql/commit.py",
+        "return row.lease == 0 or row.lease_until_ms <= self._now_ms",
+        "return True",
+        (
+            f"{CONTRACT}TestFencing"
+            "::test_without_a_lease_a_turn_is_refused_while_somebody_holds_one",
+        ),
+    ),
+    Mutant(
+        "fence-lets-home-in-with-old-lease",
+        "whoever has the name of the holder commits with a lease that is not the stored one",
+        "store/sql/commit.py",
+        "return turn.lease == 0 and row.home == turn.worker_id",
+        "return row.home == turn.worker_id",
+        (f"{CONTRACT}TestTurnClaims::test_a_worker_of_the_same_name_has_not_the_lease",),
+    ),
+    Mutant(
+        "fence-ignores-parked",
+        "a parked instance goes on without an operator",
+        "store/sql/commit.py",
+        "if row.blocked_by == NOBODY and not turn.lease:",
+        "if False:",
+        (
+            f"{CONTRACT}TestFencing"
+            "::test_a_turn_without_a_lease_is_refused_while_the_instance_is_parked",
+        ),
+    ),
+    Mutant(
+        "seizing-without-stamp",
+        "an operator's turn is accepted on a state that the operator has not seen",
+        "store/sql/commit.py",
+        "if not row.is_born or row.stamp != turn.stamp:",
+        "if not row.is_born or (row.stamp != turn.stamp and not turn.seize):",
+        (f"{CONTRACT}TestFencing::test_a_seizing_turn_needs_the_right_stamp",),
+    ),
+    Mutant(
+        "hold-without-commit",
+        "an instance is held because of a past that is not its own",
+        "store/sql/commit.py",
+        "row.stamp != hold.stamp",
+        "row.stamp.place != hold.stamp.place",
+        (f"{CONTRACT}TestFenceByCommit::test_a_hold_based_on_another_commit_holds_nothing",),
+    ),
+    Mutant(
+        "refused-turn-loses-results",
+        "results of jobs that come with a refused turn are lost",
+        "store/sql/commit.py",
+        "kept = tuple([self.end_job(end) for end in turn.job_ends])",
+        "kept = ()",
+        (f"{CONTRACT}TestJobsOfTurns::test_the_job_results_of_a_refused_turn_are_not_lost",),
+    ),
+    Mutant(
+        "fence-without-jobs",
+        "a turn is accepted with the result of a job that another worker has taken over",
+        "store/sql/commit.py",
+        "if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):",
+        "if row is None or not self._is_fenced_in(turn, row):",
+        (f"{CONTRACT}TestJobsOfTurns::test_a_lost_job_refuses_the_turn_and_saves_the_others",),
+    ),
+    Mutant(
+        "hold-without-lease",
+        "an instance is held by a worker that has lost it",
+        "store/sql/commit.py",
+        "if not self._holds(hold.lease, row):",
+        "if False:",
+        (f"{CONTRACT}TestHolds::test_a_hold_needs_the_stamp_and_the_lease",),
+    ),
+    Mutant(
+        "operators-leave-the-stamp",
+        "a turn is accepted that has read a message which an operator has removed",
+        "store/sqlite/sql/end_lease.sql",
+        "last_commit = :commit_id,",
+        "last_commit = iif(:commit_id, last_commit, 0),",
+        (
+            f"{CONTRACT}TestFenceByCommit"
+            "::test_a_message_that_an_operator_removes_refuses_the_turn_that_has_read_it",
+        ),
+    ),
+    Mutant(
+        "lost-state-rejects",
+        "an input is rejected because of a state that the database has lost",
+        "worker/memory.py",
+        "return live.stamp == hot.stamp and",
+        "return live.stamp.place == hot.stamp.place and",
+        ("tests/engine/test_gone_back.py::test_a_state_that_the_store_has_lost_rejects_nothing",),
+    ),
+)
+
+AGAIN = (
+    Mutant(
+        "overtaken-turn-is-forgotten",
+        "a turn whose answer was lost is refused once others have gone on from it, so its input is "
+        "decided again",
+        "store/sql/commit.py",
+        "if self.rows.commits.get(place_of(turn)) != turn.commit_id:",
+        "if True:",
+        (
+            f"{CONTRACT}TestFenceByCommit::test_a_turn_that_others_have_gone_on_from_was_accepted",
+            f"{EXACT}test_an_input_whose_answer_was_lost_and_that_was_overtaken_is_recorded_once",
+        ),
+    ),
+    Mutant(
+        "any-turn-at-the-place-is-ours",
+        "a refused turn is told to be accepted because another one is where it wanted to be",
+        "store/sql/commit.py",
+        "if self.rows.commits.get(place_of(turn)) != turn.commit_id:",
+        "if place_of(turn) not in self.rows.commits:",
+        (
+            f"{CONTRACT}TestFenceByCommit"
+            "::test_of_two_turns_at_one_place_the_refused_one_stays_refused",
+        ),
+    ),
+    Mutant(
+        "last-turn-is-not-recognised",
+        "a turn that is sent again gets another answer than the first",
+        "store/sql/commit.py",
+        "if row is not None and row.last_commit == turn.commit_id:",
+        "if False:",
+        (f"{CONTRACT}TestIdempotence::test_a_turn_sent_again_gets_the_first_answer",),
+    ),
+    Mutant(
+        "commit-ids-are-not-stored",
+        "the history does not tell which turn has written it",
+        "store/sql/flush.py",
+        "commit_id: int | None = turn.commit_id",
+        "commit_id: int | None = None",
+        (f"{CONTRACT}TestFenceByCommit::test_a_turn_that_others_have_gone_on_from_was_accepted",),
+    ),
+    Mutant(
+        "commit-ids-are-not-loaded",
+        "a turn that comes again is not looked for in the history",
+        "store/sql/rows.py",
+        "late = [turn for turn in wanted.turns if not is_next(turn, rows)]",
+        "late: list[Turn] = []",
+        (
+            f"{CONTRACT}TestFenceByCommit"
+            "::test_a_first_turn_that_others_have_gone_on_from_was_accepted",
+        ),
+    ),
+    Mutant(
+        "commit-ids-of-the-batch-are-not-known",
+        "of one turn that is twice in a batch, with a later one in between, the second is refused",
+        "store/sql/commit.py",
+        "self.rows.commits[place_of(turn)] = turn.commit_id",
+        "pass",
+        (
+            f"{CONTRACT}TestFenceByCommit"
+            "::test_a_turn_that_comes_again_in_the_transaction_of_the_one_after_it_was_accepted",
+        ),
+    ),
+    Mutant(
+        "unheard-commit-is-forgotten",
+        "a message whose commit was not heard of is delivered again",
+        "store/postgres/lane.py",
+        "self._unheard.keep(connection.xid, mark, operations, results)",
+        "pass",
+        (f"{CUTS}test_a_message_that_was_committed_unheard_is_delivered_once",),
+    ),
+    Mutant(
+        "fate-is-asked-after-a-crash",
+        "what a transaction came to is asked of a server that has given its number to another",
+        "store/postgres/unheard.py",
+        "if self._unsure.mark != mark:",
+        "if False:",
+        (
+            f"{CUTS}"
+            "test_what_became_of_a_commit_is_asked_only_of_a_server_that_has_not_crashed_since",
+        ),
+    ),
+    Mutant(
+        "half-of-a-batch-is-run-again",
+        "what is through is run again because the rest of its batch met trouble",
+        "store/postgres/lane.py",
+        "self._unheard.know(operations[:middle], first)",
+        "pass",
+        (f"{RACES}test_what_is_through_is_not_run_again_when_the_rest_of_its_batch_is",),
+    ),
+    Mutant(
+        "what-is-put-off-is-overtaken",
+        "a message overtakes an earlier one of the same instance",
+        "store/postgres/lane.py",
+        "return [any(instance_id in put_off for instance_id in _ids(one)) for one in second]",
+        "return [False] * len(second)",
+        (f"{RACES}test_what_is_put_off_is_not_overtaken_though_its_lock_is_gone_a_moment_later",),
+    ),
+)
+
+KEPT_ROWS = (
+    Mutant(
+        "sqlite-version-is-not-checked",
+        "a process decides on rows that another one has changed",
+        "store/sqlite/at_once.sql",
+        "WHERE data_version = ?",
+        "WHERE data_version = ? OR true",
+        (f"{KEPT}test_a_message_of_another_process_is_heard_of",),
+    ),
+    Mutant(
+        "postgres-writer-is-not-checked",
+        "a process decides on rows that another one has changed",
+        "store/postgres/migrations/0006_known.sql",
+        "WHERE live.xmin = known.writer",
+        "WHERE true",
+        (f"{KNOWN}test_a_message_that_another_process_has_sent_is_heard_of",),
+    ),
+    Mutant(
+        "postgres-commit-is-not-checked",
+        "a row of another life of the database counts as known because its transaction has the "
+        "same number",
+        "store/postgres/migrations/0006_known.sql",
+        "AND live.last_commit = known.last_commit",
+        "",
+        (f"{KNOWN}test_a_row_of_the_same_number_that_another_turn_has_left_is_not_the_same",),
+    ),
+    Mutant(
+        "postgres-job-token-is-not-checked",
+        "a job that another process has taken over is ended",
+        "store/postgres/migrations/0006_known.sql",
+        "WHERE jobs.token = known.token",
+        "WHERE true",
+        (f"{KNOWN}test_a_job_that_another_process_has_taken_over_does_not_end_with_our_token",),
+    ),
+    Mutant(
+        "sqlite-rows-are-kept-after-work",
+        "a turn does not see a lease that the process itself has given since",
+        "store/sqlite/writer.py",
+        "# Its statements do not say which rows they have changed.\n                self._forget()",
+        "pass",
+        (f"{KEPT}test_a_turn_sees_a_lease_its_renewal_and_its_release",),
+    ),
+    Mutant(
+        "postgres-rows-are-kept-after-work",
+        "a claim in the transaction of a turn is overlooked by the next one",
+        "store/postgres/lane.py",
+        "self._kept.forget_these(transaction.commit.rows)",
+        "pass",
+        (f"{KNOWN}test_a_claim_in_the_same_transaction_is_not_overlooked",),
+    ),
+    Mutant(
+        "sqlite-rows-are-kept-after-errors",
+        "what a rolled back transaction has decided is taken for the truth",
+        "store/sqlite/writer.py",
+        "def _undo(self, connection: SqliteConnection, error: BaseException) -> None:\n"
+        "        self._forget()",
+        "def _undo(self, connection: SqliteConnection, error: BaseException) -> None:",
+        (
+            "tests/store/test_kept_trouble.py"
+            "::test_what_another_program_has_kept_from_being_written_is_written_once",
+        ),
+    ),
+    Mutant(
+        "kept-rows-refuse-for-good",
+        "a turn that comes again beside another one is refused without a look at the history",
+        "store/sql/kept.py",
+        "if not all(is_next(turn, rows) for turn in wanted.turns):",
+        "if False:",
+        (
+            f"{CONTRACT}TestFenceByCommit"
+            "::test_a_turn_that_comes_again_beside_a_new_one_was_accepted",
+        ),
+    ),
+    Mutant(
+        "cancelled-jobs-are-kept",
+        "a job that was cancelled can be ended",
+        "store/sql/kept.py",
+        "self._jobs.get(key.instance_id, {}).pop(key, None)",
+        "pass",
+        (f"{KEPT}test_a_job_that_was_cancelled_cannot_be_ended",),
+    ),
+    Mutant(
+        "corrected-wake-ups-are-kept",
+        "a time that the database has corrected is written back",
+        "store/sql/kept.py",
+        "if not row.is_born or row.is_due_unsure:",
+        "if not row.is_born:",
+        (f"{KEPT}test_a_wake_up_that_the_database_has_corrected_is_not_remembered",),
+    ),
+    Mutant(
+        "sqlite-assumes-without-asking",
+        "an instance that nobody has looked for is taken for new although nothing starts it",
+        "store/sqlite/writer.py",
+        "is_sure = bool(writes.kept) and commit.has_started_assumed()",
+        "is_sure = bool(writes.kept)",
+        (f"{KEPT}test_a_message_finds_one_that_a_refused_turn_would_have_started",),
+    ),
+    Mutant(
+        "postgres-assumes-without-asking",
+        "an instance that nobody has looked for is taken for new although nothing starts it",
+        "store/postgres/lane.py",
+        "if writes.kept and transaction.decided.has_started_assumed():",
+        "if writes.kept:",
+        (f"{KNOWN}test_what_was_not_started_was_not_known_to_be_new",),
+    ),
+    Mutant(
+        "jobs-of-left-executions-are-kept",
+        "a job of an execution that is over can be ended",
+        "store/sql/kept.py",
+        "for _, instance_id, _, _ in changes.left:\n        yield instance_id",
+        'for _ in ():\n        yield ""',
+        (f"{KEPT}test_a_job_of_an_earlier_execution_cannot_be_ended",),
+    ),
+)
+
+ANSWERS = (
+    Mutant(
+        "batch-is-not-halved",
+        "a value that the database refuses fails all that were written with it",
+        "store/batching.py",
+        "if len(units) == 1 or isinstance(error, StoreCorruptError):",
+        "if True:",
+        (f"{BATCHING}test_a_bad_value_is_found_by_halving_and_harms_nobody_else",),
+    ),
+    Mutant(
+        "one-error-for-all",
+        "who was accepted is told the error of a neighbour, and decides again",
+        "store/batching.py",
+        "self._future.set_result(self.results)",
+        "self._future.set_result(\n"
+        "                next(\n"
+        "                    ([one] * len(self.results) for one in self.results\n"
+        "                     if isinstance(one, Exception)),\n"
+        "                    self.results,\n"
+        "                )\n"
+        "            )",
+        (
+            f"{BATCHING}test_each_operation_of_a_call_has_its_own_answer_or_error",
+            f"{EXACT}test_a_neighbour_that_the_database_refuses_changes_nobody_s_answer",
+        ),
+    ),
+    Mutant(
+        "failed-turn-counts-as-refused",
+        "a turn that the database does not take is decided again and again",
+        "worker/settling.py",
+        "elif receipt.error is None:",
+        "elif True:",
+        (f"{EXACT}test_a_neighbour_that_the_database_refuses_changes_nobody_s_answer",),
+        may_hang=True,
+    ),
+    Mutant(
+        "unsure-operations-are-given-up",
+        "who loses patience is told that nothing was written, although it may have been",
+        "store/batching.py",
+        "                call.keep()",
+        "                call.give_back()",
+        (f"{BATCHING}test_patience_ends_for_what_was_never_tried_while_something_else_is_unsure",),
+    ),
+    Mutant(
+        "all-operations-are-unsure",
+        "nobody's patience ends while the answer to somebody else's commit is missing",
+        "store/batching.py",
+        "if unsure_ids and any(id(one) in unsure_ids for one in call.operations):",
+        "if unsure_ids:",
+        (f"{BATCHING}test_patience_ends_for_what_was_never_tried_while_something_else_is_unsure",),
+        may_hang=True,
+    ),
+    Mutant(
+        "dead-thread-tells-nobody",
+        "callers wait for ever when the thread that writes has ended",
+        "store/batching.py",
+        'logger.critical("the thread that writes has ended", exc_info=error)\n'
+        "            self._fail_all(error)",
+        'logger.critical("the thread that writes has ended", exc_info=error)',
+        (f"{BATCHING}test_nobody_waits_for_a_thread_that_has_ended",),
+        may_hang=True,
+    ),
+)
+
+EPOCHS = (
+    Mutant(
+        "marks-are-not-compared",
+        "a process does not notice that the database has gone back",
+        "store/epoch.py",
+        "if self._identity is not None and identity != self._identity:",
+        "if False:",
+        (f"{EPOCH}test_a_life_is_new_when_the_database_is_not_the_one_that_was_met",),
+    ),
+    Mutant(
+        "definitions-outlive-the-database",
+        "numbers of definitions that the database has lost are written",
+        "store/sql/definitions.py",
+        "self._epoch_no = self._epoch.number\n            self.forget()",
+        "self._epoch_no = self._epoch.number",
+        (f"{EPOCH}test_what_is_remembered_goes_with_the_life_of_the_database",),
+    ),
+    Mutant(
+        "states-outlive-the-database",
+        "a state that the database has lost decides",
+        "worker/memory.py",
+        "for hot in [one for one in self.hot if not one.is_committing]:\n"
+        "                self.drop(hot)",
+        "pass",
+        (
+            "tests/engine/test_gone_back.py"
+            "::test_states_that_were_read_before_the_store_has_gone_back_are_let_go",
+        ),
+    ),
+    Mutant(
+        "definitions-are-numbered-by-chance",
+        "the same definition has another number in another process",
+        "store/sql/definitions.py",
+        "digest = blake2b(json.dumps(key).encode(), digest_size=8).digest()",
+        "digest = blake2b(str(id(key)).encode(), digest_size=8).digest()",
+        (f"{EPOCH}test_the_number_of_a_definition_is_the_same_for_ever",),
+    ),
+    Mutant(
+        "ids-come-from-random",
+        "ids repeat when user code seeds `random`, and a new turn is taken for an old one",
+        "ids.py",
+        "return int.from_bytes(urandom(8)) >> 1 | 1",
+        'return __import__("random").getrandbits(63)',
+        (
+            "tests/engine/test_seeded_random.py::test_ids_do_not_repeat_after_a_seed",
+            "tests/engine/test_seeded_random.py"
+            "::test_what_is_told_is_stored_although_every_activity_seeds_random",
+        ),
+    ),
+)

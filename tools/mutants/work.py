@@ -1,0 +1,290 @@
+"""Mutants of what is claimed, leased, delivered and owned."""
+
+from __future__ import annotations
+
+from tools.mutants.mutant import Mutant
+
+CONTRACT = "tests/store/test_sqlite_contract.py::"
+POSTGRES = "tests/store/test_postgres_contract.py::"
+
+CLAIMS = (
+    Mutant(
+        "attempts-are-not-counted",
+        "a turn that kills its process is tried for ever",
+        "store/sqlite/sql/lease_turns.sql",
+        "attempts = live.attempts + 1",
+        "attempts = live.attempts",
+        (f"{CONTRACT}TestTurnClaims::test_an_abandoned_instance_is_claimed_again",),
+    ),
+    Mutant(
+        "leases-of-turns-are-not-stored",
+        "the turn of a claim is refused, or any other accepted",
+        "store/sqlite/sql/lease_turns.sql",
+        "lease = :lease,",
+        "lease = 0,",
+        (
+            f"{CONTRACT}TestFencing"
+            "::test_without_a_lease_a_turn_is_refused_while_somebody_holds_one",
+        ),
+    ),
+    Mutant(
+        "claimed-turns-stay-in-sight",
+        "two workers claim one instance",
+        "store/sqlite/sql/lease_turns.sql",
+        "wake_at_ms = :until_ms,",
+        "wake_at_ms = live.wake_at_ms,",
+        (f"{CONTRACT}TestTurnClaims::test_two_claimers_never_get_the_same_instance",),
+    ),
+    Mutant(
+        "home-has-no-advantage",
+        "an instance is taken away from the worker that has it in memory",
+        "store/sqlite/sql/find_turns.sql",
+        "OR live.wake_at_ms <= :home_ms",
+        "OR live.wake_at_ms <= :now_ms",
+        (f"{CONTRACT}TestTurnClaims::test_a_home_has_the_first_200_ms",),
+    ),
+    Mutant(
+        "blocked-is-offered-to-the-same-code",
+        "a blocked instance is claimed again by the code that cannot replay it",
+        "store/sqlite/sql/find_turns.sql",
+        "NOT IN ('*', wanted.value ->> 1)",
+        "<> '*'",
+        (f"{CONTRACT}TestHolds::test_a_blocked_instance_waits_for_other_code",),
+    ),
+    Mutant(
+        "claimed-jobs-are-not-counted",
+        "an activity that kills its process is tried for ever",
+        "store/sqlite/sql/lease_jobs.sql",
+        "attempt = jobs.attempt + 1",
+        "attempt = jobs.attempt",
+        (f"{CONTRACT}TestJobs::test_a_lease_that_ran_out_counts_as_lost",),
+    ),
+    Mutant(
+        "postgres-attempts-are-not-counted",
+        "a turn that kills its process is tried for ever",
+        "store/postgres/sql/lease_turns.sql",
+        "attempts = live.attempts + 1",
+        "attempts = live.attempts",
+        (f"{POSTGRES}TestTurnClaims::test_an_abandoned_instance_is_claimed_again",),
+    ),
+)
+
+LEASES = (
+    Mutant(
+        "expired-leases-count-as-held",
+        "a worker believes that it still has what others may take",
+        "store/sqlite/sql/find_held_turns.sql",
+        "AND live.lease_until_ms > :now_ms",
+        "",
+        (f"{CONTRACT}TestRenewals::test_renewal_never_revives",),
+    ),
+    Mutant(
+        "renewal-revives",
+        "a lease that has run out is renewed beside one that has not",
+        "store/sqlite/sql/renew_turns.sql",
+        "AND live.lease_until_ms > :now_ms\n",
+        "\n",
+        (f"{CONTRACT}TestRenewals::test_renewal_of_what_is_held_does_not_revive_what_is_not",),
+    ),
+    Mutant(
+        "job-renewal-revives",
+        "a job whose lease has run out is renewed beside one that is held",
+        "store/sqlite/sql/renew_jobs.sql",
+        "AND jobs.visible_at_ms > :now_ms\n",
+        "\n",
+        (f"{CONTRACT}TestRenewals::test_renewal_of_what_is_held_does_not_revive_what_is_not",),
+    ),
+    Mutant(
+        "job-tokens-are-not-compared",
+        "the result of a worker that lost its job counts",
+        "store/sql/commit.py",
+        "if job is None or job.gone or end.token == 0 or job.token != end.token:",
+        "if job is None or job.gone:",
+        (f"{CONTRACT}TestJobs::test_a_result_from_a_lost_lease_is_refused",),
+    ),
+    Mutant(
+        "released-turns-count",
+        "a turn that was given back untouched has cost an attempt",
+        "store/sqlite/sql/release_turns.sql",
+        "attempts = max(live.attempts - 1, 0)",
+        "attempts = live.attempts",
+        (
+            f"{CONTRACT}TestTurnClaims::test_a_released_turn_is_claimable_at_once_and_does_not_count",
+        ),
+    ),
+    Mutant(
+        "anybody-releases",
+        "a worker gives back the turn of another",
+        "store/sqlite/sql/release_turns.sql",
+        "AND live.lease = held.value ->> 2\n",
+        "\n",
+        (f"{CONTRACT}TestTurnClaims::test_a_lease_that_was_stolen_cannot_be_released",),
+    ),
+    Mutant(
+        "returned-jobs-count",
+        "a job that was given back unstarted has cost an attempt",
+        "store/sql/commit.py",
+        "attempt = max(job.attempt - 1, 0) if end.refund else job.attempt",
+        "attempt = job.attempt",
+        (f"{CONTRACT}TestJobs::test_a_job_given_back_unstarted_does_not_count",),
+    ),
+    Mutant(
+        "readers-move-without-a-lease",
+        "a projection that another worker has taken over goes on",
+        "store/sqlite/sql/advance_feed.sql",
+        "AND lease = :lease\n",
+        "\n",
+        (f"{CONTRACT}TestReaders::test_a_lease_that_another_took_is_lost",),
+    ),
+    Mutant(
+        "postgres-renewal-revives",
+        "a lease that has run out is renewed beside one that has not",
+        "store/postgres/sql/renew_turns.sql",
+        "AND live.lease_until_ms > :now_ms::bigint",
+        "",
+        (f"{POSTGRES}TestRenewals::test_renewal_of_what_is_held_does_not_revive_what_is_not",),
+    ),
+)
+
+ONCE = (
+    Mutant(
+        "messages-are-delivered-again",
+        "a message that is sent again under its id is not recognised",
+        "store/sql/inboxes.py",
+        "if message_id is not None and (delivery.instance_id, message_id) in self._rows.receipts:",
+        "if False:",
+        (f"{CONTRACT}TestDeliveries::test_a_message_is_delivered_once_for_its_id",),
+    ),
+    Mutant(
+        "inputs-are-decided-again",
+        "an input that is asked again under its id is decided twice",
+        "store/sql/decisions.py",
+        "if is_decided or len(ids) < len(turn.receipts):",
+        "if len(ids) < len(turn.receipts):",
+        (f"{CONTRACT}TestReceipts::test_a_turn_that_decides_an_input_again_is_refused",),
+    ),
+    Mutant(
+        "starts-are-not-recognised",
+        "a start that is sent again is told that its id is taken",
+        "store/sql/commit.py",
+        "return row.incarnation == instance.incarnation",
+        "return False",
+        (f"{CONTRACT}TestStarts::test_a_start_sent_again_is_accepted_once",),
+    ),
+    Mutant(
+        "results-count-again",
+        "the result of a call that is answered already is applied",
+        "core/replay.py",
+        "return isinstance(self._open_event(schedule), ActivityScheduled | InlineScheduled)",
+        "return True",
+        ("tests/core/test_turn.py::test_a_result_that_comes_twice_in_one_turn_counts_once",),
+    ),
+    Mutant(
+        "results-reach-any-execution",
+        "the result of a job reaches an execution that has not asked for it",
+        "store/sql/commit.py",
+        "if row is not None and (row.incarnation, row.execution) == end.key[1:3]:",
+        "if row is not None:",
+        (
+            "tests/store/test_commit.py"
+            "::test_the_result_for_another_execution_is_dropped_with_its_job",
+        ),
+    ),
+)
+
+INBOX = (
+    Mutant(
+        "unseen-messages-do-not-wake",
+        "a message that comes during a turn is found when something else comes",
+        "store/sql/commit.py",
+        "has_unseen = row.last_no > turn.seen_no\n",
+        "has_unseen = False\n",
+        (f"{CONTRACT}TestWaking::test_a_message_during_a_turn_wakes_the_instance_after_it",),
+    ),
+    Mutant(
+        "seen-messages-wake",
+        "an instance is woken for messages that it has taken",
+        "store/sql/commit.py",
+        "has_unseen = row.last_no > turn.seen_no\n",
+        "has_unseen = row.last_no >= turn.seen_no\n",
+        (f"{CONTRACT}TestWaking::test_a_seen_message_does_not_wake_it_again",),
+    ),
+    Mutant(
+        "rest-of-the-inbox-is-forgotten",
+        "messages beyond those of one claim wait for the next message",
+        "store/sql/claims.py",
+        "last_no -= 1",
+        "pass",
+        (f"{CONTRACT}TestDeliveries::test_messages_of_many_bytes_are_taken_in_several_claims",),
+    ),
+    Mutant(
+        "taken-messages-stay",
+        "a message that a turn has taken is applied again",
+        "store/sql/flush.py",
+        'self._bulk.delete("delete_messages", changes.consumed)',
+        "pass",
+        (f"{CONTRACT}TestWorkersAndTimes::test_a_turn_claimed_for_a_timer_takes_it",),
+    ),
+    Mutant(
+        "cancelled-timers-stay",
+        "a timer that was cancelled fires",
+        "store/sql/flush.py",
+        'self._bulk.delete("delete_timers", changes.timers_gone)',
+        "pass",
+        (f"{CONTRACT}TestTimers::test_a_cancelled_timer_is_gone",),
+    ),
+    Mutant(
+        "messages-wake-leased-instances",
+        "a message has an instance claimed that another worker has",
+        "store/sql/inboxes.py",
+        "if not row.is_born or row.lease != 0 or row.blocked_by is not None:",
+        "if not row.is_born or row.blocked_by is not None:",
+        (f"{CONTRACT}TestTurnClaims::test_a_message_takes_no_instance_from_who_has_leased_it",),
+    ),
+    Mutant(
+        "messages-wake-held-instances",
+        "a message has a held instance tried again",
+        "store/sql/inboxes.py",
+        "if not row.is_born or row.lease != 0 or row.blocked_by is not None:",
+        "if not row.is_born or row.lease != 0:",
+        (f"{CONTRACT}TestHolds::test_a_held_instance_gets_messages_and_sleeps_on",),
+    ),
+    Mutant(
+        "arrival-times-go-back",
+        "a message is applied before one that came earlier, because the clock was set back",
+        "store/sql/inboxes.py",
+        "row.last_at_ms = max(self._now_ms, row.last_at_ms)",
+        "row.last_at_ms = self._now_ms",
+        (f"{CONTRACT}TestDeliveries::test_arrival_times_never_decrease",),
+    ),
+)
+
+KEYS = (
+    Mutant(
+        "keys-are-not-looked-at",
+        "a decision that wants a key of another instance breaks off in place of being told",
+        "store/sql/decisions.py",
+        "return TurnReceipt(TurnStatus.KEY_TAKEN, holder=holder)",
+        "return None",
+        (
+            f"{CONTRACT}TestUniqueKeys"
+            "::test_a_key_that_is_taken_stops_a_turn_and_nothing_of_it_is_written",
+        ),
+    ),
+    Mutant(
+        "passing-keys-are-not-looked-at",
+        "a decision has a key for a moment that belongs to another instance",
+        "store/sql/decisions.py",
+        "for passed in turn.passed_keys:",
+        "for passed in ():",
+        (f"{CONTRACT}TestUniqueKeys::test_a_key_that_is_had_within_a_turn_only_must_be_free_too",),
+    ),
+    Mutant(
+        "ends-free-no-keys",
+        "the key of an instance that has ended is taken for ever",
+        "store/sql/commit.py",
+        "self._decisions.free_keys(row)",
+        "pass",
+        (f"{CONTRACT}TestFreedKeys::test_an_end_frees_the_key",),
+    ),
+)
