@@ -44,6 +44,8 @@ class ClockWatch:
         """
         self._passed = passed
         self._follows_ms = follows_ms
+        self.jumps = 0
+        """How many there were."""
         self.begin(told_ms)
 
     def begin(self, told_ms: int) -> None:
@@ -83,6 +85,7 @@ class ClockWatch:
         jump_ms = seen - self._seen
         self._seen = seen
         if abs(jump_ms) > JUMP_MS:
+            self.jumps += 1
             self._since_ms = passed_ms
             self._unsaid_ms += jump_ms
         elif self._unsaid_ms:
@@ -144,6 +147,11 @@ def steady_ms(clock: Clock) -> int:
     """Return for how long a clock has been steady; one that nobody watches was handed in, and
     always is."""
     return clock.steady_ms() if isinstance(clock, ClockWatch) else _ALWAYS_MS
+
+
+def jumps(clock: Clock) -> int:
+    """Return how often a clock has jumped; see `steady_ms`."""
+    return clock.jumps if isinstance(clock, ClockWatch) else 0
 
 
 def since_moved_ms(clock: Clock) -> int:

@@ -9,6 +9,7 @@ from perdure import Client, Signal, activity, context, orchestration
 from perdure.clock import ManualClock, to_datetime, to_ms
 from perdure.clock_watch import WatchedSystemClock
 from perdure.model.events import TimerScheduled, read_event
+from perdure.model.instances import Status
 from perdure.model.options import Retention
 from perdure.store.base import ExecutionKey
 from perdure.worker.housekeeping import STEADY_FIRST_MS
@@ -141,6 +142,30 @@ async def test_a_signal_that_came_by_a_wrong_clock_is_taken_at_once_and_in_order
     engine = await stage.engine([listens], clock=clock)
 
     assert await engine.handle("l", listens).result() == ["first", "second"]
+
+
+async def test_what_a_process_with_a_wrong_clock_left_ready_goes_on(stage: Stage) -> None:
+    """A command was run, and a worker killed, in the minute when the clock was ten years ahead."""
+    stage.allow_log("the clock")
+    stage.expect_log("by a time that a wrong clock wrote")
+    machine = Machine()
+    engine = await stage.engine([naps], clock=machine.clock())
+    handle = await engine.start("n", naps)
+    machine.set_ahead(YEARS)
+    engine.store.clock()
+    wrong = await stage.client(clock=machine.clock())
+    await wrong.handle("n", naps).send(go, "end")
+    machine.set_ahead(-YEARS)
+    before = (await handle.info()).status
+
+    for _ in range(61):
+        machine.advance(SECOND)
+        engine.store.clock()
+    await engine._serving.housekeeping.run_once()
+    engine.noticed_work()
+
+    assert before is Status.RUNNING
+    await handle.result()
 
 
 # -------------------------------------------------------------------------- retention

@@ -8,7 +8,8 @@ once more, so several workers may do it at the same time; whoever comes second r
 Each round does a bounded part of the work, in small transactions, and says whether there is more.
 
 What is removed is gone, so nothing is removed for its age by a clock that may be wrong: it has to
-run steadily for a while first, and for long if the store knows of no time near it.
+run steadily for a while first, and for long if the store knows of no time near it. After a jump,
+what a wrong clock has put into a time to come is brought back.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from perdure.clock import JUMP_MS, Clock, to_datetime, to_ms
-from perdure.clock_watch import steady_ms
+from perdure.clock_watch import LASTS_MS, jumps, steady_ms
 from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, Expiry, InstanceFilter, PageMark
 from perdure.model.instances import InstanceRow, Status
@@ -117,6 +118,8 @@ class Housekeeping:
         self._has_looked_through = False
         self._continued: set[str] = set()
         self._steady_first_ms = STEADY_FIRST_MS
+        self._jumps = 0
+        """After how many jumps of the clock what they stranded was looked for."""
 
     async def open(self) -> None:
         """Compare the clock with what the store knew before this worker writes anything."""
@@ -126,6 +129,7 @@ class Housekeeping:
         ahead_ms = self._clock() - newest[0].created_ms
         facts = {"ahead_ms": ahead_ms, "worker_id": self._worker_id}
         if ahead_ms < -JUMP_MS:
+            self._jumps = -1
             logger.warning(
                 "the newest instance in the store is from %s, which is still to come by the clock: "
                 "it is wrong now, or was then",
@@ -167,6 +171,7 @@ class Housekeeping:
             deleted, more_ended = await self._remove_ended()
             expired, more_expired = await self._expire()
         pruned, more_executions = await self._prune_executions()
+        await self._wake_stranded()
         removed = Removed(
             instances=deleted.instances,
             executions=deleted.executions + pruned.executions,
@@ -300,6 +305,20 @@ class Housekeeping:
                 self._has_looked_through = True
                 return pruned, False
         return pruned, True
+
+    # ---------------------------------------------------------------- stranded
+
+    async def _wake_stranded(self) -> None:
+        """Look for what was written by a wrong clock, when there was one and time is steady now."""
+        seen = jumps(self._clock)
+        if seen == self._jumps or steady_ms(self._clock) < LASTS_MS:
+            return
+        while count := await self._store.wake_stranded(limit=BULK_MAX):
+            logger.warning(
+                "work was ready, or under a lease, by a time that a wrong clock wrote; it goes on",
+                extra={"stranded": count, "worker_id": self._worker_id},
+            )
+        self._jumps = seen
 
     # ------------------------------------------------------------------ expiry
 
