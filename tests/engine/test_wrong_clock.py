@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from datetime import timedelta
+from functools import partial
+
+import pytest
 
 from perdure import Client, Signal, activity, context, orchestration
 from perdure.clock import ManualClock, to_datetime, to_ms
@@ -251,6 +255,44 @@ async def test_a_store_that_is_ahead_of_the_clock_is_told_of(stage: Stage) -> No
     clock.advance(YEARS)
     await handle.send(go, "end")
     await engine.handle("n", naps).result()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_whatever_moments_are_wrong_timers_are_in_time_and_the_young_stay(
+    stage: Stage, seed: int
+) -> None:
+    """Timers, signals and retention under a clock that is now and then wrong for a moment."""
+    luck = random.Random(seed)
+    stage.allow_log("the clock")
+    machine = Machine()
+    start_ms = machine.wall() - machine.passed()
+    kept = options(retention=Retention(ended=timedelta(days=30)))
+    engine = await stage.engine([naps], options=kept, clock=machine.clock())
+    young = await engine.start("young", naps)
+    await young.send(go, "end")
+    await young.result()
+    handle = await engine.start("n", naps)
+    machine.advance(timedelta(hours=2))
+
+    for number in range(1, 9):
+        off = luck.choice([-1, 0, 1]) * timedelta(days=luck.randrange(1, 3650))
+        machine.set_ahead(off)
+        true_ms = start_ms + machine.passed()
+        due_ms = await nap(engine, str(number), number)
+        machine.advance(timedelta(milliseconds=999))
+        engine.noticed_work()
+        assert not await has_reported(engine, str(number))
+        machine.advance(timedelta(milliseconds=1))
+        await until(partial(has_reported, engine, str(number)))
+        await engine._serving.housekeeping.run_once()
+        machine.set_ahead(-off)
+        machine.advance(timedelta(seconds=luck.randrange(1, 50)))
+
+        assert due_ms == true_ms + 1_000
+
+    assert await has_ended(engine, "young")
+    await handle.send(go, "end")
+    await handle.result()
 
 
 # ----------------------------------------------------------------------------- leases
