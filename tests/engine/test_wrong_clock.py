@@ -283,6 +283,7 @@ async def test_whatever_moments_are_wrong_timers_are_in_time_and_the_young_stay(
         engine.noticed_work()
         assert not await has_reported(engine, str(number))
         machine.advance(timedelta(milliseconds=1))
+        engine.noticed_work()
         await until(partial(has_reported, engine, str(number)))
         await engine._serving.housekeeping.run_once()
         machine.set_ahead(-off)
