@@ -156,6 +156,15 @@ def test_now_is_the_time_of_the_turn_and_never_goes_back() -> None:
     assert msgspec.json.decode(event.event)["at"].startswith("2027-01-15T08:00:00")
 
 
+def test_now_is_right_again_after_a_turn_by_a_wrong_clock() -> None:
+    desk = placed()
+    desk.now_ms = START_MS - 60_001
+
+    desk.execute(Remind("o-1"))
+
+    assert desk.turns[-1].now_ms == START_MS - 60_001
+
+
 # ----------------------------------------------------------------------- rejected
 
 

@@ -545,6 +545,17 @@ def test_time_never_runs_backwards() -> None:
     assert script.result[0] == script.result[4]
 
 
+def test_what_a_wrong_clock_has_recorded_is_not_waited_for() -> None:
+    """The next turn is at the time of the clock, which is right again, and so are its timers."""
+    script = Script(programs.looks_at_itself, "a")
+    script.now_ms -= 60_001
+    script.say("a")
+
+    assert last(script).now_ms == START_MS - 60_001
+    assert script.result[0] > script.result[4]
+    script.check_every_beginning()
+
+
 def test_a_turn_carries_the_terms_it_was_run_under() -> None:
     execution = new_execution(programs.sleeps)
     started = Started(name="sleeps", version="1.0.0", behaviour=1, input=msgspec.Raw(b"{}"))

@@ -188,6 +188,7 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         **dict.fromkeys(("at_ms", "made_ms", "created_ms", "updated_ms", "effective_at_ms"), 1),
         **dict.fromkeys(("visible_at_ms", "parent_incarnation", "last_commit", "attempt"), 1),
         **dict.fromkeys(("priority", "rank", "schema", "version", "turns"), 1),
+        **dict.fromkeys(("wake_at_ms", "lease"), n),
     }
 
 

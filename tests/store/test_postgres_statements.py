@@ -81,10 +81,13 @@ ONLY_HERE = {
 OTHER_PARAMS = {"count_tables": {"schema"}}
 
 WHOLE = {
+    "cut_sessions",
     "find_idle_sessions",
     "find_old_dead_jobs",
     "find_old_receipts",
     "find_old_unborn",
+    "find_stranded_jobs",
+    "find_stranded_turns",
     "list_running",
     "queue_depths",
     "read_executions",
@@ -93,8 +96,8 @@ WHOLE = {
     "totals",
     *(name for name in NAMES if name.startswith("read_all_")),
 }
-"""Statements that read everything: for the checker, for people, and to find what is too old. Each
-but one is run by readers only."""
+"""Statements that read everything: for the checker, for people, and to find what is too old or was
+written by a wrong clock. Each but two is run by readers only."""
 COMMANDS = ("begin_part", "undo_part", "end_part")
 """Have no plan."""
 SEARCHING = sorted({*NAMES} - WHOLE - {*COMMANDS} - {"load", "write"})

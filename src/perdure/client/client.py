@@ -295,6 +295,11 @@ class Client(Administration, Deciders, ProjectionAdministration):
             self._alone = lone_turns(self._store, self._endings, self.telemetry)
         return self._alone
 
+    def own_worker_id(self) -> str | None:
+        """Return the worker of this process, if it works."""
+        beside = self._beside
+        return beside.worker_id if beside is not None and beside.is_serving else None
+
     def find_decider(self, name: str) -> DeciderDefinition | None:
         """Return a decider that was handed to the worker of this process."""
         return None if self._beside is None else self._beside.registry.deciders.get(name)

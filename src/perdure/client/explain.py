@@ -109,7 +109,12 @@ def _state(evidence: Evidence) -> str:
         return f"cannot move: {unserved}"
     if live.stamp.next_seq == 1 and (live.wake_at_ms or 0) > evidence.now_ms:
         return f"starts at {_time(live.wake_at_ms or 0)}, as it was delayed"
-    due = [message for message in evidence.inbox if message.effective_at_ms <= evidence.now_ms]
+    due = [
+        message
+        for message in evidence.inbox
+        # What is no timer waits at once, also if it came while the clock was ahead.
+        if message.timer_key is None or message.effective_at_ms <= evidence.now_ms
+    ]
     if _is_decider(row) and not evidence.inbox and not evidence.summary.open:
         return "waits for its next input"
     if due:

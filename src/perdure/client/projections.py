@@ -20,7 +20,7 @@ from perdure.model.feeds import (
     read_stuck,
 )
 from perdure.store.base import Store
-from perdure.worker.unserved import LIVE_WORKER_MS
+from perdure.worker.unserved import alive_since_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class ProjectionAdministration(ABC):
         """
         await self._checkpoint(name)
         key = reader_key(name)
-        since_ms = self.store.clock() - LIVE_WORKER_MS
+        since_ms = alive_since_ms(self.store.clock)
         workers = await self.store.read_workers(seen_since_ms=since_ms)
         having = [worker.worker_id for worker in workers if key in worker.definitions]
         if having:

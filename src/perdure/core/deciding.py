@@ -19,7 +19,7 @@ from perdure.authoring.decision import (
     AlreadyCompleted,
     Rejected,
 )
-from perdure.clock import to_datetime
+from perdure.clock import not_before, to_datetime
 from perdure.codec import JSON
 from perdure.core.answers import (
     KEY_TAKEN,
@@ -224,7 +224,7 @@ class DeciderExecution(DeciderKeeping):
         self._outcomes = {}
         self.is_answering = False
         is_first = self.last_seq == 0
-        self.now_ms = max(self.now_ms, now_ms)
+        self.now_ms = not_before(self.now_ms, now_ms)
         changes = self._changes = DeciderChanges(self.id, terms, self.now_ms)
         if terms.lease and not messages and not direct:
             self.alarms.drop_due(self.now_ms, "start:")

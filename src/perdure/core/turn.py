@@ -10,6 +10,7 @@ import msgspec
 
 from perdure.authoring.registry import BEHAVIOUR, activity_key, inline_key, orchestration_key
 from perdure.authoring.scope import ActivityRequest, InlineRequest
+from perdure.clock import not_before
 from perdure.core.ending import continuation, outcome_of, parent_message
 from perdure.core.identity import child_incarnation
 from perdure.core.pending import Ask, PendingCall
@@ -71,7 +72,7 @@ def run_turn(
     Raises:
         UnreadableEventError: A message is damaged or of an unknown kind.
     """
-    execution.now_ms = max(execution.now_ms, now_ms)
+    execution.now_ms = not_before(execution.now_ms, now_ms)
     changes = _Changes(execution, terms)
     if not messages and terms.lease:
         execution.woken_in_vain()

@@ -18,7 +18,11 @@ ZERO = timedelta(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What a worker removes by itself, and when. None: never."""
+    """What a worker removes by itself, and when. None: never.
+
+    Nothing is removed for its age before the clock has been steady for an hour, from the worker's
+    start or from a jump on; for a day, if nothing in the store is of the last week.
+    """
 
     ended: timedelta | None = None
     """How long instances are kept after they ended."""

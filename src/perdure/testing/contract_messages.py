@@ -199,6 +199,24 @@ class TestDeliveries:
             (b"b", at_ms),
         ]
 
+    async def test_an_arrival_by_a_wrong_clock_counts_only_while_it_waits(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await begun(store)
+        right_ms = clock()
+        clock.advance(timedelta(days=3650))
+        await store.deliver([message(text="a")])
+        clock.now_ms = right_ms
+
+        await store.deliver([message(text="b")])
+        [claimed] = await claim(store)
+        await accepted(store, turn_of(claimed))
+        await store.deliver([message(text="c")])
+        [later] = await claim(store)
+
+        assert [m.body for m in claimed.messages] == [b"a", b"b"]
+        assert [(m.body, m.effective_at_ms) for m in later.messages] == [(b"c", right_ms)]
+
     async def test_messages_are_applied_by_effective_time(
         self, store: Store, clock: ManualClock
     ) -> None:

@@ -49,6 +49,7 @@ from perdure.testing.contract_starts import (
     TestLateStarts,
     TestStartsWithMessages,
 )
+from perdure.testing.contract_stranded import TestStranded
 from perdure.testing.contract_transactions import TestOwnTransactions
 from perdure.testing.contract_turns import (
     TestEnds,
@@ -117,6 +118,7 @@ __all__ = [
     "TestSnapshots",
     "TestStarts",
     "TestStartsWithMessages",
+    "TestStranded",
     "TestTimers",
     "TestTotals",
     "TestTurnClaims",

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from perdure.clock import Clock, to_ms
+from perdure.clock_watch import since_moved_ms
 from perdure.ids import fresh_id
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
@@ -158,6 +159,9 @@ class Claimer:
         return found
 
     async def _claim(self) -> bool:
+        if since_moved_ms(self._clock) < self._lease_ms // 2:
+            # All leases seem to have run out, also of the living. They have time to renew them.
+            return False
         # Handed to the store together, so that they share one transaction.
         claiming = asyncio.gather(self._claim_turns(), self._claim_jobs())
         try:

@@ -181,6 +181,7 @@ class Serving:
         """Learn the store's numbers for our definitions, and say that we are here."""
         self._loop = asyncio.get_running_loop()
         self._started_ms = self._store.clock()
+        await self.housekeeping.open()
         await self._beat_once()
 
     def loops(self) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
@@ -263,6 +264,11 @@ class Serving:
             found = self.coverage.code_for(key)
             self.coverage.note(key)
         return found
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it takes work."""
+        return self._is_serving
 
     def notice(self) -> None:
         """Something was written by this process that a claim may find."""

@@ -325,11 +325,10 @@ class BorrowedPostgresStore(BorrowedStore):
         clock = self._outer.clock
         if not isinstance(clock, DatabaseClock):
             return clock()
-        [(now_ms,)] = connection.run("read_now")
-        clock.learn(now_ms)
+        [(database_ms,)] = connection.run("read_now")
+        now_ms = clock.learn(database_ms)
         self.seen_ms = max(self.seen_ms, now_ms)
-        found: int = now_ms
-        return found
+        return now_ms
 
     # ------------------------------------------------------------- the database
 

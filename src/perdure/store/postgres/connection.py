@@ -77,8 +77,7 @@ class PostgresConnection(Statements):
 
     def _learn(self, database_ms: int) -> None:
         if self.clock is not None:
-            self.loaded_at_ms = database_ms
-            self.clock.learn(database_ms)
+            self.loaded_at_ms = self.clock.learn(database_ms)
 
     def run_script(self, text: str) -> None:
         """Run statements without parameters, all in one message."""

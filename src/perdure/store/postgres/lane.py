@@ -313,9 +313,7 @@ class Lane:
             # Changes of instances are told the time with the rows that they load.
             return self._clock()
         [(now_ms,)] = connection.run("read_now")
-        connection.clock.learn(now_ms)
-        database_ms: int = now_ms
-        return database_ms
+        return connection.clock.learn(now_ms)
 
     def _connected(self) -> PostgresConnection:
         if self._connection is not None and self._connection.is_broken:

@@ -128,16 +128,20 @@ def _read_visible(
 
 
 def renew_turns(
-    connection: Connection, leases: Sequence[TurnLease], *, now_ms: int, until_ms: int
+    connection: Connection, leases: Sequence[TurnLease], *, held_ms: int, until_ms: int
 ) -> list[TurnLease]:
-    """Extend leases that are still held and return those that are not."""
+    """Extend leases that are still held and return those that are not.
+
+    Args:
+        held_ms: Those that ended before are not.
+    """
     if not leases:
         return []
     packed = pack([(part_of(lease.instance_id), *lease) for lease in leases])
-    [(text,)] = connection.run("find_held_turns", leases=packed, now_ms=now_ms)
+    [(text,)] = connection.run("find_held_turns", leases=packed, now_ms=held_ms)
     held = set(unpack(text))
     if held:
-        connection.run("renew_turns", leases=packed, now_ms=now_ms, until_ms=until_ms)
+        connection.run("renew_turns", leases=packed, now_ms=held_ms, until_ms=until_ms)
     return [lease for index, lease in enumerate(leases) if index not in held]
 
 
@@ -277,16 +281,16 @@ def _read_failures(data: bytes) -> tuple[JobFailures, str]:
 
 
 def renew_jobs(
-    connection: Connection, leases: Sequence[JobLease], *, now_ms: int, until_ms: int
+    connection: Connection, leases: Sequence[JobLease], *, now_ms: int, held_ms: int, until_ms: int
 ) -> list[JobLease]:
-    """Extend leases that are still held and return those that are not."""
+    """Extend leases that are still held and return those that are not; see `renew_turns`."""
     if not leases:
         return []
     packed = pack([(part_of(lease.key.instance_id), *lease.key, lease.token) for lease in leases])
-    [(text,)] = connection.run("find_held_jobs", leases=packed, now_ms=now_ms)
+    [(text,)] = connection.run("find_held_jobs", leases=packed, now_ms=held_ms)
     held: dict[int, str | None] = dict(unpack(text))
     if held:
-        connection.run("renew_jobs", leases=packed, now_ms=now_ms, until_ms=until_ms)
+        connection.run("renew_jobs", leases=packed, now_ms=held_ms, until_ms=until_ms)
     sessions = [session for session in held.values() if session is not None]
     if sessions:
         touch_sessions(connection, sessions, now_ms=now_ms)

@@ -185,6 +185,8 @@ class Commit:
         if turn.kv or turn.report is not None:
             self._keep_values(turn, row)
         has_unseen = row.last_no > turn.seen_no
+        if not has_unseen:
+            self.inboxes.emptied(row)
         self._settle(turn, row)
         if turn.outcome is not None:
             self._end(turn, row, turn.outcome)

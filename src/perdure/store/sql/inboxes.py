@@ -98,6 +98,11 @@ class Inboxes:
             row.wake_at_ms = min(self._now_ms, row.wake_at_ms or self._now_ms)
             row.is_due_unsure = False
 
+    def emptied(self, row: LiveState) -> None:
+        """No message waits any more: one that came while the clock was wrong is in order with
+        nothing, so arrivals go by the clock again."""
+        row.last_at_ms = min(row.last_at_ms, self._now_ms)
+
     @staticmethod
     def _may_wake(row: LiveState, *, hurries: bool) -> bool:
         """Tell whether a message makes the instance ready.

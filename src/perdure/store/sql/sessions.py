@@ -213,15 +213,20 @@ def renew_sessions(
     busy: Sequence[str],
     *,
     now_ms: int,
+    held_ms: int,
     lease_ms: int,
     idle_ms: int,
 ) -> list[str]:
-    """Extend the sessions of an owner, and return which of the busy ones it no longer has."""
+    """Extend the sessions of an owner, and return which of the busy ones it no longer has.
+
+    Args:
+        held_ms: Those that ended before are its own no more.
+    """
     connection.run(
         "renew_sessions",
         owner=owner,
         busy=pack(busy),
-        now_ms=now_ms,
+        now_ms=held_ms,
         until_ms=now_ms + lease_ms,
         idle_ms=now_ms - idle_ms,
     )

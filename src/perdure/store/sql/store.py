@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.clock import Clock
+from perdure.clock_watch import LASTS_MS, since_moved_ms, steady_ms
 from perdure.errors import StoreError
 from perdure.model.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
@@ -47,6 +48,8 @@ _encode = msgspec.json.encode
 
 
 FORGET_WORKERS_AFTER_MS = 3_600_000
+FORGET_WHEN_STEADY_MS = 2 * LASTS_MS
+"""How long the clock must have been steady: the living need time for a sign of life by it."""
 """How long a worker that gives no sign of life is kept for people to see: it was killed."""
 
 
@@ -187,13 +190,22 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
         def renew_all(transaction: Transaction) -> tuple[list[TurnLease], list[JobLease]]:
             connection, now_ms = transaction.connection, transaction.now_ms
-            until_ms = now_ms + lease_ms
+            held_ms, until_ms = self._held_ms(now_ms, lease_ms), now_ms + lease_ms
             return (
-                claims.renew_turns(connection, turns, now_ms=now_ms, until_ms=until_ms),
-                claims.renew_jobs(connection, jobs, now_ms=now_ms, until_ms=until_ms),
+                claims.renew_turns(connection, turns, held_ms=held_ms, until_ms=until_ms),
+                claims.renew_jobs(
+                    connection, jobs, now_ms=now_ms, held_ms=held_ms, until_ms=until_ms
+                ),
             )
 
         return await self._work(renew_all, is_quiet=True)
+
+    def _held_ms(self, now_ms: int, lease_ms: int) -> int:
+        """Return what the end of a lease must lie behind for its holder still to have it.
+
+        When the clock has just moved ahead, the end says nothing: whose token is stored holds it.
+        """
+        return 0 if since_moved_ms(self.clock) < lease_ms else now_ms
 
     async def beat_jobs(self, beats: Sequence[JobBeat]) -> None:
         """Keep what running jobs say of their progress; a job whose lease is lost says nothing."""
@@ -212,7 +224,13 @@ class SqlStore(SqlAdmin, SqlDeciders):
         """Extend the owner's sessions; return those of the busy ones that it no longer has."""
         return await self._work(
             lambda t: sessions.renew_sessions(
-                t.connection, owner, busy, now_ms=t.now_ms, lease_ms=lease_ms, idle_ms=idle_ms
+                t.connection,
+                owner,
+                busy,
+                now_ms=t.now_ms,
+                held_ms=self._held_ms(t.now_ms, lease_ms),
+                lease_ms=lease_ms,
+                idle_ms=idle_ms,
             ),
             is_quiet=True,
         )
@@ -244,7 +262,8 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
         def work(transaction: Transaction) -> None:
             transaction.connection.run("beat", **params)
-            transaction.connection.run("bury_workers", before_ms=before_ms)
+            if steady_ms(self.clock) >= FORGET_WHEN_STEADY_MS:
+                transaction.connection.run("bury_workers", before_ms=before_ms)
 
         await self._work(work, is_quiet=True)
 

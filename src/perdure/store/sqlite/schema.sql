@@ -36,7 +36,7 @@ CREATE TABLE live (
     lease_until_ms INTEGER NOT NULL,
     home           TEXT,                 -- the worker that has it in memory
     last_no        INTEGER NOT NULL,     -- number of its newest message
-    last_at_ms     INTEGER NOT NULL,     -- arrival of its newest message; never decreases
+    last_at_ms     INTEGER NOT NULL,     -- arrival of its newest message; rises while one waits
     last_commit    INTEGER NOT NULL,
     attempts       INTEGER NOT NULL,     -- claims since the last accepted commit
     blocked_by     TEXT,                 -- digest of the code that does not fit, '*' when parked
