@@ -34,9 +34,8 @@ from typing import Any
 
 import pytest
 
-import perdure.core.call_monitor
 import perdure.core.guard
-from perdure.core.forbidden import CLOCK, IDENTITY, OUTSIDE, RANDOM, SLEEP, UUID, Rule, rule_of
+from perdure.core.forbidden import CLOCK, IDENTITY, OUTSIDE, RANDOM, SLEEP, UUID
 from perdure.core.guard import Guard, install, look_at
 from perdure.errors import NondeterminismError
 
@@ -858,29 +857,38 @@ def test_a_call_seen_outside_turns_is_still_watched_in_them(in_known_code: Guard
 
 
 @needs_monitoring
-def test_harmless_calls_of_one_and_the_same_function_are_switched_off(
-    in_known_code: Guard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[object] = []
+def test_harmless_calls_of_one_and_the_same_function_are_switched_off(in_known_code: Guard) -> None:
+    monitoring: Any = vars(sys)["monitoring"]
+    seen: list[str] = []
 
-    def spy(function: object, first: object = None) -> Rule | None:
-        seen.append(function)
-        return rule_of(function, first)
+    def spy(code: types.CodeType, offset: int, function: Any, first: object) -> object:
+        if code is fulfil.__code__:
+            seen.append(function.__name__)
+        return on_call(code, offset, function, first)
 
-    def fulfil() -> tuple[object, ...]:
-        name = Parcel.__name__.upper()
-        return price(3), datetime.fromisoformat("2020-01-01"), max(len(name), 1), dt.date(1, 1, 1)
+    def fulfil(parcel: type, callback: Callable[[int], int]) -> tuple[object, ...]:
+        name = parcel.__name__.upper()
+        return (
+            max(len(name), price(3)),
+            datetime.fromisoformat("2020-01-01"),
+            dt.date(1, 1, callback(1)),
+        )
+
+    def see() -> list[str]:
+        seen.clear()
+        run_stretch(in_known_code, lambda: fulfil(Parcel, price))
+        return list(seen)
 
     look_at(fulfil)
-    monkeypatch.setattr(perdure.core.call_monitor, "rule_of", spy)
-    run_stretch(in_known_code, fulfil)
-    first = list(seen)
-    seen.clear()
-    run_stretch(in_known_code, fulfil)
-    again = list(seen)
+    what = vars(perdure.core.guard._monitor())["_tool"], monitoring.events.CALL
+    on_call = monitoring.register_callback(*what, spy)
+    try:
+        first, again = see(), see()
+    finally:
+        monitoring.register_callback(*what, on_call)
 
-    assert len(first) == 7
-    assert again == [str.upper]  # Another object could bring another function here.
+    assert first == ["upper", "len", "price", "max", "fromisoformat", "price", "date"]
+    assert again == ["price"]  # The callback.
 
 
 @needs_monitoring

@@ -64,6 +64,8 @@ class Reading(NamedTuple):
     callees: dict[int, object]
     """Where it calls something that it names by globals, modules and classes alone, by the offset
     of the instruction: the same function every time, unless somebody puts another in its place."""
+    methods: dict[int, str]
+    """Where it calls an attribute of an object, by the offset of the instruction: its name."""
 
 
 def reach(
@@ -186,7 +188,14 @@ def read(piece: Piece) -> Reading:
     reader = _Reader(piece)
     for instruction in dis.get_instructions(piece.code):
         reader.step(instruction)
-    return Reading(reader.named, reader.callees)
+    return Reading(reader.named, reader.callees, reader.methods)
+
+
+class _Last(NamedTuple):
+    """What the last instruction of an expression has given so far, if that is all known."""
+
+    lasting: object
+    attribute: str | None
 
 
 class _Reader:
@@ -198,22 +207,27 @@ class _Reader:
         self._is_lasting = False
         self._imported: object = UNKNOWN
         self._locals: dict[str, object] = {}
-        self._lasting_at: dict[tuple[int, int], object] = {}
+        self._begun: dict[tuple[int, int], _Last] = {}
         self.named: list[object] = []
         self.callees: dict[int, object] = {}
+        self.methods: dict[int, str] = {}
 
     def step(self, instruction: dis.Instruction) -> None:
         name = instruction.opname
         at = _start_of(instruction)
         if name in _CALLS:
-            callee = self._lasting_at.pop(at, UNKNOWN) if at is not None else UNKNOWN
-            if callee is not UNKNOWN:
-                self.callees[instruction.offset] = callee
+            last = self._begun.pop(at, None) if at is not None else None
+            if last is not None and last.lasting is not UNKNOWN:
+                self.callees[instruction.offset] = last.lasting
+            elif last is not None and last.attribute is not None:
+                self.methods[instruction.offset] = last.attribute
             self._value = UNKNOWN
         elif name not in _NO_VALUE:
             self._follow(name, instruction.argval)
             if at is not None:
-                self._lasting_at[at] = self._value if self._is_lasting else UNKNOWN
+                lasting = self._value if self._is_lasting else UNKNOWN
+                attribute = instruction.argval if name == "LOAD_ATTR" else None
+                self._begun[at] = _Last(lasting, attribute)
 
     def _follow(self, name: str, what: Any) -> None:
         value, self._value = self._value, UNKNOWN

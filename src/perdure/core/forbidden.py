@@ -103,6 +103,10 @@ def rule_of(function: object, first: object = None) -> Rule | None:
     return None
 
 
+_METHODS_OF_DATE = ("now", "utcnow", "today")
+_METHODS_OF_RANDOM = ("random", "getrandbits", "seed")
+
+
 def is_by_argument(function: object) -> bool:
     """Tell whether a call of it is forbidden or not by what it is given first."""
     is_caller = function is map or function is filter or function is iter
@@ -127,10 +131,10 @@ def _rule_of_other(kind: type, function: object, first: object) -> Rule | None:
 
 def _rule_of_method(owner: object, name: str) -> Rule | None:
     if isinstance(owner, type):
-        if name in ("now", "utcnow", "today") and issubclass(owner, date):
+        if name in _METHODS_OF_DATE and issubclass(owner, date):
             return Rule(f"{owner.__qualname__}.{name}", CLOCK)
         return None
-    if name in ("random", "getrandbits", "seed") and owner is random._inst:
+    if name in _METHODS_OF_RANDOM and owner is random._inst:
         return Rule(f"random.{name}", RANDOM)
     if name == "seed":
         return Rule("random.Random", RANDOM, _is_seeded)
@@ -180,3 +184,9 @@ def _make_rules() -> dict[object, Rule]:
 
 
 _RULES = _make_rules()
+
+FORBIDDEN_NAMES = frozenset(
+    {rule.call.partition(".")[2] for rule in _RULES.values()}
+    | {*_METHODS_OF_DATE, *_METHODS_OF_RANDOM}
+)
+"""The names of all forbidden functions and methods, without those of their owners."""
