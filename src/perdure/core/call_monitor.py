@@ -182,6 +182,9 @@ if sys.version_info >= (3, 12):
                 return True
             if get_ident() not in self._turns:
                 return False
+            if type(thing) is FunctionType and address(thing.__code__) in self._known:
+                self._remember(thing, {}, {})  # Made anew by known code, as inner functions are.
+                return True
             is_class = issubclass(type(thing), type)
             self._know_all(thing, [thing, type(thing)] if is_class else [thing])
             return True
