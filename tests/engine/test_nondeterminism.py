@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Handle, Signal, Status, activity, context, orchestration
+from perdure import Handle, Signal, Status, WorkerOptions, activity, context, orchestration
 from perdure.errors import PerdureError
 from tests import rows
 from tests.engine.stage import Stage, kinds, load, options, until, waits_for
@@ -208,6 +208,62 @@ async def test_what_cannot_be_replayed_blocks_with_advice(
     assert "test_nondeterminism.py:" in text
     assert "blocked" in await handle.explain()
     assert await handle.history() == []
+
+
+LATE = 41
+"""More turns than are watched closely by default."""
+
+
+@activity
+async def step(number: float) -> float:
+    return number
+
+
+@orchestration
+async def reads_the_clock_late() -> float:
+    for number in range(LATE):
+        await step(number)
+    return await step(time.time())
+
+
+@orchestration
+async def rolls_dice_late() -> float:
+    for number in range(LATE):
+        await step(number)
+    return await step(random.random())
+
+
+def roll() -> float:
+    return random.random()
+
+
+@orchestration
+async def rolls_dice_late_in_a_helper() -> float:
+    for number in range(LATE):
+        await step(number)
+    return await step(roll())
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [reads_the_clock_late, rolls_dice_late, rolls_dice_late_in_a_helper],
+    ids=["clock", "random", "helper"],
+)
+async def test_what_cannot_be_replayed_is_caught_in_any_turn_by_default(
+    stage: Stage, definition: Any
+) -> None:
+    stage.expect_log("an instance is blocked")
+    defaults = WorkerOptions()
+    assert defaults.watched_turns < LATE
+    usual = options(watch_calls=defaults.watch_calls, watched_turns=defaults.watched_turns)
+    engine = await stage.engine([step, definition], options=usual)
+
+    for name in ("first", "second"):
+        handle = await engine.start(name, definition)
+        await has_status(handle, Status.BLOCKED)
+
+        assert "use context()." in ((await handle.info()).reason or "")
+        assert kinds(await handle.history()).count("activity_scheduled") == LATE
 
 
 async def test_a_guard_violation_that_the_code_swallows_blocks_all_the_same(stage: Stage) -> None:

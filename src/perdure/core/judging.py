@@ -99,7 +99,7 @@ def judge(
 
 def _looked_at(fold: Fold) -> bytes | None:
     """Return the state as bytes where it may be changed and that is watched."""
-    if fold.definition.has_immutable_state or not fold.guard.watches_calls:
+    if fold.definition.has_immutable_state or not fold.guard.watches_closely:
         return None
     try:
         return fold.definition.state.encode(fold.state, "state")
