@@ -58,7 +58,7 @@ class Fold:
         definition = self.definition
         try:
             event = definition.read_event(recorded)
-            self.state = definition.decider.evolve(self.state, event)
+            self.state = definition.evolve(self.state, event)
         except NondeterminismError:
             raise
         except Exception as error:
