@@ -49,7 +49,7 @@ NOT_HERE = {
 ONLY_HERE = {
     "delete_arrivals",
     "find_arrivals",
-    "hide_schema",
+    "has_schema",
     "insert_arrivals",
     "load",
     "lock_feed",
@@ -70,6 +70,7 @@ ONLY_HERE = {
     "read_xid",
     "refuse_unborn",
     "set_lock_timeout",
+    "set_path",
     "take_arrivals",
     "tell",
     "try_live",

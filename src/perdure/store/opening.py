@@ -29,8 +29,9 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
     Args:
         url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite://:memory:`; with
             `?driver=sqlite3` or `?driver=apsw` to choose the driver. Or
-            `postgresql://user@host:port/database`, with `?schema=NAME` and, behind a pooler in
-            transaction mode, `?pooler=transaction`; the rest, such as `sslmode`, is the driver's.
+            `postgresql://user@host:port/database`, with `?schema=NAME`, with `?tables=NAME` for the
+            schema of projections' tables and, behind a pooler in transaction mode, with
+            `?pooler=transaction`; the rest, such as `sslmode`, is the driver's.
         clock: Rules leases and visibility.
 
     Raises:
