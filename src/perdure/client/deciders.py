@@ -24,7 +24,7 @@ from perdure.client.decisions import (
     receipt_json,
 )
 from perdure.client.info import Json
-from perdure.client.inputs import InputDoor, key_of
+from perdure.client.inputs import InputDoor, key_of, named_in_errors
 from perdure.client.lists import check_count, check_limit
 from perdure.codec import JSON, check_id
 from perdure.core.answers import UNCHECKED, DirectInput, outcome_json
@@ -265,9 +265,9 @@ class Deciders(InputDoor):
             execution = await self.turns().deciding.read(definition, key_of(row))
             state: S = definition.copy_state(execution.state)
             return state
-        past: S = state_at(
-            definition, await self.read_history(row), Guard(watch_calls=False), at=at
-        )[0]
+        history = await self.read_history(row)
+        with named_in_errors(row):
+            past: S = state_at(definition, history, Guard(watch_calls=False), at=at)[0]
         return past
 
     async def events(
@@ -281,7 +281,9 @@ class Deciders(InputDoor):
         """
         definition = definition_of(decider)
         row = await self._row_of(definition, instance_id)
-        return domain_history(definition, await self.read_history(row))
+        history = await self.read_history(row)
+        with named_in_errors(row):
+            return domain_history(definition, history)
 
     async def transitions(
         self,
@@ -304,7 +306,8 @@ class Deciders(InputDoor):
         definition = definition_of(decider)
         row = await self._row_of(definition, instance_id)
         history = await self.read_history(row)
-        return transitions(definition, history, Guard(watch_calls=False), name_of=name_of)
+        with named_in_errors(row):
+            return transitions(definition, history, Guard(watch_calls=False), name_of=name_of)
 
     async def dry_run(
         self,

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.client.info import Json
+from perdure.client.inputs import named_in_errors
 from perdure.clock import to_datetime
 from perdure.core.answers import (
     AcceptedReceipt,
@@ -32,6 +33,7 @@ from perdure.model.events import (
     TimerArmed,
     TimerDisarmed,
     read_event,
+    read_row,
 )
 from perdure.model.feeds import Observation
 from perdure.model.instances import Stamp, Status
@@ -194,8 +196,9 @@ async def _events(store: Store, instance_id: str, first: int, last: int) -> list
     [history] = await store.read_histories([key])
     recorded = [event for event in history if event.kind == EventRecorded.kind]
     found = []
-    for stored in recorded[first - 1 : last]:
-        event = read_event(stored.kind, stored.body)
-        assert isinstance(event, EventRecorded)
-        found.append({"tag": event.tag, "event": json.loads(bytes(event.event))})
+    with named_in_errors(row):
+        for stored in recorded[first - 1 : last]:
+            event = read_row(stored)
+            assert isinstance(event, EventRecorded)
+            found.append({"tag": event.tag, "event": json.loads(bytes(event.event))})
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -20,7 +21,7 @@ from perdure.core.answers import (
 from perdure.core.guard import Guard
 from perdure.errors import InstanceEndedError, InstanceNotFoundError, StoreUnavailableError
 from perdure.ids import fresh_name
-from perdure.model.events import InputTaken, StoredEvent
+from perdure.model.events import InputTaken, StoredEvent, UnreadableEventError
 from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
 from perdure.worker.deciding import MAX_TRIES, pause_before
@@ -136,12 +137,14 @@ class InputDoor(ABC):
     ) -> Outcome:
         receipt = read_receipt(kept)
         history: list[StoredEvent] = []
+        row = None
         if needs_history(receipt):
             [row] = await self.store.read_instances([instance_id])
             if row is None:
                 raise InstanceNotFoundError(instance_id)
             history = await self.read_history(row)
-        return answer_again(decider, receipt, history, Guard(watch_calls=False))
+        with named_in_errors(row):
+            return answer_again(decider, receipt, history, Guard(watch_calls=False))
 
     async def _queue_and_wait(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
@@ -169,6 +172,15 @@ class InputDoor(ABC):
         """Return all events of an instance."""
         [history] = await self.store.read_histories([key_of(row)])
         return history
+
+
+@contextmanager
+def named_in_errors(row: InstanceRow | None) -> Iterator[None]:
+    """Have a row of a history that cannot be read named with its instance."""
+    try:
+        yield
+    except UnreadableEventError as error:
+        raise error if row is None else error.of(row.instance_id, row.execution) from error
 
 
 def key_of(row: InstanceRow) -> ExecutionKey:

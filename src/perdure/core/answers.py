@@ -17,7 +17,7 @@ from perdure.codec import JSON
 from perdure.core.folding import Fold
 from perdure.core.guard import Guard
 from perdure.errors import PayloadError, UniqueKeyError
-from perdure.model.events import NULL, EventRecorded, StoredEvent, read_event
+from perdure.model.events import NULL, EventRecorded, StoredEvent, read_row
 
 UNCHECKED = "client:json"
 """The cause of an input whose sender does not have the decider: nobody has looked whether it is
@@ -155,7 +155,7 @@ def answer_again(
                     if fold.version == last:
                         break
                     if stored.kind == EventRecorded.kind:
-                        recorded = read_event(stored.kind, stored.body)
+                        recorded = read_row(stored)
                         assert isinstance(recorded, EventRecorded)
                         event = fold.add(recorded, stored.seq)
                         if fold.version >= first:

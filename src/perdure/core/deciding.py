@@ -71,10 +71,10 @@ from perdure.model.events import (
     Started,
     StoredEvent,
     Terminated,
-    read_event,
+    read_row,
 )
 from perdure.model.feeds import StoredSnapshot
-from perdure.model.messages import Message
+from perdure.model.messages import Message, read_message
 from perdure.model.turns import FedEvent, Turn, UniqueKey
 
 logger = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ class DeciderExecution(DeciderKeeping):
         fold = self._fold
         with fold.place, fold.guard:
             for stored in history:
-                event = read_event(stored.kind, stored.body)
+                event = read_row(stored)
                 self.last_seq = stored.seq
                 self.now_ms = stored.at_ms
                 self._digest.feed(stored.kind, stored.at_ms, stored.body)
@@ -256,7 +256,7 @@ class DeciderExecution(DeciderKeeping):
         """Apply a message, or drop it if it means nothing any more."""
         if message.no:
             self._changes.consumed.append(message.no)
-        event = read_event(message.kind, message.body)
+        event = read_message(message)
         if isinstance(event, InputTaken):
             self._take_input(event, message.timer_key)
         elif self.terminal is None and message.execution in (0, self.execution):

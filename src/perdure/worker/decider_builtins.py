@@ -32,7 +32,7 @@ from perdure.model.builtins import (
     WaitEventOutput,
     WrittenEvent,
 )
-from perdure.model.events import EventRecorded, read_event
+from perdure.model.events import EventRecorded, read_row
 from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
 from perdure.worker.attempts import Work
@@ -147,7 +147,7 @@ class EventSearch:
             self._version += 1
             if self._version <= self._asked.after:
                 continue
-            recorded = read_event(stored.kind, stored.body)
+            recorded = read_row(stored)
             assert isinstance(recorded, EventRecorded)
             # As the code has it now: another tag may have become one that is waited for.
             now = self._definition.write_event(self._definition.read_event(recorded))
