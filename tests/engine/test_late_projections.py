@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from perdure.authoring.registry import Registry
-from perdure.errors import DefinitionError
+from perdure.errors import DefinitionError, UsageError
 from perdure.model.options import Retry
 from perdure.projection import EventMeta, Tables
 from tests.engine.fed import Placed, Recorder, Shipped
@@ -121,7 +121,7 @@ async def test_where_a_handler_computed_too_long_is_kept_with_its_failure(stage:
 async def test_a_projection_that_never_gets_ready_is_stuck_before_any_event(
     stage: Stage, hang: Callable[[Tables], None]
 ) -> None:
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("a projection is stuck in setup")
 
     class Unready(Late):
         def setup(self, tables: Tables, /) -> None:
@@ -135,7 +135,9 @@ async def test_a_projection_that_never_gets_ready_is_stuck_before_any_event(
     expect_hold(stage, hang)
 
     assert stuck is not None
-    assert (stuck.position, stuck.error) == (0, "TimeoutError")
+    assert (stuck.method, stuck.position, stuck.error) == ("setup", 0, "TimeoutError")
+    with pytest.raises(UsageError, match=r"is not stuck at an event \(stuck in setup\)"):
+        await engine.resume_projection("kept", skip=True)
     assert "setup has taken more than 0.2 s" in stuck.message
 
 

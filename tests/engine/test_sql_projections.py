@@ -179,7 +179,7 @@ async def test_a_rebuilt_projection_begins_with_empty_tables(stage: Stage) -> No
 async def test_a_reset_that_fails_keeps_the_rows_and_is_made_good_later(
     stage: Stage,
 ) -> None:
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("a projection is stuck in reset")
     fails = [True]
 
     class Failing(Kept):

@@ -27,8 +27,10 @@ from perdure.worker.unserved import LIVE_WORKER_MS
 class StuckAt:
     """What a projection could not handle."""
 
+    method: str = "handle"
+    """`handle`, or `setup` or `reset` if the projection could not set itself up or begin anew."""
     position: int
-    """Of the event; 0: the projection could not set itself up or begin anew."""
+    """Of the event; 0 if it has not come to any."""
     instance_id: str
     """The instance whose event it is, with the decider's name before it."""
     event: str
@@ -45,7 +47,7 @@ class ProjectionInfo:
 
     name: str
     status: ReaderStatus
-    """running, paused, or stuck at an event that it cannot handle."""
+    """running, paused, or stuck: at an event that it cannot handle, or before any."""
     position: int
     """Up to where it has handled events."""
     behind: int
@@ -117,7 +119,7 @@ class ProjectionAdministration(ABC):
         if skip:
             if stuck is None or stuck.pos == 0:
                 raise UsageError(
-                    f"projection {name!r} is not stuck at an event ({found.status}), so none can "
+                    f"projection {name!r} is not stuck at an event ({_shown(found)}), so none can "
                     "be skipped: resume it without skip"
                 )
             pos = stuck.pos
@@ -198,6 +200,11 @@ def _stuck(found: Checkpoint) -> StuckEvent | None:
     return read_stuck(found.reason) if found.status is ReaderStatus.STUCK else None
 
 
+def _shown(found: Checkpoint) -> str:
+    stuck = _stuck(found)
+    return f"stuck in {stuck.method}" if stuck is not None else str(found.status)
+
+
 def _is_rebuild(found: Checkpoint) -> bool:
     """Tell whether it was to begin anew and has not."""
     stuck = _stuck(found)
@@ -206,6 +213,7 @@ def _is_rebuild(found: Checkpoint) -> bool:
 
 def _stuck_at(stuck: StuckEvent) -> StuckAt:
     return StuckAt(
+        method=stuck.method or "handle",
         position=stuck.pos,
         instance_id=stuck.instance_id,
         event=stuck.tag,
