@@ -90,7 +90,9 @@ class BlockingDeciders:
             correlation: What it belongs to, in your own words; kept in the history.
 
         Raises:
-            InstanceEndedError: The instance has completed.
+            InstanceEndedError: The instance has completed. If only its last effects still run and
+                it is not in the memory of this process, the input is queued, and its rejection
+                (`perdure.completed`) put on record.
             PayloadError: The input is none of the decider, or cannot be stored.
         """
         self._thread.run(
@@ -177,7 +179,7 @@ class BlockingDeciders:
         Raises:
             NotRegisteredError: The decider is not here, and no instance id was given.
             PayloadError: The decider is here, and it is no input of it.
-            InstanceEndedError: The instance has completed.
+            InstanceEndedError: The instance has completed; see `send`.
         """
         self._thread.run(
             self._deciders.send_json(

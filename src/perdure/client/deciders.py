@@ -122,7 +122,9 @@ class Deciders(InputDoor):
             correlation: What it belongs to, in your own words; kept in the history.
 
         Raises:
-            InstanceEndedError: The instance has completed.
+            InstanceEndedError: The instance has completed. If only its last effects still run and
+                it is not in the memory of this process, the input is queued, and its rejection
+                (`perdure.completed`) put on record.
             PayloadError: The input is none of the decider, or cannot be stored.
         """
         definition = definition_of(decider)
@@ -231,7 +233,7 @@ class Deciders(InputDoor):
         Raises:
             NotRegisteredError: The decider is not here, and no instance id was given.
             PayloadError: The decider is here, and it is no input of it.
-            InstanceEndedError: The instance has completed.
+            InstanceEndedError: The instance has completed; see `send`.
         """
         _, stored_id, given = self._from_json(
             decider, tag, value, instance_id, input_id, correlation

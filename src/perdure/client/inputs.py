@@ -22,10 +22,10 @@ from perdure.core.guard import Guard
 from perdure.errors import InstanceEndedError, InstanceNotFoundError, StoreUnavailableError
 from perdure.ids import fresh_name
 from perdure.model.events import InputTaken, StoredEvent, UnreadableEventError
-from perdure.model.instances import InstanceRow
+from perdure.model.instances import InstanceRow, Status
 from perdure.store.base import ExecutionKey, Store
 from perdure.worker.deciding import MAX_TRIES, pause_before
-from perdure.worker.inputs import queue_input, wait_receipt
+from perdure.worker.inputs import queue_input, refuse_ended, wait_receipt
 from perdure.worker.turns import TurnRunner
 
 PATIENCE_S = 10.0
@@ -106,6 +106,9 @@ class InputDoor(ABC):
             decider: Its name.
             instance_id: As stored.
             input: As stored.
+
+        Raises:
+            InstanceEndedError: The instance has completed, and is in memory here or has ended.
         """
         taken = InputTaken(
             tag=input.tag,
@@ -115,6 +118,9 @@ class InputDoor(ABC):
             correlation=input.correlation,
         )
         await self._let_arrive([instance_id])
+        if await self.turns().deciding.has_completed(instance_id):
+            await refuse_ended(self.store, instance_id, Status.COMPLETED, input.input_id)
+            return
         await queue_input(self.store, decider, instance_id, taken, patience_s=PATIENCE_S)
         self.noticed_mail(instance_id)
 

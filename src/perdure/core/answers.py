@@ -26,6 +26,10 @@ one."""
 KEY_TAKEN = "perdure.key_taken"
 """The tag of a rejection that is not the decider's: its business key is another instance's."""
 
+COMPLETED = "perdure.completed"
+"""The tag of a rejection that is not the decider's: the instance has completed, and only waits for
+its effects."""
+
 UNREADABLE = "perdure.unreadable"
 """The tag of a rejection that is not the decider's: it was given something else than an input."""
 

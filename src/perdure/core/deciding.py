@@ -22,13 +22,10 @@ from perdure.authoring.decision import (
 from perdure.clock import to_datetime
 from perdure.codec import JSON
 from perdure.core.answers import (
-    KEY_TAKEN,
     UNREADABLE,
     AcceptedReceipt,
     Answer,
-    AnyReceipt,
     DirectInput,
-    KeyTakenReceipt,
     UnreadableReceipt,
     write_receipt,
 )
@@ -115,12 +112,13 @@ class DeciderExecution(DeciderKeeping):
     *A taken business key.* If the store answers KEY_TAKEN, make the execution anew, set
     `taken_keys = {turn.unique.key: holder}` (the holder's stored id) and run the same again: inputs
     that want such a key are refused by themselves, a direct one with `UniqueKeyError`, a message
-    with an `InputRejected` on record, and all others go on.
+    with an `InputRejected` on record and a warning, and all others go on.
 
     *Completion.* When `is_terminal` becomes true the instance is *completed*: `is_completed`, no
-    timers, key freed, every further input is answered `AlreadyCompleted`. Effects that were asked
-    for still run. `terminal` is set, and the turn has an outcome, when the last of them has ended:
-    in the same turn if there is none. Inputs that effects return then mean nothing.
+    timers, key freed, every further input is answered `AlreadyCompleted`; one that comes as a
+    message is rejected on record. Effects that were asked for still run. `terminal` is set, and the
+    turn has an outcome, when the last of them has ended: in the same turn if there is none. Inputs
+    that effects return then mean nothing.
 
     *Stopping.* A decider has no code that could be asked to stop: a cancel request ends it as
     cancelled at once, a termination as terminated; open effects are dropped in both.
@@ -290,7 +288,7 @@ class DeciderExecution(DeciderKeeping):
     def _decide_taken(self, taken: InputTaken) -> None:
         """Decide an input that is on record from here on, whatever comes of it."""
         if self.is_completed:
-            self._note_completed(taken.tag, bytes(taken.input), taken.input_id)
+            self._take_too_late(taken)
             return
         why = why_unreadable(self.definition, self.instance_id, taken)
         if why is not None:
@@ -302,9 +300,7 @@ class DeciderExecution(DeciderKeeping):
             return
         holder = self._key_holder(value)
         if holder is not None:
-            key, taker = holder
-            receipt = KeyTakenReceipt(key=key, holder=self.definition.own_id(taker))
-            self._refuse(taken, KEY_TAKEN, {"key": key, "holder": taker}, receipt)
+            self._refuse_key(taken, *holder)
             return
         # One with an id may be asked for again in this very turn.
         judged = self._judge(value, is_shown=bool(taken.input_id))
@@ -325,18 +321,6 @@ class DeciderExecution(DeciderKeeping):
         self._changes.accepted += 1
         self._send(target, self.definition.name, taken.tag, taken.input)
         return True
-
-    def _refuse(
-        self, taken: InputTaken, tag: str, reason: Mapping[str, str], receipt: AnyReceipt
-    ) -> None:
-        """Put on record that an input is not decided, for a reason that is not the decider's."""
-        self._changes.refused += 1
-        data = msgspec.json.encode(reason)
-        self._append(taken)
-        self._append(InputRejected(tag=tag, reason=msgspec.Raw(data)))
-        self._observe(taken.tag, bytes(taken.input), "rejected", data, taken.input_id)
-        if taken.input_id:
-            self._changes.receipts[taken.input_id] = write_receipt(receipt)
 
     def _end_effect(self, event: ActivityCompleted | ActivityFailed, timer_key: str | None) -> None:
         """Take the end of an effect, and decide what it gives back."""

@@ -71,9 +71,18 @@ async def queue_input(
         return
     check_decider(name, instance_id, existing.kind, existing.name)
     if existing.status.is_terminal:
-        known = await store.read_receipts(instance_id, [taken.input_id]) if taken.input_id else ()
-        if taken.input_id not in known:
-            raise InstanceEndedError(instance_id, existing.status)
+        await refuse_ended(store, instance_id, existing.status, taken.input_id)
+
+
+async def refuse_ended(store: Store, instance_id: str, status: Status, input_id: str) -> None:
+    """Refuse an input that came too late, unless it is one that was given before.
+
+    Raises:
+        InstanceEndedError: It came too late.
+    """
+    known = await store.read_receipts(instance_id, [input_id]) if input_id else ()
+    if input_id not in known:
+        raise InstanceEndedError(instance_id, status)
 
 
 async def wait_receipt(store: Store, instance_id: str, input_id: str) -> bytes | None:
