@@ -12,8 +12,9 @@ from perdure.authoring.decider_definition import DeciderDefinition, definition_o
 from perdure.clock import to_datetime
 from perdure.codec import show
 from perdure.errors import DefinitionError
-from perdure.model.events import EventRecorded, UnreadableEventError, read_row
+from perdure.model.events import EventRecorded, UnreadableEventError
 from perdure.model.feeds import FeedEvent
+from perdure.model.rows import read_row
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from perdure.client.decisions import (
 from perdure.client.info import Json
 from perdure.client.inputs import InputDoor, key_of, named_in_errors
 from perdure.client.lists import check_count, check_limit
-from perdure.codec import JSON, check_id
+from perdure.codec import JSON, check_id, check_text
 from perdure.core.answers import UNCHECKED, DirectInput, outcome_json
 from perdure.core.folding import (
     DomainEvent,
@@ -97,7 +97,7 @@ class Deciders(InputDoor):
             tag,
             data,
             _checked_input_id(input_id),
-            correlation,
+            check_text("correlation", correlation),
             None
             if expected_version is None
             else check_count("expected_version", expected_version, least=0),
@@ -129,7 +129,8 @@ class Deciders(InputDoor):
         """
         definition = definition_of(decider)
         tag, data = definition.tag_input(input)
-        given = DirectInput(tag, data, _checked_input_id(input_id), correlation)
+        belongs_to = check_text("correlation", correlation)
+        given = DirectInput(tag, data, _checked_input_id(input_id), belongs_to)
         await self.send_input(definition.name, definition.instance_of(input), given)
 
     async def execute_json(
@@ -403,7 +404,7 @@ class Deciders(InputDoor):
             check_id("tag", tag),
             data,
             _checked_input_id(input_id),
-            correlation,
+            check_text("correlation", correlation),
             cause="client" if definition is not None else UNCHECKED,
         )
         return definition, stored_id, given

@@ -33,10 +33,10 @@ from perdure.model.events import (
     TimerArmed,
     TimerDisarmed,
     read_event,
-    read_row,
 )
 from perdure.model.feeds import Observation
 from perdure.model.instances import Stamp, Status
+from perdure.model.rows import read_row
 from perdure.store.base import ExecutionKey, Store
 
 E_co = TypeVar("E_co", covariant=True)

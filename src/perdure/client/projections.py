@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from perdure.authoring.registry import reader_key
 from perdure.clock import to_datetime
+from perdure.codec import check_text
 from perdure.errors import NotRegisteredError, UsageError
 from perdure.model.feeds import (
     REBUILD,
@@ -96,6 +97,7 @@ class ProjectionAdministration(ABC):
         Raises:
             NotRegisteredError: No worker has ever run one of that name.
         """
+        check_text("reason", reason)
         found = await self._checkpoint(name)
         # One that is to begin anew still is when it is resumed.
         kept = REBUILD if _is_rebuild(found) else reason or None

@@ -17,7 +17,8 @@ from perdure.codec import JSON
 from perdure.core.folding import Fold
 from perdure.core.guard import Guard
 from perdure.errors import PayloadError, UniqueKeyError
-from perdure.model.events import NULL, EventRecorded, StoredEvent, read_row
+from perdure.model.events import NULL, EventRecorded, StoredEvent
+from perdure.model.rows import read_row
 
 UNCHECKED = "client:json"
 """The cause of an input whose sender does not have the decider: nobody has looked whether it is

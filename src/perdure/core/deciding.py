@@ -68,10 +68,10 @@ from perdure.model.events import (
     Started,
     StoredEvent,
     Terminated,
-    read_row,
 )
 from perdure.model.feeds import StoredSnapshot
-from perdure.model.messages import Message, read_message
+from perdure.model.messages import Message
+from perdure.model.rows import read_message, read_row
 from perdure.model.turns import FedEvent, Turn, UniqueKey
 
 logger = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from perdure.model.events import (
     InputSent,
     InputTaken,
     StoredEvent,
-    read_row,
 )
+from perdure.model.rows import read_row
 
 
 class Fold:

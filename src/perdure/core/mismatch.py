@@ -48,8 +48,8 @@ from perdure.model.events import (
     TimerScheduled,
     UnreadableEventError,
     read_event,
-    read_row,
 )
+from perdure.model.rows import read_row
 
 NEIGHBOURS = 3
 """How many matching events are shown above the one that differs."""

@@ -58,9 +58,9 @@ from perdure.model.events import (
     Terminated,
     TimerFired,
     TimerScheduled,
-    read_row,
     write_event,
 )
+from perdure.model.rows import read_row
 
 
 class Execution(Asking):

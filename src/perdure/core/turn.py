@@ -41,7 +41,8 @@ from perdure.model.events import (
 )
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp
 from perdure.model.jobs import JobEnd, NewJob
-from perdure.model.messages import Delivery, Message, read_message
+from perdure.model.messages import Delivery, Message
+from perdure.model.rows import read_message
 from perdure.model.turns import ChildStart, Continuation, NewTimer, Outcome, Turn
 
 

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
+
 NULL = msgspec.Raw(b"null")
 """No value. A field cannot be `Raw | None`: msgspec would read nothing but null into it."""
 
@@ -493,33 +495,3 @@ def read_event(kind: str, body: bytes) -> Event:
     except msgspec.MsgspecError as error:
         raise UnreadableEventError(f"stored event of kind {kind!r} is damaged: {error}") from error
     return event
-
-
-def read_row(stored: StoredEvent) -> Event:
-    """Return the event of a row of a history.
-
-    Raises:
-        UnreadableEventError: As `read_event`; it names the row.
-    """
-    try:
-        return read_event(stored.kind, stored.body)
-    except UnreadableEventError as error:
-        raise error.under(f"event {stored.seq}") from error.__cause__
-
-
-class UnreadableEventError(Exception):
-    """Stored bytes are not an event this version can read. The instance is parked, not failed."""
-
-    def __init__(self, problem: str, place: str = "") -> None:
-        super().__init__(f"{place}: {problem}" if place else problem)
-        self.problem = problem
-        self.place = place
-        """Whose row it is, as far as that is known."""
-
-    def under(self, place: str) -> UnreadableEventError:
-        """Return the same with a wider place before the one that is known."""
-        return UnreadableEventError(self.problem, f"{place}, {self.place}" if self.place else place)
-
-    def of(self, instance_id: str, execution: int) -> UnreadableEventError:
-        """Return the same of an instance's row."""
-        return self.under(f"instance {instance_id!r}, execution {execution}")

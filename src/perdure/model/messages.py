@@ -11,8 +11,6 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from perdure.model.events import Event, UnreadableEventError, read_event
-
 
 class Message(NamedTuple):
     """A message as the inbox keeps it. `timer_key` is set for timers; `execution` 0 means any.
@@ -26,18 +24,6 @@ class Message(NamedTuple):
     body: bytes
     execution: int = 0
     timer_key: str | None = None
-
-
-def read_message(message: Message) -> Event:
-    """Return the event that a message becomes.
-
-    Raises:
-        UnreadableEventError: As `read_event`; it names the message.
-    """
-    try:
-        return read_event(message.kind, message.body)
-    except UnreadableEventError as error:
-        raise error.under(f"message {message.no} of the inbox") from error.__cause__
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -32,8 +32,9 @@ from perdure.model.builtins import (
     WaitEventOutput,
     WrittenEvent,
 )
-from perdure.model.events import EventRecorded, read_row
+from perdure.model.events import EventRecorded
 from perdure.model.instances import InstanceRow
+from perdure.model.rows import read_row
 from perdure.store.base import ExecutionKey, Store
 from perdure.worker.attempts import Work
 from perdure.worker.builtins import Door, make_work
