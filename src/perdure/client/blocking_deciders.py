@@ -58,6 +58,7 @@ class BlockingDeciders:
             VersionConflictError: The instance has another number of events than expected.
             InstanceHeldError: The instance is parked or blocked.
             DecisionTooLongError: The decider's code computes too long over the input.
+            InputIdReusedError: The id was given before, with another input.
             InputDroppedError: It was queued because others kept being faster, and dropped by hand.
             PayloadError: The input is none of the decider, or cannot be stored.
             StoreUnavailableError: The store has not answered in time.
@@ -93,6 +94,7 @@ class BlockingDeciders:
             InstanceEndedError: The instance has completed. If only its last effects still run and
                 it is not in the memory of this process, the input is queued, and its rejection
                 (`perdure.completed`) put on record.
+            InputIdReusedError: The id was given before, with another input.
             PayloadError: The input is none of the decider, or cannot be stored.
         """
         self._thread.run(
@@ -136,6 +138,7 @@ class BlockingDeciders:
             PayloadError: It is no input of the decider, or one for another instance.
             InstanceHeldError: The instance is parked or blocked. If that came about while it was
                 waited for a worker, the input stays queued.
+            InputIdReusedError: The id was given before, with another input.
             InputDroppedError: It was dropped from the inbox before a worker decided it.
             ResultTimeoutError: No worker has decided it in time.
         """
@@ -180,6 +183,7 @@ class BlockingDeciders:
             NotRegisteredError: The decider is not here, and no instance id was given.
             PayloadError: The decider is here, and it is no input of it.
             InstanceEndedError: The instance has completed; see `send`.
+            InputIdReusedError: The id was given before, with another input.
         """
         self._thread.run(
             self._deciders.send_json(

@@ -18,6 +18,7 @@ from perdure.core.answers import (
     needs_history,
     read_receipt,
 )
+from perdure.core.fingerprints import check_same
 from perdure.core.guard import Guard
 from perdure.errors import InstanceEndedError, InstanceNotFoundError, StoreUnavailableError
 from perdure.ids import fresh_name
@@ -25,7 +26,7 @@ from perdure.model.events import InputTaken, StoredEvent, UnreadableEventError
 from perdure.model.instances import InstanceRow, Status
 from perdure.store.base import ExecutionKey, Store
 from perdure.worker.deciding import MAX_TRIES, pause_before
-from perdure.worker.inputs import queue_input, refuse_ended, wait_receipt
+from perdure.worker.inputs import check_repeated, queue_input, refuse_ended, wait_receipt
 from perdure.worker.turns import TurnRunner
 
 PATIENCE_S = 10.0
@@ -83,7 +84,7 @@ class InputDoor(ABC):
             if number:
                 await asyncio.sleep(pause_before(number))
             if input.input_id:
-                known = await self._answered_before(decider, instance_id, input.input_id)
+                known = await self._answered_before(decider, instance_id, input)
                 if known is not None:
                     return known
             answer = await deciding.decide(decider, instance_id, input, patience_s=PATIENCE_S)
@@ -109,6 +110,7 @@ class InputDoor(ABC):
 
         Raises:
             InstanceEndedError: The instance has completed, and is in memory here or has ended.
+            InputIdReusedError: The id was given before, with another input.
         """
         taken = InputTaken(
             tag=input.tag,
@@ -118,6 +120,8 @@ class InputDoor(ABC):
             correlation=input.correlation,
         )
         await self._let_arrive([instance_id])
+        if input.input_id:
+            await check_repeated(self.store, instance_id, input)
         if await self.turns().deciding.has_completed(instance_id):
             await refuse_ended(self.store, instance_id, Status.COMPLETED, input.input_id)
             return
@@ -132,16 +136,18 @@ class InputDoor(ABC):
     # ---------------------------------------------------------------------- inside
 
     async def _answered_before(
-        self, decider: DeciderDefinition, instance_id: str, input_id: str
+        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
     ) -> Outcome | None:
         """Return what an input came to when it was given first; None if it was not decided."""
-        kept = (await self.store.read_receipts(instance_id, [input_id])).get(input_id)
-        return None if kept is None else await self._answer_again(decider, instance_id, kept)
+        known = await self.store.read_receipts(instance_id, [input.input_id])
+        kept = known.get(input.input_id)
+        return None if kept is None else await self._answer_again(decider, instance_id, kept, input)
 
     async def _answer_again(
-        self, decider: DeciderDefinition, instance_id: str, kept: bytes
+        self, decider: DeciderDefinition, instance_id: str, kept: bytes, input: DirectInput
     ) -> Outcome:
         receipt = read_receipt(kept)
+        check_same(instance_id, receipt.given, input)
         history: list[StoredEvent] = []
         row = None
         if needs_history(receipt):
@@ -172,7 +178,7 @@ class InputDoor(ABC):
                 continue
             if kept is None:
                 return AlreadyCompleted()
-            return await self._answer_again(decider, instance_id, kept)
+            return await self._answer_again(decider, instance_id, kept, input)
 
     async def read_history(self, row: InstanceRow) -> list[StoredEvent]:
         """Return all events of an instance."""

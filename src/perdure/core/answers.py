@@ -61,8 +61,18 @@ class Answer(NamedTuple):
     input is in the turn."""
 
 
-class Receipt(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="outcome", tag=str.lower):
+class Receipt(
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    kw_only=True,
+    tag_field="outcome",
+    tag=str.lower,
+):
     """What is kept of an answer."""
+
+    given: dict[str, str] = {}
+    """A digest of each field of the input; empty in receipts of earlier versions."""
 
 
 class AcceptedReceipt(Receipt, frozen=True, omit_defaults=True, tag="accepted"):

@@ -22,6 +22,7 @@ from perdure.core.answers import (
 from perdure.core.decider_asking import DeciderAsking
 from perdure.core.decider_ends import OWN
 from perdure.core.decider_snapshots import is_snapshot_due, write_snapshot
+from perdure.core.fingerprints import Fingerprint, with_fingerprint
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.judging import Refused
@@ -39,17 +40,26 @@ class DeciderKeeping(DeciderAsking):
 
     def __init__(self, definition: DeciderDefinition, id: ExecutionId, guard: Guard) -> None:
         super().__init__(definition, id, guard)
-        self._outcomes: dict[str, Outcome] = {}
-        """Of the turn that runs, by id of the input."""
+        self._outcomes: dict[str, tuple[Outcome, Fingerprint]] = {}
+        """Of the turn that runs, by id of the input; and which input it was."""
+
+    def _keep_receipt(
+        self, input_id: str, tag: str, data: bytes, receipt: AnyReceipt, outcome: Outcome | None
+    ) -> None:
+        """Keep what an input came to, if it has an id."""
+        if not input_id:
+            return
+        kept = with_fingerprint(receipt, tag, data)
+        self._changes.receipts[input_id] = write_receipt(kept)
+        if outcome is not None:
+            self._outcomes[input_id] = outcome, kept.given
 
     def _note_refused(self, judged: Refused, tag: str, data: bytes, input_id: str) -> None:
         self._changes.refused += 1
         reason = judged.tagged
         self._observe(tag, data, "rejected", reason.data, input_id)
-        if input_id:
-            receipt = RejectedReceipt(tag=reason.tag, reason=msgspec.Raw(reason.data))
-            self._changes.receipts[input_id] = write_receipt(receipt)
-            self._outcomes[input_id] = Rejected(judged.reason)
+        receipt = RejectedReceipt(tag=reason.tag, reason=msgspec.Raw(reason.data))
+        self._keep_receipt(input_id, tag, data, receipt, Rejected(judged.reason))
 
     def _refuse(
         self, taken: InputTaken, tag: str, reason: Mapping[str, str], receipt: AnyReceipt
@@ -60,8 +70,7 @@ class DeciderKeeping(DeciderAsking):
         self._append(taken)
         self._append(InputRejected(tag=tag, reason=msgspec.Raw(data)))
         self._observe(taken.tag, bytes(taken.input), "rejected", data, taken.input_id)
-        if taken.input_id:
-            self._changes.receipts[taken.input_id] = write_receipt(receipt)
+        self._keep_receipt(taken.input_id, taken.tag, bytes(taken.input), receipt, None)
 
     def _refuse_key(self, taken: InputTaken, key: str, holder: str) -> None:
         """Refuse an input because another instance has its business key.
@@ -104,9 +113,7 @@ class DeciderKeeping(DeciderAsking):
     def _note_completed(self, tag: str, data: bytes, input_id: str) -> None:
         self._changes.refused += 1
         self._observe(tag, data, "completed", None, input_id)
-        if input_id:
-            self._changes.receipts[input_id] = write_receipt(CompletedReceipt())
-            self._outcomes[input_id] = AlreadyCompleted()
+        self._keep_receipt(input_id, tag, data, CompletedReceipt(), AlreadyCompleted())
 
     def _observe(
         self, tag: str, data: bytes, outcome: str, rejection: bytes | None, input_id: str

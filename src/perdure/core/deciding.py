@@ -26,8 +26,8 @@ from perdure.core.answers import (
     AcceptedReceipt,
     Answer,
     DirectInput,
+    Outcome,
     UnreadableReceipt,
-    write_receipt,
 )
 from perdure.core.decider_ends import (
     OWN,
@@ -41,11 +41,13 @@ from perdure.core.decider_ends import (
 from perdure.core.decider_keeping import DeciderKeeping
 from perdure.core.decider_snapshots import read_snapshot
 from perdure.core.decider_turn import KEYED, DeciderChanges
+from perdure.core.fingerprints import Fingerprint, check_same
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.judging import Acceptable, Refused, judge
 from perdure.core.turn import TurnTerms
 from perdure.errors import (
+    InputIdReusedError,
     UniqueKeyError,
     VersionConflictError,
 )
@@ -375,7 +377,7 @@ class DeciderExecution(DeciderKeeping):
         """Decide an input that somebody waits for; on record only if it is accepted."""
         earlier = self._outcomes.get(direct.input_id) if direct.input_id else None
         if earlier is not None:
-            return Answer(earlier)
+            return self._answer_repeated(direct, *earlier)
         if self.is_completed:
             self._note_completed(direct.tag, direct.data, "")
             return Answer(AlreadyCompleted())
@@ -399,6 +401,13 @@ class DeciderExecution(DeciderKeeping):
             )
         )
         return Answer(self._record(judged, direct.tag, direct.data, direct.input_id))
+
+    def _answer_repeated(self, direct: DirectInput, outcome: Outcome, kept: Fingerprint) -> Answer:
+        try:
+            check_same(self.instance_id, kept, direct)
+        except InputIdReusedError as error:
+            return Answer(error=error)
+        return Answer(outcome)
 
     def _judge_direct(self, direct: DirectInput) -> Acceptable | Refused:
         expected, found = direct.expected_version, self._fold.version
@@ -454,11 +463,9 @@ class DeciderExecution(DeciderKeeping):
         self._observe(tag, data, "accepted", None, input_id)
         value = None if reply is None else JSON.decode(reply)
         outcome = Accepted(judged.events, judged.shown, fold.version, value)
-        if input_id:
-            raw = NULL if reply is None else msgspec.Raw(reply)
-            receipt = AcceptedReceipt(first=first, last=fold.version, reply=raw)
-            changes.receipts[input_id] = write_receipt(receipt)
-            self._outcomes[input_id] = outcome
+        raw = NULL if reply is None else msgspec.Raw(reply)
+        receipt = AcceptedReceipt(first=first, last=fold.version, reply=raw)
+        self._keep_receipt(input_id, tag, data, receipt, outcome)
         if judged.is_terminal:
             self._close()
         return outcome
