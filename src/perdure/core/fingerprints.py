@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from perdure.core.answers import UNCHECKED, AnyReceipt, DirectInput
+from perdure.core.answers import UNCHECKED, AnyReceipt, DirectInput, UnreadableReceipt
 from perdure.errors import InputIdReusedError
 
 TAG = "$tag"
@@ -53,7 +53,12 @@ def check_same(instance_id: str, kept: Fingerprint, given: DirectInput) -> None:
 
 
 def with_fingerprint(receipt: AnyReceipt, tag: str, data: bytes) -> AnyReceipt:
-    """Return a receipt that knows which input it is of."""
+    """Return a receipt that knows which input it is of.
+
+    Of what was no input nothing is kept: whatever is given under its id gets the same answer.
+    """
+    if isinstance(receipt, UnreadableReceipt):
+        return receipt
     return msgspec.structs.replace(receipt, given=dict(fingerprint(tag, data)))
 
 
