@@ -54,9 +54,10 @@ class DefinitionError(UsageError):
 class NotRegisteredError(UsageError):
     """No definition of that name is known here."""
 
-    def __init__(self, what: str, name: str, *, known: list[str]) -> None:
+    def __init__(self, what: str, name: str, *, known: list[str], advice: str = "") -> None:
         listed = ", ".join(sorted(known)) or "none"
-        super().__init__(f"no {what} named {name!r} is registered here (known: {listed})")
+        hint = f"; {advice}" if advice else ""
+        super().__init__(f"no {what} named {name!r} is registered here (known: {listed}){hint}")
         self.name = name
         self.known = known
 

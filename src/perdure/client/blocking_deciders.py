@@ -112,6 +112,7 @@ class BlockingDeciders:
         input_id: str | None = None,
         expected_version: int | None = None,
         correlation: str = "",
+        allow_unknown: bool = False,
         timeout: timedelta | None = None,
     ) -> dict[str, Json]:
         """Have an input decided that is given as JSON, by a decider that is given by name.
@@ -127,6 +128,8 @@ class BlockingDeciders:
             input_id: Given again with the same id, the first outcome is returned.
             expected_version: How many events the instance must have.
             correlation: What it belongs to; kept in the history.
+            allow_unknown: Queue it also for a decider that no worker has, and that the store has
+                never seen: its workers come later.
             timeout: How long to wait for a worker; for ever if not given.
 
         Returns:
@@ -134,7 +137,8 @@ class BlockingDeciders:
             the decider is not at hand), `version` and `reply`; if rejected `tag` and `reason`.
 
         Raises:
-            NotRegisteredError: The decider is not here, and no instance id was given.
+            NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+                has ever heard of it.
             PayloadError: It is no input of the decider, or one for another instance.
             InstanceHeldError: The instance is parked or blocked. If that came about while it was
                 waited for a worker, the input stays queued.
@@ -151,6 +155,7 @@ class BlockingDeciders:
                 input_id=input_id,
                 expected_version=expected_version,
                 correlation=correlation,
+                allow_unknown=allow_unknown,
                 timeout=timeout,
             )
         )
@@ -165,6 +170,7 @@ class BlockingDeciders:
         instance_id: str | None = None,
         input_id: str | None = None,
         correlation: str = "",
+        allow_unknown: bool = False,
     ) -> None:
         """Queue an input that is given as JSON, for a decider that is given by name.
 
@@ -178,9 +184,12 @@ class BlockingDeciders:
             instance_id: Which instance; needed only where the decider is not at hand.
             input_id: Sent again with the same id, it is decided once.
             correlation: What it belongs to; kept in the history.
+            allow_unknown: Queue it also for a decider that no worker has, and that the store has
+                never seen: its workers come later.
 
         Raises:
-            NotRegisteredError: The decider is not here, and no instance id was given.
+            NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+                has ever heard of it.
             PayloadError: The decider is here, and it is no input of it.
             InstanceEndedError: The instance has completed; see `send`.
             InputIdReusedError: The id was given before, with another input.
@@ -193,6 +202,7 @@ class BlockingDeciders:
                 instance_id=instance_id,
                 input_id=input_id,
                 correlation=correlation,
+                allow_unknown=allow_unknown,
             )
         )
 

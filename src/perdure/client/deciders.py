@@ -18,6 +18,7 @@ from perdure.authoring.describing import Transition
 from perdure.client.decisions import (
     DryRun,
     Observed,
+    check_known,
     check_takes_inputs,
     dry_run_of,
     observed_of,
@@ -146,6 +147,7 @@ class Deciders(InputDoor):
         input_id: str | None = None,
         expected_version: int | None = None,
         correlation: str = "",
+        allow_unknown: bool = False,
         timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
     ) -> dict[str, Json]:
         """Have an input decided that is given as JSON, by a decider that is given by name.
@@ -161,6 +163,8 @@ class Deciders(InputDoor):
             input_id: Given again with the same id, the first outcome is returned.
             expected_version: How many events the instance must have.
             correlation: What it belongs to; kept in the history.
+            allow_unknown: Queue it also for a decider that no worker has, and that the store has
+                never seen: its workers come later.
             timeout: How long to wait for a worker; for ever if not given.
 
         Returns:
@@ -168,7 +172,8 @@ class Deciders(InputDoor):
             the decider is not at hand), `version` and `reply`; if rejected `tag` and `reason`.
 
         Raises:
-            NotRegisteredError: The decider is not here, and no instance id was given.
+            NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+                has ever heard of it.
             PayloadError: It is no input of the decider, or one for another instance.
             InstanceHeldError: The instance is parked or blocked. If that came about while it was
                 waited for a worker, the input stays queued.
@@ -187,12 +192,22 @@ class Deciders(InputDoor):
                 f"expected_version needs the decider's code, and this client does not have "
                 f"{decider!r}: use an Engine that has it"
             )
-        return await self._have_decided_elsewhere(decider, stored_id, given, timeout)
+        return await self._have_decided_elsewhere(
+            decider, stored_id, given, timeout, allow_unknown=allow_unknown
+        )
 
     async def _have_decided_elsewhere(
-        self, decider: str, stored_id: str, given: DirectInput, patience: timedelta | None
+        self,
+        decider: str,
+        stored_id: str,
+        given: DirectInput,
+        patience: timedelta | None,
+        *,
+        allow_unknown: bool,
     ) -> dict[str, Json]:
         """Queue an input, and wait until a worker has decided it."""
+        if not allow_unknown:
+            await check_known(self.store, decider, stored_id)
         given = given._replace(input_id=given.input_id or fresh_name())
         await check_takes_inputs(self.store, stored_id, given.input_id)
         try:
@@ -220,6 +235,7 @@ class Deciders(InputDoor):
         instance_id: str | None = None,
         input_id: str | None = None,
         correlation: str = "",
+        allow_unknown: bool = False,
     ) -> None:
         """Queue an input that is given as JSON, for a decider that is given by name.
 
@@ -233,16 +249,21 @@ class Deciders(InputDoor):
             instance_id: Which instance; needed only where the decider is not at hand.
             input_id: Sent again with the same id, it is decided once.
             correlation: What it belongs to; kept in the history.
+            allow_unknown: Queue it also for a decider that no worker has, and that the store has
+                never seen: its workers come later.
 
         Raises:
-            NotRegisteredError: The decider is not here, and no instance id was given.
+            NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+                has ever heard of it.
             PayloadError: The decider is here, and it is no input of it.
             InstanceEndedError: The instance has completed; see `send`.
             InputIdReusedError: The id was given before, with another input.
         """
-        _, stored_id, given = self._from_json(
+        definition, stored_id, given = self._from_json(
             decider, tag, value, instance_id, input_id, correlation
         )
+        if definition is None and not allow_unknown:
+            await check_known(self.store, decider, stored_id)
         await self.send_input(decider, stored_id, given)
 
     # --------------------------------------------------------------------- reading

@@ -24,7 +24,7 @@ from perdure.core.answers import (
 )
 from perdure.core.deciding import DeciderExecution
 from perdure.core.turn import TurnTerms
-from perdure.errors import InstanceHeldError, UniqueKeyError
+from perdure.errors import InstanceHeldError, NotRegisteredError, UniqueKeyError
 from perdure.model.events import (
     ChildScheduled,
     EffectScheduled,
@@ -35,9 +35,10 @@ from perdure.model.events import (
     read_event,
 )
 from perdure.model.feeds import Observation
-from perdure.model.instances import Stamp, Status
+from perdure.model.instances import DECIDER, Stamp, Status
 from perdure.model.rows import read_row
 from perdure.store.base import ExecutionKey, Store
+from perdure.worker.unserved import LIVE_WORKER_MS, served_by
 
 E_co = TypeVar("E_co", covariant=True)
 S_co = TypeVar("S_co", covariant=True)
@@ -133,6 +134,39 @@ def dry_run_of(
         tuple(event.key for event in asked if isinstance(event, TimerDisarmed)),
         tuple(event.instance_id for event in asked if isinstance(event, InputSent)),
         tuple(event.instance_id for event in asked if isinstance(event, ChildScheduled)),
+    )
+
+
+async def check_known(store: Store, decider: str, instance_id: str) -> None:
+    """Refuse a decider that nobody has ever heard of, given by a client without its code.
+
+    What is queued for a misspelled one would wait for ever. On a store where no worker was yet that
+    has a decider, nobody can tell.
+
+    Args:
+        store: Where deciders have been seen.
+        decider: Its name.
+        instance_id: As stored.
+
+    Raises:
+        NotRegisteredError: No live worker has it, and the store has never seen it.
+    """
+    [row] = await store.read_instances([instance_id])
+    if row is not None:
+        return
+    seen = {key.name for key in (await store.definitions()).values() if key.kind == DECIDER}
+    if decider in seen:
+        return
+    workers = await store.read_workers(seen_since_ms=store.clock() - LIVE_WORKER_MS)
+    served = {key.name for key in served_by(workers) if key.kind == DECIDER}
+    if decider in served or not (workers or seen):
+        return
+    raise NotRegisteredError(
+        "decider",
+        decider,
+        known=sorted(seen | served),
+        advice="no live worker has it, and this store has never seen it. For one whose workers "
+        "come later give allow_unknown=True",
     )
 
 
