@@ -15,6 +15,9 @@ from __future__ import annotations
 MAX_ID_BYTES = 200
 """Longest id, name, key or tag, in UTF-8."""
 
+MAX_TEXT_BYTES = 64 * 1024
+"""Longest text that is only for people: a reason, or what an input belongs to; in UTF-8."""
+
 MAX_VERSION_CHARS = 100
 """The longest text that is taken for a version."""
 

@@ -376,7 +376,8 @@ async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
     handle = engine.handle("w")
     await handle.send(go, "on")
     await has_status(handle, Status.PARKED)
-    assert "stored event of kind 'started' is damaged" in await handle.explain()
+    damage = "instance 'w', execution 1, event 1: stored event of kind 'started' is damaged"
+    assert damage in await handle.explain()
     assert (await handle.history())[0].data == {"damaged": "{damaged"}
     await engine.close()
 
@@ -427,7 +428,8 @@ async def test_a_damaged_message_parks_the_instance(stage: Stage) -> None:
     handle = engine.handle("w", waiting)
     await has_status(handle, Status.PARKED)
 
-    assert "event kind 'from_the_future' is not known to this version" in await handle.explain()
+    unknown = "event kind 'from_the_future' is not known to this version"
+    assert f"instance 'w', execution 1, message 2 of the inbox: {unknown}" in await handle.explain()
     assert len(await engine.store.read_inbox("w")) == 2
 
 

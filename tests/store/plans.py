@@ -122,6 +122,7 @@ SCALARS: Mapping[str, Any] = {
 OTHERS: Mapping[str, Mapping[str, Any]] = {
     "write_known": {"names": [], "rows": [], "bodies": []},
     "count_tables": {"schema": "perdure"},
+    "has_schema": {"schema": "perdure"},
     "find_arrivals": {"key": 1, "after": -(1 << 40)},
     "tell": {"schema": "perdure"},
     "lock_migrations": {"key": 1},

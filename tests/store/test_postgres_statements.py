@@ -50,7 +50,7 @@ NOT_HERE = {
 ONLY_HERE = {
     "delete_arrivals",
     "find_arrivals",
-    "hide_schema",
+    "has_schema",
     "insert_arrivals",
     "load",
     "lock_feed",
@@ -71,6 +71,7 @@ ONLY_HERE = {
     "read_xid",
     "refuse_unborn",
     "set_lock_timeout",
+    "set_path",
     "take_arrivals",
     "tell",
     "try_live",

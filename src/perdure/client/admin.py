@@ -14,6 +14,7 @@ from typing import Any, Unpack
 import msgspec
 
 from perdure.authoring.activity import Activity
+from perdure.authoring.failures import describe
 from perdure.client.info import InstanceInfo, Json, MessageInfo, Page, info_of, message_of
 from perdure.client.lists import (
     DeadJobQuery,
@@ -41,7 +42,7 @@ from perdure.client.overview import (
 )
 from perdure.client.removal import Removal
 from perdure.clock import to_ms
-from perdure.codec import JSON, check_id
+from perdure.codec import JSON, check_id, check_text
 from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.limits import BULK_MAX, PAGE_MAX
 from perdure.model.admin import DeadJob, DeletedCounts, InstanceFilter, PageMark, StoreTotals
@@ -345,7 +346,8 @@ class Administration(ABC):
         """
         job = read_job_key(key)
         type_name = "FailedByHand" if isinstance(error, str) else type(error).__qualname__
-        failure = Failure(type_name, str(error), at_ms=self.store.clock())
+        message = check_text("error", error) if isinstance(error, str) else describe(error).message
+        failure = Failure(type_name, message, at_ms=self.store.clock())
         await self._end_job(job, write_event(ActivityFailed(schedule=job.seq, failures=(failure,))))
 
     async def inbox(self, instance_id: str, /) -> list[MessageInfo]:

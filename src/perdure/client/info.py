@@ -11,6 +11,7 @@ import msgspec
 
 from perdure.clock import to_datetime
 from perdure.codec import value_codec
+from perdure.core.decider_turn import KEYED
 from perdure.model.admin import ExecutionRow, ReportRow, RunningJob
 from perdure.model.events import LAST_KINDS, StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, Status
@@ -164,6 +165,8 @@ class MessageInfo:
     at: datetime
     """When it arrived; of a timer, when it is due."""
     timer_key: str | None
+    """Of a timer: the key that its decider gave it; `timer:4` and the like for those that perdure
+    sets itself."""
     data: dict[str, Json]
 
 
@@ -264,7 +267,7 @@ def message_of(message: Message) -> MessageInfo:
         no=message.no,
         kind=message.kind,
         at=to_datetime(message.effective_at_ms),
-        timer_key=message.timer_key,
+        timer_key=None if message.timer_key is None else message.timer_key.removeprefix(KEYED),
         data=_data_of(message.body),
     )
 

@@ -22,15 +22,12 @@ from perdure.authoring.decision import (
 from perdure.clock import not_before, to_datetime
 from perdure.codec import JSON
 from perdure.core.answers import (
-    KEY_TAKEN,
     UNREADABLE,
     AcceptedReceipt,
     Answer,
-    AnyReceipt,
     DirectInput,
-    KeyTakenReceipt,
+    Outcome,
     UnreadableReceipt,
-    write_receipt,
 )
 from perdure.core.decider_ends import (
     OWN,
@@ -44,11 +41,13 @@ from perdure.core.decider_ends import (
 from perdure.core.decider_keeping import DeciderKeeping
 from perdure.core.decider_snapshots import read_snapshot
 from perdure.core.decider_turn import KEYED, DeciderChanges
+from perdure.core.fingerprints import Fingerprint, check_same
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.judging import Acceptable, Refused, judge
 from perdure.core.turn import TurnTerms
 from perdure.errors import (
+    InputIdReusedError,
     UniqueKeyError,
     VersionConflictError,
 )
@@ -71,10 +70,10 @@ from perdure.model.events import (
     Started,
     StoredEvent,
     Terminated,
-    read_event,
 )
 from perdure.model.feeds import StoredSnapshot
 from perdure.model.messages import Message
+from perdure.model.rows import read_message, read_row
 from perdure.model.turns import FedEvent, Turn, UniqueKey
 
 logger = logging.getLogger(__name__)
@@ -115,12 +114,13 @@ class DeciderExecution(DeciderKeeping):
     *A taken business key.* If the store answers KEY_TAKEN, make the execution anew, set
     `taken_keys = {turn.unique.key: holder}` (the holder's stored id) and run the same again: inputs
     that want such a key are refused by themselves, a direct one with `UniqueKeyError`, a message
-    with an `InputRejected` on record, and all others go on.
+    with an `InputRejected` on record and a warning, and all others go on.
 
     *Completion.* When `is_terminal` becomes true the instance is *completed*: `is_completed`, no
-    timers, key freed, every further input is answered `AlreadyCompleted`. Effects that were asked
-    for still run. `terminal` is set, and the turn has an outcome, when the last of them has ended:
-    in the same turn if there is none. Inputs that effects return then mean nothing.
+    timers, key freed, every further input is answered `AlreadyCompleted`; one that comes as a
+    message is rejected on record. Effects that were asked for still run. `terminal` is set, and the
+    turn has an outcome, when the last of them has ended: in the same turn if there is none. Inputs
+    that effects return then mean nothing.
 
     *Stopping.* A decider has no code that could be asked to stop: a cancel request ends it as
     cancelled at once, a termination as terminated; open effects are dropped in both.
@@ -177,7 +177,7 @@ class DeciderExecution(DeciderKeeping):
         fold = self._fold
         with fold.place, fold.guard:
             for stored in history:
-                event = read_event(stored.kind, stored.body)
+                event = read_row(stored)
                 self.last_seq = stored.seq
                 self.now_ms = stored.at_ms
                 self._digest.feed(stored.kind, stored.at_ms, stored.body)
@@ -256,7 +256,7 @@ class DeciderExecution(DeciderKeeping):
         """Apply a message, or drop it if it means nothing any more."""
         if message.no:
             self._changes.consumed.append(message.no)
-        event = read_event(message.kind, message.body)
+        event = read_message(message)
         if isinstance(event, InputTaken):
             self._take_input(event, message.timer_key)
         elif self.terminal is None and message.execution in (0, self.execution):
@@ -290,7 +290,7 @@ class DeciderExecution(DeciderKeeping):
     def _decide_taken(self, taken: InputTaken) -> None:
         """Decide an input that is on record from here on, whatever comes of it."""
         if self.is_completed:
-            self._note_completed(taken.tag, bytes(taken.input), taken.input_id)
+            self._take_too_late(taken)
             return
         why = why_unreadable(self.definition, self.instance_id, taken)
         if why is not None:
@@ -302,9 +302,7 @@ class DeciderExecution(DeciderKeeping):
             return
         holder = self._key_holder(value)
         if holder is not None:
-            key, taker = holder
-            receipt = KeyTakenReceipt(key=key, holder=self.definition.own_id(taker))
-            self._refuse(taken, KEY_TAKEN, {"key": key, "holder": taker}, receipt)
+            self._refuse_key(taken, *holder)
             return
         # One with an id may be asked for again in this very turn.
         judged = self._judge(value, is_shown=bool(taken.input_id))
@@ -325,18 +323,6 @@ class DeciderExecution(DeciderKeeping):
         self._changes.accepted += 1
         self._send(target, self.definition.name, taken.tag, taken.input)
         return True
-
-    def _refuse(
-        self, taken: InputTaken, tag: str, reason: Mapping[str, str], receipt: AnyReceipt
-    ) -> None:
-        """Put on record that an input is not decided, for a reason that is not the decider's."""
-        self._changes.refused += 1
-        data = msgspec.json.encode(reason)
-        self._append(taken)
-        self._append(InputRejected(tag=tag, reason=msgspec.Raw(data)))
-        self._observe(taken.tag, bytes(taken.input), "rejected", data, taken.input_id)
-        if taken.input_id:
-            self._changes.receipts[taken.input_id] = write_receipt(receipt)
 
     def _end_effect(self, event: ActivityCompleted | ActivityFailed, timer_key: str | None) -> None:
         """Take the end of an effect, and decide what it gives back."""
@@ -391,7 +377,7 @@ class DeciderExecution(DeciderKeeping):
         """Decide an input that somebody waits for; on record only if it is accepted."""
         earlier = self._outcomes.get(direct.input_id) if direct.input_id else None
         if earlier is not None:
-            return Answer(earlier)
+            return self._answer_repeated(direct, *earlier)
         if self.is_completed:
             self._note_completed(direct.tag, direct.data, "")
             return Answer(AlreadyCompleted())
@@ -415,6 +401,13 @@ class DeciderExecution(DeciderKeeping):
             )
         )
         return Answer(self._record(judged, direct.tag, direct.data, direct.input_id))
+
+    def _answer_repeated(self, direct: DirectInput, outcome: Outcome, kept: Fingerprint) -> Answer:
+        try:
+            check_same(self.instance_id, kept, direct)
+        except InputIdReusedError as error:
+            return Answer(error=error)
+        return Answer(outcome)
 
     def _judge_direct(self, direct: DirectInput) -> Acceptable | Refused:
         expected, found = direct.expected_version, self._fold.version
@@ -470,11 +463,9 @@ class DeciderExecution(DeciderKeeping):
         self._observe(tag, data, "accepted", None, input_id)
         value = None if reply is None else JSON.decode(reply)
         outcome = Accepted(judged.events, judged.shown, fold.version, value)
-        if input_id:
-            raw = NULL if reply is None else msgspec.Raw(reply)
-            receipt = AcceptedReceipt(first=first, last=fold.version, reply=raw)
-            changes.receipts[input_id] = write_receipt(receipt)
-            self._outcomes[input_id] = outcome
+        raw = NULL if reply is None else msgspec.Raw(reply)
+        receipt = AcceptedReceipt(first=first, last=fold.version, reply=raw)
+        self._keep_receipt(input_id, tag, data, receipt, outcome)
         if judged.is_terminal:
             self._close()
         return outcome

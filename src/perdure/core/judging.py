@@ -115,7 +115,7 @@ def _evolved(
     for recorded in written:
         # Not what `decide` made: that may be changed by whoever still has it.
         event = definition.read_event(recorded)
-        state = definition.decider.evolve(state, event)
+        state = definition.evolve(state, event)
         events.append(event)
     return state, tuple(events)
 

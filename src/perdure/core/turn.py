@@ -38,12 +38,12 @@ from perdure.model.events import (
     TimerCancelled,
     TimerFired,
     TimerScheduled,
-    read_event,
     write_event,
 )
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp
 from perdure.model.jobs import JobEnd, NewJob
 from perdure.model.messages import Delivery, Message
+from perdure.model.rows import read_message
 from perdure.model.turns import ChildStart, Continuation, NewTimer, Outcome, Turn
 
 
@@ -107,7 +107,7 @@ class _Changes:
             self._consumed.append(message.no)
         if last is not None or message.execution not in (0, execution.execution):
             return
-        event = read_event(message.kind, message.body)
+        event = read_message(message)
         assert isinstance(event, MessageEvent), f"{message.kind} is not a message"
         if not execution.accepts(event):
             return

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
+
 NULL = msgspec.Raw(b"null")
 """No value. A field cannot be `Raw | None`: msgspec would read nothing but null into it."""
 
@@ -493,7 +495,3 @@ def read_event(kind: str, body: bytes) -> Event:
     except msgspec.MsgspecError as error:
         raise UnreadableEventError(f"stored event of kind {kind!r} is damaged: {error}") from error
     return event
-
-
-class UnreadableEventError(Exception):
-    """Stored bytes are not an event this version can read. The instance is parked, not failed."""

@@ -19,6 +19,7 @@ from perdure.core.deciding import DeciderExecution
 from perdure.core.guard import Guard, look_at
 from perdure.core.replay import Execution, ExecutionId
 from perdure.core.turn import TurnTerms, run_turn
+from perdure.model.events import UnreadableEventError
 from perdure.model.instances import DefinitionKey, NewInstance
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.messages import Message
@@ -131,13 +132,16 @@ class Executions:
         Raises:
             NondeterminismError, UnreadableEventError, TurnTooLongError: It cannot be.
         """
-        with self.watchdog.watching(execution.instance_id, execution.name):
-            if past.snapshot is None:
-                execution.replay(past.history)
-            else:
-                assert isinstance(execution, DeciderExecution), "only deciders have snapshots"
-                is_restored = execution.restore(past.snapshot, past.history)
-                assert is_restored, "snapshots that cannot be used are not read"
+        try:
+            with self.watchdog.watching(execution.instance_id, execution.name):
+                if past.snapshot is None:
+                    execution.replay(past.history)
+                else:
+                    assert isinstance(execution, DeciderExecution), "only deciders have snapshots"
+                    is_restored = execution.restore(past.snapshot, past.history)
+                    assert is_restored, "snapshots that cannot be used are not read"
+        except UnreadableEventError as error:
+            raise error.of(execution.instance_id, execution.execution) from error
 
     def run(
         self,
@@ -155,6 +159,7 @@ class Executions:
         Raises:
             TurnTooLongError: It computes too long; an InputTooLongError if that is due to the
                 inputs that callers wait for.
+            UnreadableEventError: A message is damaged or of an unknown kind.
         """
         now_ms = self._clock()
         execution = hot.execution
@@ -192,6 +197,8 @@ class Executions:
             if isinstance(execution, DeciderExecution) and execution.is_answering:
                 raise InputTooLongError(*error.args) from error
             raise
+        except UnreadableEventError as error:
+            raise error.of(execution.instance_id, execution.execution) from error
         finally:
             _unpromise(jobs, promised, made)
 

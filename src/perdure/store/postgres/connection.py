@@ -32,7 +32,14 @@ from perdure.errors import (
 from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
-from perdure.store.postgres.faults import TROUBLE, is_broken, is_of_statement, of_user, ours
+from perdure.store.postgres.faults import (
+    DIALECT,
+    TROUBLE,
+    is_broken,
+    is_of_statement,
+    of_user,
+    ours,
+)
 from perdure.store.postgres.statements import Statements
 
 PACKAGE = "perdure.store.postgres"
@@ -137,7 +144,8 @@ class PostgresConnection(Statements):
         except TROUBLE as error:
             if self._connection.is_closed() or not is_of_statement(error):
                 raise
-            raise RowError(f"a statement cannot be run: {error}") from error
+            hint = f"; {DIALECT}" if isinstance(error, asyncpg.InterfaceError) else ""
+            raise RowError(f"a statement cannot be run: {error}{hint}") from error
 
     def _wait(
         self,

@@ -65,9 +65,7 @@ class PostgresStore(SqlStore):
 
     def __init__(self, address: Address, *, clock: Clock) -> None:
         is_real = clock is system_clock
-        super().__init__(
-            clock=DatabaseClock() if is_real else clock, approval=Approved(address.schema)
-        )
+        super().__init__(clock=DatabaseClock() if is_real else clock, approval=Approved(address))
         self.address = address
         self._lanes: list[Lane] = []
         self._batchers: list[Batcher] = []
