@@ -26,6 +26,7 @@ from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.kept import KeptRows
+from perdure.store.sql.kept_check import check_kept, is_switched_on
 from perdure.store.sql.packing import BatchTooLargeError
 from perdure.store.sql.rows import LoadedRows
 from perdure.store.sql.writes import UnknownError, Writes
@@ -69,6 +70,7 @@ class Writer:
         self._file: OpenedFile | None = None
         self._at_once: AtOnce | None = None
         self._kept = KeptRows()
+        self._checks_kept = is_switched_on()
         self._version: int | None = None
         """What the database says as long as nobody else writes; None: nothing is kept."""
         self._warned_of_old_sqlite = not has_wal_reset_bug(sqlite3.sqlite_version_info)
@@ -115,6 +117,8 @@ class Writer:
         self._counters.operations += len(operations)
         self._counters.statements += connection.statements - before
         with self._committed():
+            if self._checks_kept:
+                check_kept(self._kept, connection)
             self._look_around()
         # Again: it may have been replaced in between, and then nobody may be told that this lasts.
         self._check_file()
