@@ -425,7 +425,7 @@ class TurnRunner:
     def _block(self, claim: ClaimedTurn, error: NondeterminismError) -> None:
         self._memory.unlease(claim.instance_id)
         key = self._definitions[claim.definition_no]
-        self._holds.block(claim, key, self._coverage.digest_for(key), error)
+        self._holds.block(claim, key, self._coverage.tried_as(key), error)
 
     def _park(self, claim: ClaimedTurn, why: str, cause: str) -> None:
         self._memory.unlease(claim.instance_id)
