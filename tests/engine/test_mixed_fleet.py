@@ -274,7 +274,7 @@ async def test_what_old_workers_block_goes_on_with_a_new_one_that_was_there_all_
     await deployed.close()
     stage.allow_log("an instance is blocked")
     # Time flies below, and no lease shall run out while its worker works.
-    slow = options(lease_for=timedelta(days=1))
+    slow = options(lease_for=timedelta(days=1), session_idle=timedelta(days=1))
     workers = [
         await stage.engine([step, made(*steps)], clock=clock, options=slow)
         for steps in ((1,), (), ())
