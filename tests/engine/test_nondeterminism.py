@@ -75,7 +75,7 @@ async def test_changed_code_blocks_and_fitting_code_goes_on(stage: Stage, tmp_pa
     assert "Nothing was lost and nothing ran twice" in text
     assert await handle.explain() == (
         "order-42 (fulfil 1.0.0) is blocked: order-42 no longer matches its history at event 2; "
-        "it goes on with a worker whose code fits."
+        "every worker tries it once, and it goes on with one whose code fits."
     )
     assert await handle.history() == before
     await handle.send(go, "a second one is kept too")
