@@ -15,6 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from perdure.model.lineage import Lineage
+from perdure.model.lineage import Parent as Parent
+
 NULL = msgspec.Raw(b"null")
 """No value. A field cannot be `Raw | None`: msgspec would read nothing but null into it."""
 
@@ -28,15 +31,6 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     at_ms: int = 0
     details: str = ""
     """The exception's content as JSON text, when its class is named in `raises=`."""
-
-
-class Parent(msgspec.Struct, frozen=True, gc=False):
-    """The call that a child answers to."""
-
-    instance_id: str
-    incarnation: int
-    execution: int
-    seq: int
 
 
 class KvEntry(msgspec.Struct, frozen=True, gc=False):
@@ -87,6 +81,8 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     """When the first execution started; 0 in that one."""
     started_by: str = ""
     """The instance that started this one and does not wait for it; empty: a client or a parent."""
+    lineage: Lineage | None = None
+    """Where a child is in its tree; None: its parent is nobody's child."""
 
 
 class InputTaken(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
