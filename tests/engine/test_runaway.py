@@ -86,8 +86,8 @@ async def test_a_recursion_without_end_fails_at_the_limit_and_names_those_above(
     assert caught.value.type_name == ChildError.__name__
     assert caught.value.message == (
         "child 'level-13' not started: LimitExceededError: it would be 13 levels deep, and 12 are "
-        "allowed; above it are level-12, level-11, level-10, level-9, ..., level-0. If the depth is "
-        "meant, let ctx.start begin what nobody waits for"
+        "allowed; above it are level-12, level-11, level-10, level-9, ..., level-0. If the depth "
+        "is meant, let ctx.start begin what nobody waits for"
     )
 
 
