@@ -11,7 +11,7 @@ from perdure.codec.codec import (
     value_codec,
 )
 from perdure.codec.types import show, union_members
-from perdure.codec.unbound import UnboundArgumentsCodec
+from perdure.codec.unbound import UnboundArgumentsCodec, by_position_and_name
 
 __all__ = [
     "JSON",
@@ -21,6 +21,7 @@ __all__ = [
     "ArgumentsCodec",
     "UnboundArgumentsCodec",
     "ValueCodec",
+    "by_position_and_name",
     "check_id",
     "show",
     "union_members",
