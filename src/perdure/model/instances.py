@@ -128,4 +128,4 @@ class LiveRow(msgspec.Struct, frozen=True, kw_only=True):
     last_commit: int
     attempts: int
     blocked_by: str | None
-    """Digest of the code that does not fit, or "*" when parked."""
+    """The code that does not fit, or "*" when parked: see `model.blocked`."""
