@@ -119,6 +119,7 @@ REFUSED: dict[str, Callable[[int], object]] = {
 """By limit: what is done so often, or so large."""
 
 ELSEWHERE = {
+    "MAX_CHILD_DEPTH": "engine/test_runaway.py",
     "MAX_TREE_SHOWN": "engine/test_engine_limits.py",
     "MAX_EXECUTIONS_SEARCHED": "engine/test_crossing.py",
     "MAX_DETAILS_BYTES": "engine/test_engine_limits.py",

@@ -35,6 +35,9 @@ MAX_INT_DIGITS = 400
 MAX_OPEN_CALLS = 100_000
 """How many calls, timers and waits one execution may have open."""
 
+MAX_CHILD_DEPTH = 100
+"""How many instances may be above a child. Code that calls itself without end stops there."""
+
 MAX_KV_KEYS = 150
 """How many keys one instance may have, counted over all it has and not over one turn."""
 

@@ -338,6 +338,25 @@ def test_children_of_an_ended_parent_are_closed_by_policy(
     )
 
 
+def test_a_child_that_is_given_up_by_the_turn_that_would_start_it_is_not_started() -> None:
+    @orchestration
+    async def begins() -> None:
+        await say("a")
+        await child("b")
+
+    script = Script(begins)
+    done = ActivityCompleted(schedule=2, result=raw("a"))
+    turn = script.deliver(done, CancelRequested(reason="enough"))
+
+    assert script.kinds[-4:] == [
+        "child_scheduled",
+        "cancel_requested",
+        "child_cancelled",
+        "cancelled",
+    ]
+    assert (turn.children, turn.deliveries) == ((), ())
+
+
 # ----------------------------------------------------------------------- the end
 
 

@@ -117,6 +117,7 @@ CLAIMING = [
     "beat_jobs",
     "clear_starts",
     "find_arrivals",
+    "find_blocked",
     "find_held_jobs",
     "find_held_turns",
     "find_jobs",

@@ -98,7 +98,10 @@ def _state(evidence: Evidence) -> str:
         return _ended(row)
     if row.status is Status.BLOCKED:
         first_line = (row.reason or "").splitlines()[0]
-        return f"is blocked: {first_line}; it goes on with a worker whose code fits"
+        return (
+            f"is blocked: {first_line}; every worker tries it once, and it goes on with one whose "
+            "code fits"
+        )
     if row.status is Status.PARKED:
         return f"is parked: {row.reason}; handle.unpark() lets it be tried again"
     if live.lease and live.lease_until_ms > evidence.now_ms:

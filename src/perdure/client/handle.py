@@ -338,7 +338,8 @@ class Handle(Generic[R_co]):
     async def terminate(self, reason: str = "") -> None:
         """Stop the instance now; its code is not asked. Works without any worker.
 
-        An instance that has ended stays as it is.
+        Its children hear of it as `on_parent_close` says, and theirs, down to the last one. An
+        instance that has ended stays as it is.
         """
         check_text("reason", reason)
         for tries in range(MAX_TERMINATE_TRIES):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 import msgspec
 
 from perdure.clock import to_datetime
-from perdure.codec import value_codec
+from perdure.codec import by_position_and_name, value_codec
 from perdure.core.decider_turn import KEYED
 from perdure.model.admin import ExecutionRow, ReportRow, RunningJob
 from perdure.model.events import LAST_KINDS, StoredEvent
@@ -45,7 +45,8 @@ class InstanceInfo:
     ended_at: datetime | None
     parent_id: str | None
     input: Json
-    """Its arguments by name, as stored."""
+    """Its arguments by name, as stored. Those that were given by position to a definition that the
+    caller had by name only are under their numbers, from 0."""
     output: Json
     """What it returned, as stored; or the failure it ended with."""
     reason: str | None
@@ -198,11 +199,20 @@ def info_of(row: InstanceRow, *, last_at_ms: int = 0, unclaimed: str | None = No
         updated_at=to_datetime(max(row.updated_ms, last_at_ms)),
         ended_at=None if row.ended_ms is None else to_datetime(row.ended_ms),
         parent_id=row.parent_id,
-        input=json.loads(row.input),
+        input=_shown(row.input),
         output=None if row.output is None else json.loads(row.output),
         reason=row.reason,
         unclaimed=unclaimed,
     )
+
+
+def _shown(input: bytes) -> Json:
+    """Return stored arguments as people see them."""
+    stored = json.loads(input)
+    if type(stored) is not dict:
+        return stored
+    by_position, by_name = by_position_and_name(stored)
+    return {str(place): value for place, value in enumerate(by_position)} | by_name
 
 
 def event_of(stored: StoredEvent) -> HistoryEvent:

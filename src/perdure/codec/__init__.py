@@ -10,7 +10,7 @@ from perdure.codec.codec import (
 )
 from perdure.codec.texts import check_id, check_text
 from perdure.codec.types import show, union_members
-from perdure.codec.unbound import UnboundArgumentsCodec
+from perdure.codec.unbound import UnboundArgumentsCodec, by_position_and_name
 from perdure.limits import MAX_ID_BYTES
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ArgumentsCodec",
     "UnboundArgumentsCodec",
     "ValueCodec",
+    "by_position_and_name",
     "check_id",
     "check_text",
     "show",

@@ -369,6 +369,7 @@ class Execution(Asking):
 
     def _begin(self, event: Started) -> None:
         self.parent = event.parent
+        self.lineage = event.lineage
         self.version = event.version
         self.since_ms = event.since_ms or self.now_ms
         self.started_by = event.started_by

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from perdure.model.lineage import Lineage
+from perdure.model.lineage import Parent as Parent
 from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
 
 NULL = msgspec.Raw(b"null")
@@ -30,15 +32,6 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     at_ms: int = 0
     details: str = ""
     """The exception's content as JSON text, when its class is named in `raises=`."""
-
-
-class Parent(msgspec.Struct, frozen=True, gc=False):
-    """The call that a child answers to."""
-
-    instance_id: str
-    incarnation: int
-    execution: int
-    seq: int
 
 
 class KvEntry(msgspec.Struct, frozen=True, gc=False):
@@ -89,6 +82,8 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     """When the first execution started; 0 in that one."""
     started_by: str = ""
     """The instance that started this one and does not wait for it; empty: a client or a parent."""
+    lineage: Lineage | None = None
+    """Where a child is in its tree; None: its parent is nobody's child."""
 
 
 class InputTaken(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):

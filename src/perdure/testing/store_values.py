@@ -235,6 +235,12 @@ async def claim(
     )
 
 
+async def claim_blocked(store: Store, *, code: str) -> list[ClaimedTurn]:
+    """Claim blocked instances with a fresh lease."""
+    [number] = await store.intern([ORCHESTRATION])
+    return await store.claim_blocked(TurnClaim("w1", ((number, code),), 100, LEASE_MS, token()))
+
+
 async def claim_jobs(
     store: Store,
     worker_id: str = "w1",

@@ -34,6 +34,9 @@ NEVER_MS = 2**62
 COMPARE_MAX_S = 0.2
 """How seldom the change count is compared when nothing happens."""
 
+BLOCKED_EVERY_MS = 1_000
+"""How often a worker that claims looks for instances that other code did not fit."""
+
 ON_THE_LOOP = (Kind.ASYNC, Kind.BUILTIN, Kind.WAITING)
 """Kinds with so many slots that one claim for all of them is seldom too small."""
 
@@ -68,6 +71,8 @@ class Claimer:
         self._seldom_s = lease_part_s if store.is_server else 0.0
         self._look_at_ms = 0
         self._claimed_s = 0.0
+        self._blocked_at_ms = 0
+        """When to look for blocked instances again."""
         self._heard_s = 0.0
         """When there was last something to claim, or a change of others."""
         self._seen_changes = -1
@@ -89,11 +94,13 @@ class Claimer:
         """Say what to claim from now on.
 
         Args:
-            definitions: Numbers of orchestrations, each with the digest of the code that runs it.
+            definitions: Numbers of orchestrations and deciders, each with the name under which the
+                code that runs it here is tried.
             queues: Numbers of queues, by where the code of their jobs runs.
         """
         self._definitions = tuple(definitions)
         self._queues = queues
+        self._blocked_at_ms = 0
         self.look(0)
 
     def look(self, at_ms: int = 0) -> None:
@@ -192,10 +199,19 @@ class Claimer:
         )
 
     async def _claim_turns(self) -> list[ClaimedTurn]:
+        ready = self._store.claim_turns(self._turn_claim())
+        now_ms = self._clock()
+        if now_ms < self._blocked_at_ms:
+            return await ready
+        self._blocked_at_ms = now_ms + BLOCKED_EVERY_MS
+        turns, blocked = await asyncio.gather(ready, self._store.claim_blocked(self._turn_claim()))
+        if len(blocked) == self._options.claim_batch:
+            self._blocked_at_ms = 0  # There may be more.
+        return [*turns, *blocked]
+
+    def _turn_claim(self) -> TurnClaim:
         batch = self._options.claim_batch
-        return await self._store.claim_turns(
-            TurnClaim(self._worker_id, self._definitions, batch, self._lease_ms, fresh_id())
-        )
+        return TurnClaim(self._worker_id, self._definitions, batch, self._lease_ms, fresh_id())
 
     async def _claim_jobs(self) -> list[ClaimedJob]:
         batch, room = self._options.claim_batch, self._jobs.room()

@@ -112,7 +112,6 @@ class Serving:
         self._is_stale = True
         """Whether what is claimed is not what is covered."""
         self._epoch_no = store.epoch.number
-        self._codes: dict[int, str] = {}
         self._tuning = PythonTuning(options)
         self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
         self._gauges = Gauges(store, options, metrics)
@@ -341,14 +340,10 @@ class Serving:
         served = {
             numbers[key]: key for key in (*self.coverage.orchestrations, *self.coverage.deciders)
         }
-        codes = {number: self.coverage.digest_for(key) for number, key in served.items()}
+        codes = {number: self.coverage.tried_as(key) for number, key in served.items()}
         self.turns.serve(served)
         self.jobs.serve(self.coverage.queues)
         self.claimer.serve(codes.items(), self._queue_numbers(numbers))
-        for number, code in codes.items():
-            if self._codes.get(number) != code:
-                await self._store.unblock(number, code)
-        self._codes = codes
 
     def _look(self, at_ms: int) -> None:
         self.claimer.look(at_ms)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from perdure.model.blocked import MAX_TRIES
 from perdure.model.instances import DefinitionKey, Stamp, part_of
 from perdure.model.jobs import ClaimedJob, JobBeat, JobFailures, JobKey
 from perdure.model.messages import Message
@@ -63,7 +64,34 @@ def claim_turns(
         home_ms=now_ms - HOME_ADVANTAGE_MS,
         limit=claim.limit,
     )
-    chosen = share(unpack(text), claim.limit, offset)
+    return _lease(connection, claim, unpack(text), now_ms=now_ms, offset=offset)
+
+
+def claim_blocked(
+    connection: Connection, claim: TurnClaim, *, now_ms: int, offset: int
+) -> list[ClaimedTurn]:
+    """Lease blocked instances that this code has not been tried on."""
+    if not claim.definitions or claim.limit < 1:
+        return []
+    [(text,)] = connection.run(
+        "find_blocked",
+        definitions=pack(claim.definitions),
+        max_tries=MAX_TRIES,
+        limit=claim.limit,
+    )
+    return _lease(connection, claim, unpack(text), now_ms=now_ms, offset=offset)
+
+
+def _lease(
+    connection: Connection,
+    claim: TurnClaim,
+    found: Sequence[Sequence[Any]],
+    *,
+    now_ms: int,
+    offset: int,
+) -> list[ClaimedTurn]:
+    """Lease some of what was found for each definition, and read what waits for it."""
+    chosen = share(found, claim.limit, offset)
     if not chosen:
         return []
     keys = [(part, instance_id) for part, instance_id, *_ in chosen]

@@ -18,6 +18,7 @@ from collections.abc import Callable
 import msgspec
 
 from perdure.errors import RowError
+from perdure.model.blocked import going_on, held_by, is_held
 from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
 from perdure.model.jobs import JobEnd, JobFailures, JobKey
 from perdure.model.turns import (
@@ -269,9 +270,9 @@ class Commit:
 
     def _settle(self, turn: Turn, row: LiveState) -> None:
         """End the lease, and leave the instance hot at the worker that committed."""
-        if row.blocked_by is not None:
+        if row.blocked_by is not None and is_held(row.blocked_by):
             self.changes.statuses[row.instance_id] = StatusChange(row, Status.RUNNING, None)
-            row.blocked_by = None
+            row.blocked_by = going_on(row.blocked_by)
         row.lease = 0
         row.lease_until_ms = 0
         row.attempts = 0
@@ -313,6 +314,7 @@ class Commit:
         row.jobs = [pending for pending in row.jobs if pending.execution != old]
         row.execution = old + 1
         row.next_seq = 1
+        row.blocked_by = None
         row.definition_no = self._number_of(following.definition)
         kind, body = following.start
         self.inboxes.put(row, kind, body, execution=row.execution, rank=RANK_START)
@@ -480,7 +482,8 @@ class Commit:
             return False
         if not self._holds(hold.lease, row):
             return False
-        row.blocked_by = hold.blocked_by
+        row.blocked_by = held_by(row.blocked_by, hold.blocked_by)
+        row.attempts = 0
         row.wake_at_ms = None
         row.lease = 0
         row.lease_until_ms = 0

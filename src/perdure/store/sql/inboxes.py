@@ -7,6 +7,7 @@ others, the older ones first.
 
 from __future__ import annotations
 
+from perdure.model.blocked import is_held
 from perdure.model.instances import part_of
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import CarriedMessage
@@ -111,7 +112,7 @@ class Inboxes:
         when held. Not before the first turn, which has its own time, unless the message hurries.
         Not unborn.
         """
-        if not row.is_born or row.lease != 0 or row.blocked_by is not None:
+        if not row.is_born or row.lease != 0 or is_held(row.blocked_by):
             return False
         return row.next_seq > 1 or hurries
 

@@ -169,6 +169,13 @@ class SqlStore(SqlAdmin, SqlDeciders):
             is_quiet=True,
         )
 
+    async def claim_blocked(self, claim: TurnClaim) -> list[ClaimedTurn]:
+        """Lease blocked instances that this code has not been tried on."""
+        return await self._work(
+            lambda t: claims.claim_blocked(t.connection, claim, now_ms=t.now_ms, offset=t.number),
+            is_quiet=True,
+        )
+
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
         """Lease jobs of these queues, and count the attempt."""
         return await self._work(
@@ -242,14 +249,6 @@ class SqlStore(SqlAdmin, SqlDeciders):
     async def release_turns(self, leases: Sequence[TurnLease]) -> None:
         """Give back turns that were claimed and not worked on; the attempt does not count."""
         await self._work(lambda t: claims.release_turns(t.connection, leases, now_ms=t.now_ms))
-
-    async def unblock(self, definition_no: int, code: str) -> int:
-        """Offer blocked instances of a definition to code that differs; return how many."""
-        return await self._work(
-            lambda t: len(
-                t.connection.run("unblock", definition_no=definition_no, code=code, now_ms=t.now_ms)
-            )
-        )
 
     async def unpark(self, instance_id: str) -> bool:
         """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""

@@ -4,7 +4,7 @@
 -- execution, next_seq, last_commit, attempts, last_no], ...].
 -- One index range per definition, so a backlog of what nobody here serves costs nothing, and
 -- nothing is sorted. An instance of another home is left to it until home_ms, as long as that
--- worker has not retired. A blocked one is taken only with other code than the one that failed.
+-- worker has not retired. One that some code did not fit is taken only with other code.
 -- What is found is locked, and what others have locked is left to them, so that two workers never
 -- lease the same instance and never wait for each other.
 WITH found AS MATERIALIZED (
@@ -18,7 +18,8 @@ WITH found AS MATERIALIZED (
         WHERE live.definition_no = (wanted.value ->> 0)::bigint
           AND live.wake_at_ms <= :now_ms::bigint
           AND (live.blocked_by IS NULL
-               OR live.blocked_by NOT IN ('*', wanted.value ->> 1))
+               OR (live.blocked_by <> '*'
+                   AND strpos(live.blocked_by, wanted.value ->> 1) = 0))
           AND (live.home IS NULL
                OR live.home = :worker_id::text
                OR live.wake_at_ms <= :home_ms::bigint

@@ -4,7 +4,7 @@
 -- execution, next_seq, last_commit, attempts, last_no], ...].
 -- One index range per definition, so a backlog of what nobody here serves costs nothing, and
 -- nothing is sorted. An instance of another home is left to it until home_ms, as long as that
--- worker has not retired. A blocked one is taken only with other code than the one that failed.
+-- worker has not retired. One that some code did not fit is taken only with other code.
 SELECT json_group_array(json((
     SELECT json_group_array(json_array(
         ready.part, ready.instance_id, ready.definition_no, ready.incarnation, ready.execution,
@@ -16,7 +16,8 @@ SELECT json_group_array(json((
         WHERE live.definition_no = wanted.value ->> 0
           AND live.wake_at_ms <= :now_ms
           AND (live.blocked_by IS NULL
-               OR live.blocked_by NOT IN ('*', wanted.value ->> 1))
+               OR (live.blocked_by <> '*'
+                   AND instr(live.blocked_by, wanted.value ->> 1) = 0))
           AND (live.home IS NULL
                OR live.home = :worker_id
                OR live.wake_at_ms <= :home_ms
