@@ -43,10 +43,7 @@ class Address:
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         schema = options.pop("schema", DEFAULT_SCHEMA)
         pooler = options.pop("pooler", "none")
-        if not schema or len(schema.encode()) > MAX_SCHEMA_BYTES or "\0" in schema:
-            raise UsageError(f"schema={schema!r} in the store URL must have 1 to 63 bytes")
-        if schema.startswith("pg_"):
-            raise UsageError(f"schema={schema!r}: names that begin with pg_ are PostgreSQL's own")
+        check_schema(schema, f"schema={schema!r} in the store URL")
         if pooler not in ("none", "session", "transaction"):
             raise UsageError(f"pooler={pooler!r} is not known; known: none, session, transaction")
         for name in _FILES:
@@ -74,6 +71,31 @@ class Address:
     def quoted_schema(self) -> str:
         """Return the schema as it stands in a statement."""
         return '"' + self.schema.replace('"', '""') + '"'
+
+
+def check_schema(schema: str, named: str, *, most_bytes: int = MAX_SCHEMA_BYTES) -> None:
+    """Refuse what cannot be the name of a schema of ours.
+
+    It stands in the text of statements: quoted, and within $...$ in those that make tables and
+    functions. A dollar sign could end such a text, and no other sign can.
+
+    Args:
+        schema: The name.
+        named: What whoever gave it calls it, with the name.
+        most_bytes: How long it may be.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if not 1 <= len(schema.encode(errors="replace")) <= most_bytes:
+        raise UsageError(f"{named} must have 1 to {most_bytes} bytes")
+    if "$" in schema or not schema.isprintable():
+        raise UsageError(
+            f"{named}: a name with a dollar sign, a line break or another sign that cannot be "
+            "printed could end the statement it stands in; take another one"
+        )
+    if schema.startswith("pg_"):
+        raise UsageError(f"{named}: names that begin with pg_ are PostgreSQL's own")
 
 
 def _split(url: str) -> SplitResult:
