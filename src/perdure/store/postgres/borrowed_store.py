@@ -141,7 +141,7 @@ class _BlockingLoan(_PostgresLoan):
 
     async def use(self, work: Callable[[Connection], T]) -> T:
         """See `Loan`."""
-        return await self._errands.do(lambda: work(self._open()))
+        return await self._errands.do(lambda: _work(self._open(), work))
 
     def _open(self) -> BorrowedConnection:
         given = unwrap(self._given)
@@ -161,7 +161,7 @@ class _LoopLoan(_PostgresLoan):
         """See `Loan`."""
         connection = self._used = await self._open()
         try:
-            return await beside_loop(lambda: work(connection), connection.cancel)
+            return await beside_loop(lambda: _work(connection, work), connection.cancel)
         finally:
             self._used = None
 
@@ -179,6 +179,11 @@ class _LoopLoan(_PostgresLoan):
         connection = kind(given.connection, loop=loop, address=self._address)
         self._checked(given, connection)
         return connection
+
+
+def _work(connection: BorrowedConnection, work: Callable[[Connection], T]) -> T:
+    with connection.own_names():
+        return work(connection)
 
 
 class UnnumberedError(Exception):

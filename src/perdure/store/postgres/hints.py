@@ -28,7 +28,7 @@ import msgspec
 
 from perdure.errors import UsageError
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.connection import close, connect, statement
+from perdure.store.postgres.connection import close, connect, fetch, statement
 from perdure.store.postgres.faults import TROUBLE
 
 GAP_S = 0.01
@@ -284,7 +284,9 @@ class Hints:
         """Run a statement, to its end also when told to end meanwhile."""
         text, names = statement(name, self._address.quoted_schema)
         self.statements += 1
-        asking = asyncio.ensure_future(connection.fetch(text, *(params[one] for one in names)))
+        asking = asyncio.ensure_future(
+            fetch(connection, self._address, text, *(params[one] for one in names))
+        )
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:

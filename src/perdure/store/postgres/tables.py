@@ -76,7 +76,12 @@ class Approved:
 
     def begin(self, connection: Connection) -> None:
         """Have tables without a schema found, and made, elsewhere than among ours."""
+        connection.run("reset_path")
         connection.run("hide_schema", schema=self._schema)
+
+    def end(self, connection: Connection) -> None:
+        """Have names mean what PostgreSQL means by them again, for what is ours."""
+        connection.run("pin_path")
 
     def forget(self) -> None:
         """Ask again: tables or views have changed."""

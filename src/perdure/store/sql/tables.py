@@ -48,7 +48,11 @@ class Approval(Protocol):
     of its statements any more until all it wrote is undone."""
 
     def begin(self, connection: Connection) -> None:
-        """Make a connection ready for a handler, until the transaction ends."""
+        """Make a connection ready for a handler, until `end`, or until what it wrote is undone."""
+        ...
+
+    def end(self, connection: Connection) -> None:
+        """Make a connection ready for statements of the store again."""
         ...
 
     def check(
@@ -195,8 +199,10 @@ def work_feed(
         done = _run_on_tables(tables, work)
         if done.error is not None:
             connection.run("undo_part")
-        elif done.pos != from_pos and not moved(done.pos):
-            raise RowError(f"projection {name!r} would move from {from_pos} back to {done.pos}")
+        else:
+            approval.end(connection)
+            if done.pos != from_pos and not moved(done.pos):
+                raise RowError(f"projection {name!r} would move from {from_pos} back to {done.pos}")
     connection.run("end_part")
     return done
 

@@ -56,6 +56,9 @@ class Approved:
     def begin(self, connection: Connection) -> None:
         """Nothing has to be made ready."""
 
+    def end(self, connection: Connection) -> None:
+        """Nothing was."""
+
     def forget(self) -> None:
         """Ask again: tables or triggers have changed."""
         self._texts.clear()

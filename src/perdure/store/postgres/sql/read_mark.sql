@@ -7,7 +7,7 @@ WITH made AS (
     ON CONFLICT DO NOTHING
     RETURNING mark
 )
-SELECT found.mark || ' ' || (SELECT system_identifier FROM pg_control_system())
+SELECT found.mark::text || ' ' || (SELECT system_identifier::text FROM pg_control_system())
 FROM (
     SELECT mark FROM made
     UNION ALL

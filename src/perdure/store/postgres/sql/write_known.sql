@@ -13,4 +13,4 @@ SELECT
         :bodies::bytea[],
         :now_ms::bigint
     ),
-    floor(extract(EPOCH FROM clock_timestamp()) * 1000)::bigint;
+    floor(extract(EPOCH FROM clock_timestamp())::numeric * 1000::numeric)::bigint;
