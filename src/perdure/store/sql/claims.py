@@ -35,7 +35,6 @@ MAX_MESSAGES = 1_000
 """Messages of one instance that one claim returns; the next claim brings the rest."""
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """The same in bytes; a single message may be larger."""
-_LONG_AGO_MS = 0
 _INSTANCES_PER_READ = 32
 """Bounds the blob of one statement: 32 instances of 18 MB stay under SQLite's 1 GB."""
 _JOBS_PER_READ = 100
@@ -141,10 +140,11 @@ def renew_turns(
     return [lease for index, lease in enumerate(leases) if index not in held]
 
 
-def release_turns(connection: Connection, leases: Sequence[TurnLease], *, now_ms: int) -> None:
-    """Give back turns that were claimed and not worked on."""
+def release_turns(connection: Connection, leases: Sequence[TurnLease], *, now_ms: int) -> bool:
+    """Give back turns that were claimed and not worked on; tell whether that was all of them, or
+    somebody else has locked some."""
     packed = pack([(part_of(lease.instance_id), *lease) for lease in leases])
-    connection.run("release_turns", leases=packed, now_ms=now_ms)
+    return not connection.run("release_turns", leases=packed, now_ms=now_ms)
 
 
 def unpark(connection: Connection, instance_id: str, *, now_ms: int) -> bool:
@@ -296,8 +296,8 @@ def renew_jobs(
 def lost_jobs(connection: Connection, leases: Sequence[JobLease]) -> list[JobLease]:
     """Return the leases that somebody else has ended or taken; one that just ran out is not."""
     packed = pack([(part_of(lease.key.instance_id), *lease.key, lease.token) for lease in leases])
-    [(text,)] = connection.run("find_held_jobs", leases=packed, now_ms=_LONG_AGO_MS)
-    held = dict(unpack(text))
+    [(text,)] = connection.run("find_leased_jobs", leases=packed)
+    held = set(unpack(text))
     return [lease for index, lease in enumerate(leases) if index not in held]
 
 

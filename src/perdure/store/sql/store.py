@@ -29,6 +29,7 @@ from perdure.model.turns import (
     WorkerRow,
 )
 from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
+from perdure.store.batching import LATER
 from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
 from perdure.store.sql import claims, reading, sessions
@@ -179,15 +180,23 @@ class SqlStore(SqlAdmin, SqlDeciders):
     ) -> tuple[list[TurnLease], list[JobLease]]:
         """Extend leases; return those that are lost."""
 
-        def renew_all(transaction: Transaction) -> tuple[list[TurnLease], list[JobLease]]:
-            connection, now_ms = transaction.connection, transaction.now_ms
-            until_ms = now_ms + lease_ms
-            return (
-                claims.renew_turns(connection, turns, now_ms=now_ms, until_ms=until_ms),
-                claims.renew_jobs(connection, jobs, now_ms=now_ms, until_ms=until_ms),
+        def renew_turns(transaction: Transaction) -> list[TurnLease]:
+            now_ms = transaction.now_ms
+            return claims.renew_turns(
+                transaction.connection, turns, now_ms=now_ms, until_ms=now_ms + lease_ms
             )
 
-        return await self._work(renew_all, is_quiet=True)
+        def renew_jobs(transaction: Transaction) -> list[JobLease]:
+            now_ms = transaction.now_ms
+            return claims.renew_jobs(
+                transaction.connection, jobs, now_ms=now_ms, until_ms=now_ms + lease_ms
+            )
+
+        # Two operations of one transaction, or of two if one of them is in trouble.
+        lost_turns, lost_jobs = await self._submit(
+            [Work(renew_turns, is_quiet=True), Work(renew_jobs, is_quiet=True)], None
+        )
+        return lost_turns, lost_jobs
 
     async def beat_jobs(self, beats: Sequence[JobBeat]) -> None:
         """Keep what running jobs say of their progress; a job whose lease is lost says nothing."""
@@ -217,15 +226,28 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def release_turns(self, leases: Sequence[TurnLease]) -> None:
         """Give back turns that were claimed and not worked on; the attempt does not count."""
-        await self._work(lambda t: claims.release_turns(t.connection, leases, now_ms=t.now_ms))
+
+        def release(transaction: Transaction) -> object:
+            is_all = claims.release_turns(transaction.connection, leases, now_ms=transaction.now_ms)
+            return None if is_all else LATER
+
+        await self._work(release)
 
     async def unblock(self, definition_no: int, code: str) -> int:
         """Offer blocked instances of a definition to code that differs; return how many."""
-        return await self._work(
-            lambda t: len(
-                t.connection.run("unblock", definition_no=definition_no, code=code, now_ms=t.now_ms)
+        count = 0
+
+        def offer(transaction: Transaction) -> object:
+            nonlocal count
+            rows = transaction.connection.run(
+                "unblock", definition_no=definition_no, code=code, now_ms=transaction.now_ms
             )
-        )
+            offered = [bool(is_offered) for (is_offered,) in rows]
+            count += sum(offered)
+            return count if all(offered) else LATER
+
+        await self._work(offer)
+        return count
 
     async def unpark(self, instance_id: str) -> bool:
         """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""

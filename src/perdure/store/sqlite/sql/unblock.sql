@@ -1,5 +1,5 @@
 -- Offer the blocked instances of a definition to code that differs from the one that failed.
--- Params: definition_no; code; now_ms. Returns: a row for each.
+-- Params: definition_no; code; now_ms. Returns: for each whether it was offered: all are.
 -- blocked_by stays until a commit clears it. What is offered already, or under a lease, has a
 -- wake_at_ms and is left alone.
 UPDATE live INDEXED BY live_by_block
