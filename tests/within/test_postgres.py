@@ -221,7 +221,7 @@ async def test_messages_arrive_through_a_pooler(stage: Stage, url: str) -> None:
         assert await handle.result() == ["hello"]
 
 
-async def test_a_message_that_cannot_be_read_stays_and_the_others_arrive(
+async def test_a_message_that_cannot_be_read_stays_and_those_to_other_instances_arrive(
     stage: Stage, engine: Engine, url: str
 ) -> None:
     stage.expect_log("sent inside a transaction cannot be read")
@@ -230,7 +230,7 @@ async def test_a_message_that_cannot_be_read_stays_and_the_others_arrive(
         async with connection.transaction():
             await connection.execute(
                 "INSERT INTO perdure.arrivals (part, instance_id, made_ms, body)"
-                " VALUES (0, 'a', 0, 'nonsense')"
+                " VALUES (0, 'b', 0, 'nonsense')"
             )
             await engine.within(connection).handle("a").send(word, "hello")
 

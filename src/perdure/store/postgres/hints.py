@@ -97,6 +97,13 @@ class Hints:
             with suppress(RuntimeError):  # Closed meanwhile.
                 self._loop.call_soon_threadsafe(self._stirred.set)
 
+    def ring(self) -> None:
+        """Something has changed that whoever listens here may not have seen. Called by any
+        thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # Closed meanwhile.
+                self._loop.call_soon_threadsafe(self._change)
+
     def stir_after(self, xid: str) -> None:
         """A transaction of a user's has written something that others may want to know of."""
         # Those who listen hear it from the transaction itself.
