@@ -156,22 +156,16 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def claim_turns(self, claim: TurnClaim) -> list[ClaimedTurn]:
         """Lease instances with something to do, and count the attempt."""
+        claiming = claims.TurnClaiming(claim)
         return await self._work(
-            lambda t: claims.claim_turns(t.connection, claim, now_ms=t.now_ms, offset=t.number),
-            is_quiet=True,
+            lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=t.number), is_quiet=True
         )
 
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
         """Lease jobs of these queues, and count the attempt."""
+        claiming = claims.JobClaiming(claim, self._session_marks)
         return await self._work(
-            lambda t: claims.claim_jobs(
-                t.connection,
-                claim,
-                now_ms=t.now_ms,
-                offset=t.number,
-                marks=self._session_marks,
-                definitions=t.definitions,
-            ),
+            lambda t: claiming.run(t.connection, t.definitions, now_ms=t.now_ms, offset=t.number),
             is_quiet=True,
         )
 
