@@ -57,7 +57,6 @@ ONLY_HERE = {
     "lock_instances",
     "lock_live",
     "lock_migrations",
-    "notify",
     "number_feed",
     "pin_path",
     "read_birth",

@@ -214,9 +214,9 @@ class PostgresStore(SqlStore):
             raise StoreError(f"{self.address.shown} has lost its tables")
         return self._place
 
-    def written_within(self, xid: str) -> None:
+    def written_within(self, xid: str, *, has_sent: bool) -> None:
         """A transaction of a user's has written something that others may want to know of."""
-        self._hints.stir_after(xid)
+        self._hints.stir_after(xid, has_sent=has_sent)
 
     async def intern_early(self, key: DefinitionKey) -> None:
         """Give a definition its number before a user's transaction needs it."""
