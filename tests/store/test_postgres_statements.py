@@ -75,6 +75,7 @@ ONLY_HERE = {
     "set_lock_timeout",
     "take_arrivals",
     "tell",
+    "try_instances",
     "try_live",
     "write",
     "write_known",

@@ -18,6 +18,7 @@ from perdure.model.instances import Status
 from perdure.model.jobs import JobBeat
 from perdure.model.turns import Hold
 from perdure.store.base import JobLease, Store, TurnLease
+from perdure.store.postgres import lane
 from perdure.store.postgres.functions import LOADS, WRITES
 from perdure.testing.store_values import (
     LEASE_MS,
@@ -27,6 +28,7 @@ from perdure.testing.store_values import (
     claim,
     claim_jobs,
     first_turn,
+    given,
     job,
     new_instance,
     token,
@@ -48,7 +50,7 @@ changed under that lock. What a start or a removal finds without one, another is
 removing, and nobody can go on before it is known whether it does."""
 
 MAY_WAIT = {
-    "lock_live": "somebody asks for a change of this very instance, outside a commit",
+    "lock_live": "in a transaction of a user's alone; others put off what they cannot have",
     "lock_instances": "the same, for one that has ended",
     "lock_feed": "giving positions takes a moment, and removing has to know where they are",
     "unpark_live": "under lock_instances",
@@ -214,6 +216,26 @@ async def test_blocked_instances_are_offered_beside_one_that_is_locked_and_that_
 
     assert await unblocking == 2
     assert [one.instance_id for one in await claim(store, code="c2")] == ["i"]
+
+
+async def test_what_is_asked_of_a_locked_instance_is_put_off_and_holds_up_nobody(
+    store: Store, raw: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as outcomes of inputs that were rejected: they share a transaction with renewals."""
+    begin = lane.BEGIN.replace(f"lock_timeout = '{lane.LOCK_WITHIN}'", "lock_timeout = '10min'")
+    monkeypatch.setattr(lane, "BEGIN", begin)
+    stamp = await begun(store, "i")
+
+    async with holding(raw, "live", "i"):
+        unparking = asyncio.ensure_future(store.unpark("i"))
+        settling = asyncio.ensure_future(store.settle_inputs("i", [given()]))
+        deleting = asyncio.ensure_future(store.delete([("i", stamp.incarnation)], force=True))
+        assert await store.renew([], [], lease_ms=LEASE_MS) == ([], [])
+        assert [one.done() for one in (unparking, settling, deleting)] == [False] * 3
+
+    assert not await unparking
+    assert len(await settling) == 1
+    assert await deleting is not None
 
 
 async def test_who_reads_the_feed_is_not_waited_for(store: Store, raw: Connection) -> None:

@@ -61,6 +61,8 @@ T = TypeVar("T")
 class PostgresConnection(Statements):
     """See `perdure.store.sql.connection.Connection`."""
 
+    waits = False
+
     def __init__(self, address: Address) -> None:
         super().__init__()
         self.clock: DatabaseClock | None = None

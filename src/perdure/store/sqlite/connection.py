@@ -162,6 +162,7 @@ class StdlibConnection:
     """A connection through the standard library's `sqlite3`."""
 
     locks = False
+    waits = True
     loaded_at_ms: int | None = None
 
     def __init__(
@@ -283,6 +284,7 @@ class ApswConnection:
     """A connection through apsw, which brings its own, newer SQLite."""
 
     locks = False
+    waits = True
     loaded_at_ms: int | None = None
 
     def __init__(
