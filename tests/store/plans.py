@@ -126,6 +126,7 @@ OTHERS: Mapping[str, Mapping[str, Any]] = {
     "find_arrivals": {"key": 1, "after": -(1 << 40)},
     "tell": {"schema": "perdure"},
     "lock_migrations": {"key": 1},
+    "restore_path": {"path": "public"},
     "find_sessions": {"after": ""},
     "read_observations": {"after": 0},
     "read_feed": {"after": 0},

@@ -148,6 +148,20 @@ def test_part_leads_every_primary_and_unique_key(catalogue: psycopg.Cursor[Any])
         assert {key[0] for key in columns} == {"part"}, table
 
 
+def test_every_function_finds_nothing_but_postgresqls_own(
+    catalogue: psycopg.Cursor[Any],
+) -> None:
+    """Whoever calls it, and with whatever search path."""
+    catalogue.execute(
+        "SELECT proname, proconfig FROM pg_proc WHERE pronamespace = 'perdure'::regnamespace"
+    )
+
+    found = catalogue.fetchall()
+    assert {name for name, _ in found} >= {"load_1", "write_1", "write_known_1", "number_feed"}
+    for name, settings in found:
+        assert "search_path=pg_catalog, pg_temp" in (settings or []), name
+
+
 def test_every_table_has_a_primary_key_and_a_part_that_is_never_missing(
     catalogue: psycopg.Cursor[Any],
 ) -> None:

@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any, NamedTuple
 
 from perdure.clock import Clock, to_ms
 from perdure.clock_watch import since_moved_ms
@@ -39,6 +40,22 @@ BLOCKED_EVERY_MS = 1_000
 
 ON_THE_LOOP = (Kind.ASYNC, Kind.BUILTIN, Kind.WAITING)
 """Kinds with so many slots that one claim for all of them is seldom too small."""
+
+
+class _Claimed(NamedTuple):
+    """What the claims of one moment have come to."""
+
+    turns: list[ClaimedTurn]
+    jobs: list[ClaimedJob]
+    error: BaseException | None
+
+    @classmethod
+    def of(cls, answers: Sequence[Any]) -> _Claimed:
+        """Return the answer to a claim of turns and those to claims of jobs, some of them errors,
+        as one."""
+        turns, *jobs = ([] if isinstance(one, BaseException) else one for one in answers)
+        errors = [one for one in answers if isinstance(one, BaseException)]
+        return cls(turns, [job for some in jobs for job in some], next(iter(errors), None))
 
 
 class Claimer:
@@ -169,33 +186,40 @@ class Claimer:
         if since_moved_ms(self._clock) < self._lease_ms // 2:
             # All leases seem to have run out, also of the living. They have time to renew them.
             return False
+        wanted = self._wanted_jobs()
         # Handed to the store together, so that they share one transaction.
-        claiming = asyncio.gather(self._claim_turns(), self._claim_jobs())
+        claiming = asyncio.gather(
+            self._claim_turns(),
+            *(self._store.claim_jobs(claim) for _, claim in wanted),
+            return_exceptions=True,
+        )
         try:
-            turns, jobs = await asyncio.shield(claiming)
+            answers = await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            await self._give_back(claiming)
+            await self._give_back(_Claimed.of(await claiming))
             raise
-        self._metrics.claimed(len(turns), len(jobs))
-        for job in jobs:
+        claimed = _Claimed.of(answers)
+        self._note_starved(wanted, answers[1:])
+        self._metrics.claimed(len(claimed.turns), len(claimed.jobs))
+        # What was leased is worked on, also if another claim has failed.
+        for job in claimed.jobs:
             self._jobs.run(job)
-        await self._turns.take(turns)
-        return bool(turns or jobs)
+        await self._turns.take(claimed.turns)
+        if claimed.error is not None:
+            raise claimed.error
+        return bool(claimed.turns or claimed.jobs)
 
-    async def _give_back(
-        self, claiming: asyncio.Future[tuple[list[ClaimedTurn], list[ClaimedJob]]]
-    ) -> None:
+    async def _give_back(self, claimed: _Claimed) -> None:
         """The worker stops while the store leases us something, which nobody here will work on."""
-        [claimed] = await asyncio.gather(claiming, return_exceptions=True)
-        if isinstance(claimed, BaseException):
-            return
-        turns, jobs = claimed
-        if turns:
-            leases = [TurnLease(turn.instance_id, turn.lease) for turn in turns]
+        if claimed.turns:
+            leases = [TurnLease(turn.instance_id, turn.lease) for turn in claimed.turns]
             await self._store.release_turns(leases)
         now_ms = self._clock()
         await self._store.end_jobs(
-            [JobEnd(key=job.key, token=job.token, retry_at_ms=now_ms, refund=True) for job in jobs]
+            [
+                JobEnd(key=job.key, token=job.token, retry_at_ms=now_ms, refund=True)
+                for job in claimed.jobs
+            ]
         )
 
     async def _claim_turns(self) -> list[ClaimedTurn]:
@@ -213,30 +237,38 @@ class Claimer:
         batch = self._options.claim_batch
         return TurnClaim(self._worker_id, self._definitions, batch, self._lease_ms, fresh_id())
 
-    async def _claim_jobs(self) -> list[ClaimedJob]:
+    def _wanted_jobs(self) -> list[tuple[tuple[Kind, ...], JobClaim]]:
+        """Return what to claim of jobs, for the kinds there is room for."""
         batch, room = self._options.claim_batch, self._jobs.room()
         groups = self._groups(room)
         terms = self._jobs.sessions.terms(len(groups))
-        wanted = [
-            JobClaim(
-                self._worker_id,
-                tuple(number for kind in group for number in self._queues[kind]),
-                min(batch, *(room[kind] for kind in group)),
-                self._lease_ms,
-                fresh_id(),
-                sessions,
+        return [
+            (
+                group,
+                JobClaim(
+                    self._worker_id,
+                    tuple(number for kind in group for number in self._queues[kind]),
+                    min(batch, *(room[kind] for kind in group)),
+                    self._lease_ms,
+                    fresh_id(),
+                    sessions,
+                ),
             )
             for group, sessions in zip(groups, terms, strict=True)
         ]
-        claimed = await asyncio.gather(*(self._store.claim_jobs(claim) for claim in wanted))
+
+    def _note_starved(
+        self,
+        wanted: Sequence[tuple[tuple[Kind, ...], JobClaim]],
+        answers: Sequence[object],
+    ) -> None:
         satisfied = {
             kind
-            for group, claim, jobs in zip(groups, wanted, claimed, strict=True)
-            if len(jobs) < claim.limit
+            for (group, claim), jobs in zip(wanted, answers, strict=True)
+            if isinstance(jobs, list) and len(jobs) < claim.limit
             for kind in group
         }
         self._starved = tuple(kind for kind in self._queues if kind not in satisfied)
-        return [job for some in claimed for job in some]
 
     def _groups(self, room: Mapping[Kind, int]) -> list[tuple[Kind, ...]]:
         """Return the kinds there is room for, in groups that share a claim."""

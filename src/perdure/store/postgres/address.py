@@ -51,12 +51,12 @@ class Address:
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         schema = options.pop("schema", DEFAULT_SCHEMA)
         pooler = options.pop("pooler", "none")
-        _check_schema("schema", schema)
+        check_schema(schema, f"schema={schema!r} in the store URL")
         tables = options.pop("tables", None)
         if tables is None:
             tables = DEFAULT_TABLES if schema == DEFAULT_SCHEMA else f"{schema}_tables"
         else:
-            _check_schema("tables", tables)
+            check_schema(tables, f"tables={tables!r} in the store URL")
         if tables == schema:
             raise UsageError(
                 f"tables={tables!r} in the store URL is the schema of the store itself: tables of "
@@ -96,11 +96,29 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _check_schema(option: str, name: str) -> None:
-    if not name or len(name.encode()) > MAX_SCHEMA_BYTES or "\0" in name:
-        raise UsageError(f"{option}={name!r} in the store URL must have 1 to 63 bytes")
-    if name.startswith("pg_"):
-        raise UsageError(f"{option}={name!r}: names that begin with pg_ are PostgreSQL's own")
+def check_schema(schema: str, named: str, *, most_bytes: int = MAX_SCHEMA_BYTES) -> None:
+    """Refuse what cannot be the name of a schema of ours.
+
+    It stands in the text of statements: quoted, and within $...$ in those that make tables and
+    functions. A dollar sign could end such a text, and no other sign can.
+
+    Args:
+        schema: The name.
+        named: What whoever gave it calls it, with the name.
+        most_bytes: How long it may be.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if not 1 <= len(schema.encode(errors="replace")) <= most_bytes:
+        raise UsageError(f"{named} must have 1 to {most_bytes} bytes")
+    if "$" in schema or not schema.isprintable():
+        raise UsageError(
+            f"{named}: a name with a dollar sign, a line break or another sign that cannot be "
+            "printed could end the statement it stands in; take another one"
+        )
+    if schema.startswith("pg_"):
+        raise UsageError(f"{named}: names that begin with pg_ are PostgreSQL's own")
 
 
 def _split(url: str) -> SplitResult:

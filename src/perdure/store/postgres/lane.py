@@ -34,7 +34,7 @@ from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
-from perdure.store.postgres.connection import PostgresConnection, connect_again
+from perdure.store.postgres.connection import PIN, PostgresConnection, connect_again
 from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError, LockedError
 from perdure.store.postgres.unheard import NOTHING, Unheard
 from perdure.store.sql.batch import Transaction, Work, run_batch
@@ -55,6 +55,7 @@ HURRY_S = 10.0
 
 BEGIN = f"""
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+{PIN}
 SET LOCAL plan_cache_mode = force_generic_plan;
 SET LOCAL enable_seqscan = off;
 SET LOCAL enable_hashjoin = off;
@@ -297,7 +298,7 @@ class Lane:
 
     def _commit(self, connection: PostgresConnection) -> None:
         try:
-            connection.run_script("COMMIT")
+            connection.commit()
         except StoreError:
             self._undo(connection)
             raise
@@ -332,7 +333,7 @@ class Lane:
     def _read_mark(self, connection: PostgresConnection) -> str | None:
         """Return what the server has as long as it does not crash, if that can be told now."""
         try:
-            connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+            connection.run_script(f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {PIN}")
             # Who waited for another process to make it sees it only when it looks again.
             found = connection.run("read_mark", mark=fresh_id())
             found = found or connection.run("read_mark", mark=fresh_id())

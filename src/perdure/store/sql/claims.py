@@ -7,7 +7,7 @@ still there when it is leased.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,7 +36,6 @@ MAX_MESSAGES = 1_000
 """Messages of one instance that one claim returns; the next claim brings the rest."""
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """The same in bytes; a single message may be larger."""
-_LONG_AGO_MS = 0
 _INSTANCES_PER_READ = 32
 """Bounds the blob of one statement: 32 instances of 18 MB stay under SQLite's 1 GB."""
 _JOBS_PER_READ = 100
@@ -49,13 +48,71 @@ _failures = msgspec.json.Decoder(JobFailures)
 
 # ------------------------------------------------------------------------- turns
 
+FindTurns = Callable[[Connection, TurnClaim, int], Sequence[Sequence[Any]]]
+"""Finds what may be leased at a time, for each definition of a claim."""
 
-def claim_turns(
-    connection: Connection, claim: TurnClaim, *, now_ms: int, offset: int
-) -> list[ClaimedTurn]:
-    """Lease instances that are ready or abandoned."""
-    if not claim.definitions or claim.limit < 1:
-        return []
+
+class TurnClaiming:
+    """A claim of instances.
+
+    It is run again if the answer to its commit was lost, and then finds what it has leased, without
+    counting the attempts a second time.
+
+    Args:
+        claim: What is wanted.
+        find: Finds what may be leased, for each definition.
+    """
+
+    def __init__(self, claim: TurnClaim, find: FindTurns) -> None:
+        self._claim = claim
+        self._find = find
+        self._chosen: list[Any] = []
+        """What was leased when it was run last; perhaps that was undone."""
+
+    def run(self, connection: Connection, *, now_ms: int, offset: int) -> list[ClaimedTurn]:
+        """Lease instances and return them with their messages."""
+        claim = self._claim
+        if not claim.definitions or claim.limit < 1:
+            return []
+        self._chosen = self._find_leased(connection, now_ms) or self._lease(
+            connection, now_ms=now_ms, offset=offset
+        )
+        keys = [(part, instance_id) for part, instance_id, *_ in self._chosen]
+        inboxes = [
+            inbox
+            for some in _chunks(keys, _INSTANCES_PER_READ)
+            for inbox in _read_visible(connection, some, now_ms)
+        ]
+        return [
+            _claimed(row, inbox, claim.lease)
+            for row, inbox in zip(self._chosen, inboxes, strict=True)
+        ]
+
+    def _find_leased(self, connection: Connection, now_ms: int) -> list[Any]:
+        if not self._chosen:
+            return []
+        leases = pack(
+            [(part, instance_id, self._claim.lease) for part, instance_id, *_ in self._chosen]
+        )
+        [(text,)] = connection.run("find_held_turns", leases=leases, now_ms=now_ms)
+        return [self._chosen[index] for index in sorted(unpack(text))]
+
+    def _lease(self, connection: Connection, *, now_ms: int, offset: int) -> list[Any]:
+        claim = self._claim
+        chosen = share(self._find(connection, claim, now_ms), claim.limit, offset)
+        if chosen:
+            connection.run(
+                "lease_turns",
+                keys=pack([(part, instance_id) for part, instance_id, *_ in chosen]),
+                lease=claim.lease,
+                until_ms=now_ms + claim.lease_ms,
+                worker_id=claim.worker_id,
+            )
+        return chosen
+
+
+def find_ready(connection: Connection, claim: TurnClaim, now_ms: int) -> Sequence[Sequence[Any]]:
+    """Find instances that are ready or abandoned."""
     [(text,)] = connection.run(
         "find_turns",
         definitions=pack(claim.definitions),
@@ -64,50 +121,20 @@ def claim_turns(
         home_ms=now_ms - HOME_ADVANTAGE_MS,
         limit=claim.limit,
     )
-    return _lease(connection, claim, unpack(text), now_ms=now_ms, offset=offset)
+    found: list[Any] = unpack(text)
+    return found
 
 
-def claim_blocked(
-    connection: Connection, claim: TurnClaim, *, now_ms: int, offset: int
-) -> list[ClaimedTurn]:
-    """Lease blocked instances that this code has not been tried on."""
-    if not claim.definitions or claim.limit < 1:
-        return []
+def find_blocked(connection: Connection, claim: TurnClaim, now_ms: int) -> Sequence[Sequence[Any]]:
+    """Find blocked instances that this code has not been tried on."""
     [(text,)] = connection.run(
         "find_blocked",
         definitions=pack(claim.definitions),
         max_tries=MAX_TRIES,
         limit=claim.limit,
     )
-    return _lease(connection, claim, unpack(text), now_ms=now_ms, offset=offset)
-
-
-def _lease(
-    connection: Connection,
-    claim: TurnClaim,
-    found: Sequence[Sequence[Any]],
-    *,
-    now_ms: int,
-    offset: int,
-) -> list[ClaimedTurn]:
-    """Lease some of what was found for each definition, and read what waits for it."""
-    chosen = share(found, claim.limit, offset)
-    if not chosen:
-        return []
-    keys = [(part, instance_id) for part, instance_id, *_ in chosen]
-    connection.run(
-        "lease_turns",
-        keys=pack(keys),
-        lease=claim.lease,
-        until_ms=now_ms + claim.lease_ms,
-        worker_id=claim.worker_id,
-    )
-    inboxes = [
-        inbox
-        for some in _chunks(keys, _INSTANCES_PER_READ)
-        for inbox in _read_visible(connection, some, now_ms)
-    ]
-    return [_claimed(row, inbox, claim.lease) for row, inbox in zip(chosen, inboxes, strict=True)]
+    found: list[Any] = unpack(text)
+    return found
 
 
 def _claimed(row: Sequence[Any], inbox: _Inbox, lease: int) -> ClaimedTurn:
@@ -173,10 +200,11 @@ def renew_turns(
     return [lease for index, lease in enumerate(leases) if index not in held]
 
 
-def release_turns(connection: Connection, leases: Sequence[TurnLease], *, now_ms: int) -> None:
-    """Give back turns that were claimed and not worked on."""
+def release_turns(connection: Connection, leases: Sequence[TurnLease], *, now_ms: int) -> bool:
+    """Give back turns that were claimed and not worked on; tell whether that was all of them, or
+    somebody else has locked some."""
     packed = pack([(part_of(lease.instance_id), *lease) for lease in leases])
-    connection.run("release_turns", leases=packed, now_ms=now_ms)
+    return not connection.run("release_turns", leases=packed, now_ms=now_ms)
 
 
 def unpark(connection: Connection, instance_id: str, *, now_ms: int) -> bool:
@@ -199,56 +227,83 @@ def unpark(connection: Connection, instance_id: str, *, now_ms: int) -> bool:
 # -------------------------------------------------------------------------- jobs
 
 
-def claim_jobs(
-    connection: Connection,
-    claim: JobClaim,
-    *,
-    now_ms: int,
-    offset: int,
-    marks: SessionMarks,
-    definitions: Definitions,
-) -> list[ClaimedJob]:
-    """Lease jobs that wait or were abandoned."""
-    if not claim.queues or claim.limit < 1:
-        return []
-    [(text,)] = connection.run(
-        "find_jobs", queues=pack(claim.queues), now_ms=now_ms, limit=claim.limit
-    )
-    candidates = unpack(text)
-    if claim.sessions is not None:
-        with_session = find_session_jobs(
-            connection,
-            claim,
-            claim.sessions,
-            now_ms=now_ms,
-            marks=marks,
-            definitions=definitions,
+class JobClaiming:
+    """A claim of jobs that wait or were abandoned; run again like a claim of turns."""
+
+    def __init__(self, claim: JobClaim, marks: SessionMarks) -> None:
+        self._claim = claim
+        self._marks = marks
+        self._chosen: list[Any] = []
+        self._until_ms = 0
+
+    def run(
+        self, connection: Connection, definitions: Definitions, *, now_ms: int, offset: int
+    ) -> list[ClaimedJob]:
+        """Lease jobs and return them."""
+        claim = self._claim
+        if not claim.queues or claim.limit < 1:
+            return []
+        chosen = self._find_leased(connection, now_ms)
+        if not chosen:
+            self._until_ms = now_ms + claim.lease_ms
+            chosen = self._find(connection, definitions, now_ms=now_ms, offset=offset)
+            self._lease(connection, chosen, now_ms)
+        self._chosen = chosen
+        claimed = [
+            job
+            for some in _chunks(chosen, _JOBS_PER_READ)
+            for job in _read_claimed(connection, some, claim.token, self._until_ms)
+        ]
+        _lift_limits(
+            connection, [job.key for job, start_by_ms in claimed if start_by_ms is not None]
         )
-        for queue_no, plain in zip(claim.queues, candidates, strict=True):
-            # Whoever waits longest comes first, with a session or without.
-            plain.extend(with_session.get(queue_no, ()))
-            plain.sort(key=lambda job: job[_VISIBLE_AT])
-    chosen = share(candidates, claim.limit, offset)
-    if not chosen:
-        return []
-    if claim.sessions is not None:
-        sessions = [job[_SESSION:] for job in chosen if len(job) > _SESSION]
-        if sessions:
-            take_sessions(connection, sessions, claim.sessions, now_ms=now_ms)
-    connection.run(
-        "lease_jobs",
-        keys=pack(chosen),
-        token=claim.token,
-        worker_id=claim.worker_id,
-        until_ms=now_ms + claim.lease_ms,
-    )
-    claimed = [
-        job
-        for some in _chunks(chosen, _JOBS_PER_READ)
-        for job in _read_claimed(connection, some, claim.token, now_ms + claim.lease_ms)
-    ]
-    _lift_limits(connection, [job.key for job, start_by_ms in claimed if start_by_ms is not None])
-    return [job for job, _ in claimed]
+        return [job for job, _ in claimed]
+
+    def _find_leased(self, connection: Connection, now_ms: int) -> list[Any]:
+        if not self._chosen:
+            return []
+        leases = pack([(*job[:_VISIBLE_AT], self._claim.token) for job in self._chosen])
+        [(text,)] = connection.run("find_held_jobs", leases=leases, now_ms=now_ms)
+        return [self._chosen[index] for index in sorted(dict(unpack(text)))]
+
+    def _find(
+        self, connection: Connection, definitions: Definitions, *, now_ms: int, offset: int
+    ) -> list[Any]:
+        claim = self._claim
+        [(text,)] = connection.run(
+            "find_jobs", queues=pack(claim.queues), now_ms=now_ms, limit=claim.limit
+        )
+        candidates = unpack(text)
+        if claim.sessions is not None:
+            with_session = find_session_jobs(
+                connection,
+                claim,
+                claim.sessions,
+                now_ms=now_ms,
+                marks=self._marks,
+                definitions=definitions,
+            )
+            for queue_no, plain in zip(claim.queues, candidates, strict=True):
+                # Whoever waits longest comes first, with a session or without.
+                plain.extend(with_session.get(queue_no, ()))
+                plain.sort(key=lambda job: job[_VISIBLE_AT])
+        return share(candidates, claim.limit, offset)
+
+    def _lease(self, connection: Connection, chosen: list[Any], now_ms: int) -> None:
+        claim = self._claim
+        if not chosen:
+            return
+        if claim.sessions is not None:
+            sessions = [job[_SESSION:] for job in chosen if len(job) > _SESSION]
+            if sessions:
+                take_sessions(connection, sessions, claim.sessions, now_ms=now_ms)
+        connection.run(
+            "lease_jobs",
+            keys=pack(chosen),
+            token=claim.token,
+            worker_id=claim.worker_id,
+            until_ms=self._until_ms,
+        )
 
 
 def _lift_limits(connection: Connection, started: Sequence[JobKey]) -> None:
@@ -328,8 +383,8 @@ def renew_jobs(
 def lost_jobs(connection: Connection, leases: Sequence[JobLease]) -> list[JobLease]:
     """Return the leases that somebody else has ended or taken; one that just ran out is not."""
     packed = pack([(part_of(lease.key.instance_id), *lease.key, lease.token) for lease in leases])
-    [(text,)] = connection.run("find_held_jobs", leases=packed, now_ms=_LONG_AGO_MS)
-    held = dict(unpack(text))
+    [(text,)] = connection.run("find_leased_jobs", leases=packed)
+    held = set(unpack(text))
     return [lease for index, lease in enumerate(leases) if index not in held]
 
 

@@ -31,6 +31,7 @@ from perdure.model.turns import (
     WorkerRow,
 )
 from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
+from perdure.store.batching import LATER
 from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
@@ -164,29 +165,23 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def claim_turns(self, claim: TurnClaim) -> list[ClaimedTurn]:
         """Lease instances with something to do, and count the attempt."""
+        claiming = claims.TurnClaiming(claim, claims.find_ready)
         return await self._work(
-            lambda t: claims.claim_turns(t.connection, claim, now_ms=t.now_ms, offset=t.number),
-            is_quiet=True,
+            lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=t.number), is_quiet=True
         )
 
     async def claim_blocked(self, claim: TurnClaim) -> list[ClaimedTurn]:
         """Lease blocked instances that this code has not been tried on."""
+        claiming = claims.TurnClaiming(claim, claims.find_blocked)
         return await self._work(
-            lambda t: claims.claim_blocked(t.connection, claim, now_ms=t.now_ms, offset=t.number),
-            is_quiet=True,
+            lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=t.number), is_quiet=True
         )
 
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
         """Lease jobs of these queues, and count the attempt."""
+        claiming = claims.JobClaiming(claim, self._session_marks)
         return await self._work(
-            lambda t: claims.claim_jobs(
-                t.connection,
-                claim,
-                now_ms=t.now_ms,
-                offset=t.number,
-                marks=self._session_marks,
-                definitions=t.definitions,
-            ),
+            lambda t: claiming.run(t.connection, t.definitions, now_ms=t.now_ms, offset=t.number),
             is_quiet=True,
         )
 
@@ -195,17 +190,30 @@ class SqlStore(SqlAdmin, SqlDeciders):
     ) -> tuple[list[TurnLease], list[JobLease]]:
         """Extend leases; return those that are lost."""
 
-        def renew_all(transaction: Transaction) -> tuple[list[TurnLease], list[JobLease]]:
-            connection, now_ms = transaction.connection, transaction.now_ms
-            held_ms, until_ms = self._held_ms(now_ms, lease_ms), now_ms + lease_ms
-            return (
-                claims.renew_turns(connection, turns, held_ms=held_ms, until_ms=until_ms),
-                claims.renew_jobs(
-                    connection, jobs, now_ms=now_ms, held_ms=held_ms, until_ms=until_ms
-                ),
+        def renew_turns(transaction: Transaction) -> list[TurnLease]:
+            now_ms = transaction.now_ms
+            return claims.renew_turns(
+                transaction.connection,
+                turns,
+                held_ms=self._held_ms(now_ms, lease_ms),
+                until_ms=now_ms + lease_ms,
             )
 
-        return await self._work(renew_all, is_quiet=True)
+        def renew_jobs(transaction: Transaction) -> list[JobLease]:
+            now_ms = transaction.now_ms
+            return claims.renew_jobs(
+                transaction.connection,
+                jobs,
+                now_ms=now_ms,
+                held_ms=self._held_ms(now_ms, lease_ms),
+                until_ms=now_ms + lease_ms,
+            )
+
+        # Two operations of one transaction, or of two if one of them is in trouble.
+        lost_turns, lost_jobs = await self._submit(
+            [Work(renew_turns, is_quiet=True), Work(renew_jobs, is_quiet=True)], None
+        )
+        return lost_turns, lost_jobs
 
     def _held_ms(self, now_ms: int, lease_ms: int) -> int:
         """Return what the end of a lease must lie behind for its holder still to have it.
@@ -248,7 +256,12 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def release_turns(self, leases: Sequence[TurnLease]) -> None:
         """Give back turns that were claimed and not worked on; the attempt does not count."""
-        await self._work(lambda t: claims.release_turns(t.connection, leases, now_ms=t.now_ms))
+
+        def release(transaction: Transaction) -> object:
+            is_all = claims.release_turns(transaction.connection, leases, now_ms=transaction.now_ms)
+            return None if is_all else LATER
+
+        await self._work(release)
 
     async def unpark(self, instance_id: str) -> bool:
         """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""

@@ -9,7 +9,7 @@ WITH found AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT
             live.part, live.instance_id, live.definition_no, live.incarnation, live.execution,
-            live.next_seq, live.attempts, live.last_no
+            live.next_seq, live.last_commit, live.attempts, live.last_no
         FROM perdure.live
         WHERE live.definition_no = (wanted.value ->> 0)::bigint
           AND live.blocked_by IS NOT NULL
@@ -28,7 +28,8 @@ WITH found AS MATERIALIZED (
 )
 SELECT coalesce(json_agg((
     SELECT coalesce(json_agg(json_build_array(
-        part, instance_id, definition_no, incarnation, execution, next_seq, attempts, last_no
+        part, instance_id, definition_no, incarnation, execution, next_seq, last_commit, attempts,
+        last_no
     )), '[]'::json)
     FROM found
     WHERE found.position = wanted.position

@@ -12,7 +12,7 @@ WITH found AS MATERIALIZED (
             jobs.part, jobs.instance_id, jobs.incarnation, jobs.execution, jobs.seq,
             jobs.visible_at_ms
         FROM perdure.jobs
-        WHERE jobs.queue_no = (wanted.value #>> '{}')::bigint
+        WHERE jobs.queue_no = (wanted.value #>> '{}'::text[])::bigint
           AND jobs.session IS NULL
           AND jobs.visible_at_ms <= :now_ms::bigint
         ORDER BY jobs.visible_at_ms

@@ -6,7 +6,8 @@
 SELECT json_group_array(json((
     SELECT json_group_array(json_array(
         blocked.part, blocked.instance_id, blocked.definition_no, blocked.incarnation,
-        blocked.execution, blocked.next_seq, blocked.attempts, blocked.last_no
+        blocked.execution, blocked.next_seq, blocked.last_commit, blocked.attempts,
+        blocked.last_no
     ))
     FROM (
         SELECT live.*
