@@ -119,7 +119,7 @@ class ActivityFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True
     schedule: int
     failures: tuple[Failure, ...]
     attempts: int = 1
-    """How many attempts failed."""
+    """How many there were, those included that were lost with their workers."""
 
 
 class EffectRetried(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):

@@ -255,11 +255,16 @@ def conclude(
             )
         case Raised(failure):
             failure = msgspec.structs.replace(failure, at_ms=now_ms)
-            is_dead = outcome.is_dead or _is_exhausted(job, policy, outcome)
-            if is_dead or _is_final(policy, outcome):
+            is_final = _is_final(policy, outcome)
+            is_dead = (
+                outcome.is_dead
+                or _is_exhausted(job, policy, outcome)
+                or (is_final and not _is_awaited(job))
+            )
+            if is_dead or is_final:
                 all_failures = job.failures.plus(failure)
                 failed = ActivityFailed(
-                    schedule=job.key.seq, failures=all_failures.kept, attempts=all_failures.count
+                    schedule=job.key.seq, failures=all_failures.kept, attempts=job.attempt
                 )
                 end = _answer(job, policy, failed)
                 # A dead job is kept with all its failures, so the last one goes with it.
@@ -276,8 +281,19 @@ def conclude(
             )
 
 
+def _is_awaited(job: ClaimedJob) -> bool:
+    """Tell whether code waits for the end of a job, so that a failure is an answer to it. An effect
+    has nobody that waits, and a call that was put back has failed already."""
+    return _is_of_orchestration(job) and not job.is_rerun
+
+
+def _is_of_orchestration(job: ClaimedJob) -> bool:
+    # Deciders have no version.
+    return bool(job.owner_version)
+
+
 def _is_final(policy: JobPolicy, outcome: Raised) -> bool:
-    """Tell whether a failure is an answer: trying again was never promised, or is in vain."""
+    """Tell whether a failure is the last: trying again was never promised, or is in vain."""
     return (
         outcome.is_final
         or policy.max_attempts == 1
@@ -297,8 +313,8 @@ def _is_exhausted(job: ClaimedJob, policy: JobPolicy, outcome: Raised) -> bool:
 def _answer(
     job: ClaimedJob, policy: JobPolicy, event: ActivityCompleted | ActivityFailed
 ) -> JobEnd:
-    # Only orchestrations have a version, and for those a call that has failed stays so.
-    is_retried = job.is_rerun and not job.owner_version
+    # The call of an orchestration that has failed stays so.
+    is_retried = job.is_rerun and not _is_of_orchestration(job)
     kind, body = write_event(_retried(job, policy, event) if is_retried else event)
     return JobEnd(key=job.key, token=job.token, kind=kind, body=body)
 
