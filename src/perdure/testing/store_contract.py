@@ -47,6 +47,7 @@ from perdure.testing.contract_starts import (
     TestLateStarts,
     TestStartsWithMessages,
 )
+from perdure.testing.contract_suspects import TestSuspects
 from perdure.testing.contract_transactions import TestOwnTransactions
 from perdure.testing.contract_turns import (
     TestEnds,
@@ -113,6 +114,7 @@ __all__ = [
     "TestSnapshots",
     "TestStarts",
     "TestStartsWithMessages",
+    "TestSuspects",
     "TestTimers",
     "TestTotals",
     "TestTurnClaims",
