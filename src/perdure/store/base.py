@@ -78,6 +78,8 @@ class WaitingJob(NamedTuple):
     session: str | None = None
     start_by_ms: int | None = None
     """Until when it must start; None when it has started, or may start at any time."""
+    misfit: str = ""
+    """Why its arguments do not fit the code of the worker that had it last."""
 
 
 class Store(AdminStore, DeciderStore, TransactionStore, Protocol):

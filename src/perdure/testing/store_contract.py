@@ -20,7 +20,7 @@ from perdure.testing.contract_carried import TestDefinitionsOfTurns, TestMessage
 from perdure.testing.contract_continue import TestContinuations, TestWorkOfContinuedExecutions
 from perdure.testing.contract_deletion import TestDeletion, TestWorkOnDeletedInstances
 from perdure.testing.contract_feed import TestFeed, TestReaders
-from perdure.testing.contract_jobs import TestDeadJobs, TestHeartbeats, TestLostJobs
+from perdure.testing.contract_jobs import TestDeadJobs, TestHeartbeats, TestLostJobs, TestMisfits
 from perdure.testing.contract_kept import TestReports, TestValues
 from perdure.testing.contract_leases import (
     TestJobs,
@@ -97,6 +97,7 @@ __all__ = [
     "TestLists",
     "TestLostJobs",
     "TestMessagesAcrossExecutions",
+    "TestMisfits",
     "TestObservations",
     "TestOwnTransactions",
     "TestPruning",

@@ -20,6 +20,7 @@ from perdure.authoring.activity import Activity, encode_result
 from perdure.authoring.failures import describe
 from perdure.authoring.members import encode_returned_input
 from perdure.authoring.scope import InlineRequest
+from perdure.errors import PayloadError
 from perdure.model.events import (
     NULL,
     ActivityCompleted,
@@ -51,13 +52,15 @@ class Raised(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Whether the job is given up, though another attempt might end in another way."""
 
 
-class GivenBack(NamedTuple):
+class GivenBack(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The attempt came to nothing and says nothing about the job."""
 
     delay_ms: int = 0
     """When somebody may try again."""
     refund: bool = False
     """Whether the attempt does not count, because its code was not started."""
+    misfit: str = ""
+    """Why the code here cannot take its arguments. Other code may."""
 
 
 Outcome: TypeAlias = Returned | Raised | GivenBack
@@ -129,13 +132,15 @@ async def call_async(work: Work, input: bytes, context: RunningActivity) -> Outc
     """Call an async function and wait for it."""
     is_calling = False
     try:
-        args, kwargs = work.decode(input)
+        args, kwargs = _decode(work, input)
         is_calling = True
         if work.takes_context:
             args = [context, *args]
         value = await work.fn(*args, **kwargs)
         is_calling = False
         return Returned(msgspec.Raw(work.encode(value)))
+    except _MisfitError as error:
+        return GivenBack(refund=True, misfit=str(error))
     except BaseException as error:
         return _outcome_of(error, work, context, is_final=not is_calling)
 
@@ -159,7 +164,7 @@ def call_sync(
     """Call a plain function. What it returns may be a coroutine, for `finish_async`."""
     is_calling = False
     try:
-        args, kwargs = work.decode(input)
+        args, kwargs = _decode(work, input)
         is_calling = True
         if work.takes_context:
             args = [context, *args]
@@ -168,8 +173,30 @@ def call_sync(
             return value
         is_calling = False
         return Returned(msgspec.Raw(work.encode(value)))
+    except _MisfitError as error:
+        return GivenBack(refund=True, misfit=str(error))
     except BaseException as error:
         return _outcome_of(error, work, context, is_final=not is_calling)
+
+
+class _MisfitError(Exception):
+    """Stored arguments are not those that the code here takes."""
+
+
+def _decode(work: Work, input: bytes) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a job.
+
+    Raises:
+        _MisfitError: They are not those that this code takes. Older or newer code may have asked
+            for it, and takes them.
+        PayloadError: They are damaged, for any code.
+    """
+    try:
+        return work.decode(input)
+    except PayloadError as error:
+        if _is_json(input):
+            raise _MisfitError(str(error)) from None
+        raise
 
 
 def _outcome_of(
@@ -245,12 +272,13 @@ def conclude(
                 schedule=job.key.seq, result=result, failures=job.failures.kept
             )
             return _answer(job, policy, completed)
-        case GivenBack(delay_ms, refund):
+        case GivenBack(delay_ms, refund, misfit):
             return JobEnd(
                 key=job.key,
                 token=job.token,
                 retry_at_ms=now_ms + delay_ms,
                 refund=refund,
+                misfit=misfit,
                 details=details,
             )
         case Raised(failure):
@@ -339,8 +367,12 @@ def _retried(
 
 def _arguments(input: bytes) -> msgspec.Raw:
     """Return arguments as a part of a message, which those of a damaged row cannot be."""
+    return msgspec.Raw(input) if _is_json(input) else NULL
+
+
+def _is_json(data: bytes) -> bool:
     try:
-        msgspec.json.decode(input)
+        msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return NULL
-    return msgspec.Raw(input)
+        return False
+    return True

@@ -374,6 +374,8 @@ class JobRunner:
 
     def _report(self, run: JobRun, outcome: Outcome) -> None:
         """Tell the end of an attempt, once."""
+        if isinstance(outcome, GivenBack) and outcome.misfit:
+            outcome = self._launcher.leave_to_others(run, outcome)
         try:
             end = self._conclude(run.job, run.policy, outcome, run.context.details)
         except Exception as error:

@@ -447,14 +447,14 @@ class Commit:
 
     @staticmethod
     def _failures_with(end: JobEnd, job: JobState) -> bytes | None:
-        if end.failure is None:
+        if end.failure is None and not end.misfit:
             return job.failures
         try:
             earlier = JobFailures() if job.failures is None else _failures.decode(job.failures)
         except msgspec.MsgspecError:
             # The claim has told of the damage; the job must not be stuck because of it.
             earlier = JobFailures()
-        return _encoder.encode(earlier.plus(end.failure))
+        return _encoder.encode(earlier.after(end))
 
     def _requeue(self, end: JobEnd, job: JobState, visible_at_ms: int) -> None:
         job.failures = self._failures_with(end, job)
