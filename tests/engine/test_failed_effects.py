@@ -153,6 +153,22 @@ async def test_an_effect_whose_failure_becomes_an_input_is_a_dead_job_without_a_
     assert await engine.count_dead_jobs(instance_id="asking:a") == 1
 
 
+async def test_an_effect_that_its_deadline_ends_is_warned_of(stage: Stage) -> None:
+    gate = Gate()
+
+    @activity(deadline=timedelta(milliseconds=50))
+    async def work(id: str) -> None:
+        await gate.pass_through()
+
+    stage.expect_log(LOST + r".* DeadlineExceeded; a time limit of its own has ended it")
+    decider = asking(work)
+    engine = await stage.engine([decider, work])
+    await engine.execute(decider, Do("a"))
+
+    await until(lambda: stage.logged(LOST))
+    assert await engine.count_dead_jobs() == 0
+
+
 async def test_an_effect_of_a_completed_instance_fails_with_a_warning(stage: Stage) -> None:
     """Its decider decides nothing any more, so `on_dead` is not asked."""
     work = failing("one attempt")

@@ -34,6 +34,8 @@ class UnheededFailure(NamedTuple):
     attempts: int
     type_name: str
     """The class of the last exception. Its text may show values."""
+    has_dead_job: bool
+    """Whether its job is kept: not of one that a time limit of its own has ended."""
 
 
 class _ReturnedInput(msgspec.Struct, frozen=True):

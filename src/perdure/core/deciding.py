@@ -14,11 +14,7 @@ from typing import Any
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import (
-    Accepted,
-    AlreadyCompleted,
-    Rejected,
-)
+from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.clock import to_datetime
 from perdure.codec import JSON
 from perdure.core.answers import (
@@ -49,10 +45,7 @@ from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.judging import Acceptable, Refused, judge
 from perdure.core.turn import TurnTerms
-from perdure.errors import (
-    UniqueKeyError,
-    VersionConflictError,
-)
+from perdure.errors import UniqueKeyError, VersionConflictError
 from perdure.model.events import (
     NULL,
     ActivityCompleted,
@@ -360,7 +353,8 @@ class DeciderExecution(DeciderKeeping):
         if following is not None and not call.waits_for:
             self._begin_effect(following, bytes(self.open_effect(following).policy))
         given = (self.definition, self.instance_id, event, call)
-        self._decide_end(effect.name, event, None if self.is_closing else input_of_effect(*given))
+        found = None if self.is_closing else input_of_effect(*given)
+        self._decide_end(effect.name, event, found, has_dead_job=timer_key is None)
         self._complete_if_done()
 
     def _end_retried(self, event: EffectRetried) -> None:
@@ -375,7 +369,7 @@ class DeciderExecution(DeciderKeeping):
         self._append(event)
         given = (self.definition, self.instance_id, event)
         found = None if self.is_closing else input_of_retried(*given)
-        self._decide_end(event.activity, answer_of(event), found)
+        self._decide_end(event.activity, answer_of(event), found, has_dead_job=True)
 
     def _end_orchestration(self, event: ChildCompleted | ChildFailed) -> None:
         call = self.open.get(event.schedule)
@@ -386,12 +380,17 @@ class DeciderExecution(DeciderKeeping):
             self._decide_own(input_of_end(self.definition, self.instance_id, event, call))
 
     def _decide_end(
-        self, activity: str, end: ActivityCompleted | ActivityFailed, found: InputTaken | None
+        self,
+        activity: str,
+        end: ActivityCompleted | ActivityFailed,
+        found: InputTaken | None,
+        *,
+        has_dead_job: bool,
     ) -> None:
         """Decide what came of the end of an effect, and notice a failure that nothing came of."""
         if found is None and isinstance(end, ActivityFailed):
-            type_name = end.failures[-1].type_name
-            self.unheeded.append(UnheededFailure(activity, end.attempts, type_name))
+            why = end.failures[-1].type_name
+            self.unheeded.append(UnheededFailure(activity, end.attempts, why, has_dead_job))
         self._decide_own(found)
 
     def _decide_own(self, found: InputTaken | None) -> None:

@@ -191,12 +191,15 @@ class WorkerMetrics:
         for failed in execution.unheeded:
             logger.warning(
                 "effect %r of decider %r failed for good, and no input came of it: instance %r, "
-                "after %d attempt(s), %s; dead_jobs() has it, and retry_dead_job() runs it again",
+                "after %d attempt(s), %s; %s",
                 failed.activity,
                 execution.name,
                 execution.definition.own_id(execution.instance_id),
                 failed.attempts,
                 failed.type_name,
+                "dead_jobs() has it, and retry_dead_job() runs it again"
+                if failed.has_dead_job
+                else "a time limit of its own has ended it",
                 extra={**facts_of(execution, self._worker_id), "activity": failed.activity},
             )
 
