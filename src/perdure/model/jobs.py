@@ -47,7 +47,7 @@ class JobPolicy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Of an effect: what the input belongs to that asked for it."""
 
 
-class JobFailures(msgspec.Struct, frozen=True, gc=False):
+class JobFailures(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The attempts of a job that failed: how many, and those that are kept."""
 
     count: int = 0

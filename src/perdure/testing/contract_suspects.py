@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from perdure.clock import ManualClock
-from perdure.model.turns import SUSPECT_AFTER
+from perdure.model.instances import Status
+from perdure.model.turns import SUSPECT_AFTER, Hold
 from perdure.store.base import Store
 from perdure.testing.store_values import (
     LEASE_MS,
+    ORCHESTRATION,
     begun,
     claim,
     claim_bound,
@@ -109,6 +111,23 @@ class TestSuspects:
             claimed = await claim_jobs(store, is_harmless=True, takes_suspect=False)
             assert len(claimed) == 3
             clock.advance(LEASE)
+
+    async def test_an_instance_that_was_blocked_time_and_again_is_no_suspect(
+        self, store: Store
+    ) -> None:
+        """A worker that finds that its code does not fit has not died of it."""
+        await store.start([new_instance(f"i{number}") for number in range(3)])
+        [number] = await store.intern([ORCHESTRATION])
+        for n in range(SUSPECT_AFTER + 1):
+            claimed = await claim(store, code=f"c{n}")
+            assert [one.attempts for one in claimed] == [1] * 3
+            await store.hold(
+                [
+                    Hold(one.instance_id, one.stamp, one.lease, Status.BLOCKED, f"c{n}", "why")
+                    for one in claimed
+                ]
+            )
+            await store.unblock(number, f"c{n + 1}")
 
     async def test_the_claimer_says_how_many_losses_make_a_suspect(
         self, store: Store, clock: ManualClock

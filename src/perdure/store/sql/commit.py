@@ -479,6 +479,7 @@ class Commit:
         row.wake_at_ms = None
         row.lease = 0
         row.lease_until_ms = 0
+        row.attempts = 0  # Whoever holds it has not died of it.
         row.dirty = True
         self.changes.statuses[hold.instance_id] = StatusChange(row, hold.status, hold.reason)
         return True
