@@ -176,7 +176,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         Takes ready and abandoned ones alike: `wake_at` doubles as the end of the lease. The claimer
         becomes the home. An instance with another home is left to it for the first 200 ms. A
         blocked one is taken only with other code than the one that did not fit. Unborn, parked and
-        unserved ones are never looked at.
+        unserved ones are never looked at. One that was lost `suspect_after` times is taken alone,
+        or left to others if `takes_suspect` says no.
         """
         ...
 
@@ -188,7 +189,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         the job's queue, becomes the claimer's in the same transaction, unless another worker holds
         an unexpired lease on a job of that session and queue. An owner without a row among the
         workers is restarting: its lease decides. A job that starts removes its owner's timer
-        `start:{seq}`.
+        `start:{seq}`. One that was lost `suspect_after` times is taken alone, or left to others if
+        `takes_suspect` says no, unless its queue is harmless.
         """
         ...
 
