@@ -291,8 +291,10 @@ def conclude(
             )
             if is_dead or is_final:
                 all_failures = job.failures.plus(failure)
+                # Of an effect what its dead job says, those that were lost included.
+                attempts = all_failures.count if _is_of_orchestration(job) else job.attempt
                 failed = ActivityFailed(
-                    schedule=job.key.seq, failures=all_failures.kept, attempts=job.attempt
+                    schedule=job.key.seq, failures=all_failures.kept, attempts=attempts
                 )
                 end = _answer(job, policy, failed)
                 # A dead job is kept with all its failures, so the last one goes with it.
