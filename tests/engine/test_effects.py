@@ -425,7 +425,7 @@ async def test_a_dead_effect_is_listed_counted_and_can_be_retried(stage: Stage) 
 
 
 async def test_a_decider_without_on_dead_goes_on(stage: Stage) -> None:
-    @activity
+    @activity(retry=None)
     async def broken(id: str) -> None:
         raise ValueError("never")
 
@@ -438,6 +438,7 @@ async def test_a_decider_without_on_dead_goes_on(stage: Stage) -> None:
         def on_dead(self, effect: DeadEffect, /) -> Do | Done | None:
             return None
 
+    stage.expect_log("effect 'broken' of decider 'deaf' failed for good")
     engine = await stage.engine([Deaf, broken])
     await engine.execute(Deaf, Do("a"))
 

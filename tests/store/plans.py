@@ -94,6 +94,7 @@ ANYTHING: Mapping[str, Any] = {
 SCALARS: Mapping[str, Any] = {
     "now_ms": NOW_MS,
     "home_ms": NOW_MS - 200,
+    "losses_below": 2,
     "until_ms": UNTIL_MS,
     "before_ms": 10 * NOW_MS,
     "ended_before_ms": None,
@@ -179,6 +180,7 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         "queue_no": 6 + n % 5,
         "code": "other code",
         "whether it is ours": False,
+        "losses_below": 2,
         "after_seq": 0,
         "last_seq": 2,
         "status": "failed",

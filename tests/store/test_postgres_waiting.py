@@ -16,7 +16,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.model.instances import Status
 from perdure.model.jobs import JobBeat
-from perdure.model.turns import Hold
+from perdure.model.turns import Hold, TurnClaim
 from perdure.store.base import JobLease, Store, TurnLease
 from perdure.store.postgres import lane
 from perdure.store.postgres.functions import LOADS, WRITES

@@ -230,6 +230,8 @@ def _run_of(job: WaitingJob | None, event: AskedEvent, evidence: Evidence) -> st
         return ""
     if job.worker_id is not None:
         return f" (attempt {job.attempt}, on {job.worker_id})"
+    if job.misfit:
+        return f" (waits for a worker whose code fits: {job.misfit})"
     if job.attempt and job.visible_at_ms > evidence.now_ms:
         return f" (attempt {job.attempt} failed, next one {_time(job.visible_at_ms)})"
     session = evidence.sessions.get(_session_of(event) or "")

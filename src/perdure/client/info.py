@@ -139,6 +139,9 @@ class JobInfo:
     created_at: datetime
     visible_at: datetime
     """When it may be taken; of a running one, when its lease ends."""
+    misfit: str = ""
+    """Why the code of the worker that had it last cannot take its arguments; it waits for a worker
+    whose code can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +258,7 @@ def job_of(job: WaitingJob) -> JobInfo:
         worker_id=job.worker_id,
         created_at=to_datetime(job.created_ms),
         visible_at=to_datetime(job.visible_at_ms),
+        misfit=job.misfit,
     )
 
 

@@ -14,11 +14,7 @@ from typing import Any
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import (
-    Accepted,
-    AlreadyCompleted,
-    Rejected,
-)
+from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.clock import not_before, to_datetime
 from perdure.codec import JSON
 from perdure.core.answers import (
@@ -31,6 +27,7 @@ from perdure.core.answers import (
 )
 from perdure.core.decider_ends import (
     OWN,
+    UnheededFailure,
     answer_of,
     input_of_effect,
     input_of_end,
@@ -46,11 +43,7 @@ from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.judging import Acceptable, Refused, judge
 from perdure.core.turn import TurnTerms
-from perdure.errors import (
-    InputIdReusedError,
-    UniqueKeyError,
-    VersionConflictError,
-)
+from perdure.errors import InputIdReusedError, UniqueKeyError, VersionConflictError
 from perdure.model.events import (
     NULL,
     ActivityCompleted,
@@ -136,6 +129,7 @@ class DeciderExecution(DeciderKeeping):
         "is_answering",
         "is_unchanged",
         "taken_keys",
+        "unheeded",
     )
 
     def __init__(
@@ -148,6 +142,8 @@ class DeciderExecution(DeciderKeeping):
         self.is_unchanged = True
         self.taken_keys: Mapping[str, str] = {}
         """Business keys that other instances have, with the stored ids of those."""
+        self.unheeded: list[UnheededFailure] = []
+        """Effects whose failure the turn took, and made nothing of."""
         self._code = code
         self._direct: tuple[DirectInput, ...] = ()
 
@@ -222,6 +218,7 @@ class DeciderExecution(DeciderKeeping):
         """
         direct, self._direct = self._direct, ()
         self._outcomes = {}
+        self.unheeded = []
         self.is_answering = False
         is_first = self.last_seq == 0
         self.now_ms = not_before(self.now_ms, now_ms)
@@ -340,8 +337,9 @@ class DeciderExecution(DeciderKeeping):
         self._append(event)
         if following is not None and not call.waits_for:
             self._begin_effect(following, bytes(self.open_effect(following).policy))
-        if not self.is_closing:
-            self._decide_own(input_of_effect(self.definition, self.instance_id, event, call))
+        given = (self.definition, self.instance_id, event, call)
+        found = None if self.is_closing else input_of_effect(*given)
+        self._decide_end(effect.name, event, found, has_dead_job=timer_key is None)
         self._complete_if_done()
 
     def _end_retried(self, event: EffectRetried) -> None:
@@ -354,8 +352,9 @@ class DeciderExecution(DeciderKeeping):
             self._end_effect(answer_of(event), None)
             return
         self._append(event)
-        if not self.is_closing:
-            self._decide_own(input_of_retried(self.definition, self.instance_id, event))
+        given = (self.definition, self.instance_id, event)
+        found = None if self.is_closing else input_of_retried(*given)
+        self._decide_end(event.activity, answer_of(event), found, has_dead_job=True)
 
     def _end_orchestration(self, event: ChildCompleted | ChildFailed) -> None:
         call = self.open.get(event.schedule)
@@ -364,6 +363,20 @@ class DeciderExecution(DeciderKeeping):
         self._append(event)
         if not self.is_closing:
             self._decide_own(input_of_end(self.definition, self.instance_id, event, call))
+
+    def _decide_end(
+        self,
+        activity: str,
+        end: ActivityCompleted | ActivityFailed,
+        found: InputTaken | None,
+        *,
+        has_dead_job: bool,
+    ) -> None:
+        """Decide what came of the end of an effect, and notice a failure that nothing came of."""
+        if found is None and isinstance(end, ActivityFailed):
+            why = end.failures[-1].type_name
+            self.unheeded.append(UnheededFailure(activity, end.attempts, why, has_dead_job))
+        self._decide_own(found)
 
     def _decide_own(self, found: InputTaken | None) -> None:
         """Decide what the decider makes of something that ended."""

@@ -116,7 +116,7 @@ class ActivityFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True
     schedule: int
     failures: tuple[Failure, ...]
     attempts: int = 1
-    """How many attempts failed."""
+    """How many attempts failed; of an effect how many there were, as its dead job says."""
 
 
 class EffectRetried(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):

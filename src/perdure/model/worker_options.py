@@ -82,7 +82,9 @@ class WorkerOptions:
 
     max_attempts: int = 10
     """How often a turn may be claimed without an accepted commit before its instance is parked,
-    and how often a job may be lost with its worker before it fails."""
+    and how often a job may be lost with its worker before it fails. What was lost twice is taken
+    alone, so that it is not given up for what killed the worker beside it. 1: at the first loss,
+    whatever else was lost with it."""
 
     turn_warning: timedelta = timedelta(seconds=2)
     """How long a turn may compute before the stuck line is logged."""

@@ -79,6 +79,8 @@ class WaitingJob(NamedTuple):
     session: str | None = None
     start_by_ms: int | None = None
     """Until when it must start; None when it has started, or may start at any time."""
+    misfit: str = ""
+    """Why its arguments do not fit the code of the worker that had it last."""
 
 
 class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
@@ -182,7 +184,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         Takes ready and abandoned ones alike: `wake_at` doubles as the end of the lease. The claimer
         becomes the home. An instance with another home is left to it for the first 200 ms. One
         that some code did not fit is taken only with other code. Unborn, held and unserved ones
-        are never looked at.
+        are never looked at. One that was lost `suspect_after` times is taken alone, or left to
+        others if `takes_suspect` says no.
         """
         ...
 
@@ -201,7 +204,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         the job's queue, becomes the claimer's in the same transaction, unless another worker holds
         an unexpired lease on a job of that session and queue. An owner without a row among the
         workers is restarting: its lease decides. A job that starts removes its owner's timer
-        `start:{seq}`.
+        `start:{seq}`. One that was lost `suspect_after` times is taken alone, or left to others if
+        `takes_suspect` says no, unless its queue is harmless.
         """
         ...
 

@@ -22,7 +22,7 @@ from perdure.testing.contract_dead_workers import TestDeadWorkers
 from perdure.testing.contract_deletion import TestDeletion, TestWorkOnDeletedInstances
 from perdure.testing.contract_feed import TestFeed, TestReaders
 from perdure.testing.contract_fence import TestFenceByCommit
-from perdure.testing.contract_jobs import TestDeadJobs, TestHeartbeats, TestLostJobs
+from perdure.testing.contract_jobs import TestDeadJobs, TestHeartbeats, TestLostJobs, TestMisfits
 from perdure.testing.contract_kept import TestReports, TestValues
 from perdure.testing.contract_leases import (
     TestJobs,
@@ -50,6 +50,7 @@ from perdure.testing.contract_starts import (
     TestStartsWithMessages,
 )
 from perdure.testing.contract_stranded import TestStranded
+from perdure.testing.contract_suspects import TestSuspects
 from perdure.testing.contract_transactions import TestOwnTransactions
 from perdure.testing.contract_turns import (
     TestEnds,
@@ -101,6 +102,7 @@ __all__ = [
     "TestLists",
     "TestLostJobs",
     "TestMessagesAcrossExecutions",
+    "TestMisfits",
     "TestObservations",
     "TestOwnTransactions",
     "TestPruning",
@@ -119,6 +121,7 @@ __all__ = [
     "TestStarts",
     "TestStartsWithMessages",
     "TestStranded",
+    "TestSuspects",
     "TestTimers",
     "TestTotals",
     "TestTurnClaims",

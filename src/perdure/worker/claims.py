@@ -26,8 +26,9 @@ from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import Store, TurnLease
 from perdure.worker.jobs import JobRunner
-from perdure.worker.lanes import Kind
+from perdure.worker.lanes import HARMLESS, Kind
 from perdure.worker.metrics import WorkerMetrics
+from perdure.worker.suspects import suspect_after
 from perdure.worker.turns import TurnRunner
 
 NEVER_MS = 2**62
@@ -99,6 +100,9 @@ class Claimer:
         """How many of others' changes, of late, had nothing for us."""
         self._quiet = 0
         """How many comparisons in a row found no change."""
+        self._suspect_after = suspect_after(options)
+        self._rounds = 0
+        """How many claims there were; each kind of them may take a suspect in turn."""
         self._starved: tuple[Kind, ...] = ()
         """Kinds of which jobs may wait that there was no room for at the last claim."""
         self._rung = asyncio.Event()
@@ -126,12 +130,14 @@ class Claimer:
             self._look_at_ms = at_ms
             self._rung.set()
 
-    def room_freed(self) -> None:
+    def room_freed(self, job: ClaimedJob) -> None:
         """A job has ended: if there was no room for all that waits, there may be now.
 
-        Not for every single job, since a claim is a transaction: only when few are left to run.
+        Not for every single job, since a claim is a transaction: only when few are left to run, or
+        when another suspect may come.
         """
-        if self._starved and self._jobs.is_hungry(self._starved):
+        was_suspect = job.lost >= self._suspect_after
+        if was_suspect or (self._starved and self._jobs.is_hungry(self._starved)):
             self.look(0)
 
     async def run(self) -> None:
@@ -166,6 +172,7 @@ class Claimer:
         self._is_told = False
         changes = self._store.change_count()
         is_changed, self._seen_changes = changes != self._seen_changes, changes
+        self._rounds += 1
         # Before the claims: whatever announces itself from here on is looked for again.
         self._look_at_ms = NEVER_MS
         found = await self._claim()
@@ -234,14 +241,22 @@ class Claimer:
         return [*turns, *blocked]
 
     def _turn_claim(self) -> TurnClaim:
-        batch = self._options.claim_batch
-        return TurnClaim(self._worker_id, self._definitions, batch, self._lease_ms, fresh_id())
+        return TurnClaim(
+            self._worker_id,
+            self._definitions,
+            self._options.claim_batch,
+            self._lease_ms,
+            fresh_id(),
+            self._suspect_after,
+            takes_suspect=self._takes_suspect(0, self._groups(self._jobs.room())),
+        )
 
     def _wanted_jobs(self) -> list[tuple[tuple[Kind, ...], JobClaim]]:
         """Return what to claim of jobs, for the kinds there is room for."""
         batch, room = self._options.claim_batch, self._jobs.room()
         groups = self._groups(room)
         terms = self._jobs.sessions.terms(len(groups))
+        harmless = tuple(number for kind in HARMLESS for number in self._queues.get(kind, ()))
         return [
             (
                 group,
@@ -252,9 +267,12 @@ class Claimer:
                     self._lease_ms,
                     fresh_id(),
                     sessions,
+                    self._suspect_after,
+                    takes_suspect=self._takes_suspect(place, groups),
+                    harmless=harmless,
                 ),
             )
-            for group, sessions in zip(groups, terms, strict=True)
+            for place, (group, sessions) in enumerate(zip(groups, terms, strict=True), start=1)
         ]
 
     def _note_starved(
@@ -269,6 +287,12 @@ class Claimer:
             for kind in group
         }
         self._starved = tuple(kind for kind in self._queues if kind not in satisfied)
+
+    def _takes_suspect(self, place: int, groups: Sequence[tuple[Kind, ...]]) -> bool:
+        """Tell whether a claim may take a suspect: that of turns (0) or of a group of jobs (from
+        1), one after the other, and only while none is under way."""
+        is_its_turn = self._rounds % (1 + len(groups)) == place
+        return is_its_turn and self._turns.suspects.may_come() and self._jobs.suspects.may_come()
 
     def _groups(self, room: Mapping[Kind, int]) -> list[tuple[Kind, ...]]:
         """Return the kinds there is room for, in groups that share a claim."""

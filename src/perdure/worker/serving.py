@@ -350,11 +350,11 @@ class Serving:
 
     def _job_ended(self, job: ClaimedJob, end: JobEnd) -> None:
         self.turns.job_ended(job, end)
-        self.claimer.room_freed()
+        self.claimer.room_freed(job)
 
     def _job_settled(self, job: ClaimedJob, settled: Settled) -> None:
         self.turns.job_settled(job.key, settled)
-        self.claimer.room_freed()
+        self.claimer.room_freed(job)
 
     def _leases_lost(self, turns: list[TurnLease], jobs: list[JobLease]) -> None:
         if self._loop is None:

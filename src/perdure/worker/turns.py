@@ -82,6 +82,7 @@ class TurnRunner:
             store, options, self._executions, self._background, look=look, metrics=metrics
         )
         self.hot = self._memory.hot
+        self.suspects = self._memory.suspects
         self.shadow = self._memory.shadow
         self._holds = Holds(store, self._background, metrics)
         self._settlement = Settlement(

@@ -2,7 +2,8 @@
 
 A claim asks once per definition for what has waited longest, shares its limit among them in turn,
 and leases what it chose. All of it happens inside the caller's transaction, so what was found is
-still there when it is leased.
+still there when it is leased. What was lost with its worker time and again is a suspect, which a
+claim takes alone or not at all.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 _INSTANCES_PER_READ = 32
 """Bounds the blob of one statement: 32 instances of 18 MB stay under SQLite's 1 GB."""
 _JOBS_PER_READ = 100
-_VISIBLE_AT, _SESSION = 5, 6
+_ATTEMPTS = 7
+"""Place in a row of `find_turns`."""
+_VISIBLE_AT, _LOSSES, _SESSION = 5, 6, 7
 """Places in a row of `find_jobs` and `find_session_jobs`; only the latter has a session."""
 
 T = TypeVar("T")
@@ -99,7 +102,11 @@ class TurnClaiming:
 
     def _lease(self, connection: Connection, *, now_ms: int, offset: int) -> list[Any]:
         claim = self._claim
-        chosen = share(self._find(connection, claim, now_ms), claim.limit, offset)
+        candidates = self._find(connection, claim, now_ms)
+        suspects = [
+            [turn for turn in some if turn[_ATTEMPTS] >= claim.suspect_after] for some in candidates
+        ]
+        chosen = _choose(candidates, suspects, claim.limit, offset)
         if chosen:
             connection.run(
                 "lease_turns",
@@ -119,6 +126,7 @@ def find_ready(connection: Connection, claim: TurnClaim, now_ms: int) -> Sequenc
         worker_id=claim.worker_id,
         now_ms=now_ms,
         home_ms=now_ms - HOME_ADVANTAGE_MS,
+        losses_below=claim.losses_below,
         limit=claim.limit,
     )
     found: list[Any] = unpack(text)
@@ -271,7 +279,10 @@ class JobClaiming:
     ) -> list[Any]:
         claim = self._claim
         [(text,)] = connection.run(
-            "find_jobs", queues=pack(claim.queues), now_ms=now_ms, limit=claim.limit
+            "find_jobs",
+            queues=pack([(queue_no, claim.losses_below(queue_no)) for queue_no in claim.queues]),
+            now_ms=now_ms,
+            limit=claim.limit,
         )
         candidates = unpack(text)
         if claim.sessions is not None:
@@ -287,7 +298,12 @@ class JobClaiming:
                 # Whoever waits longest comes first, with a session or without.
                 plain.extend(with_session.get(queue_no, ()))
                 plain.sort(key=lambda job: job[_VISIBLE_AT])
-        return share(candidates, claim.limit, offset)
+        suspects = [
+            [job for job in some if job[_LOSSES] >= claim.suspect_after]
+            for queue_no, some in zip(claim.queues, candidates, strict=True)
+            if queue_no not in claim.harmless
+        ]
+        return _choose(candidates, suspects, claim.limit, offset)
 
     def _lease(self, connection: Connection, chosen: list[Any], now_ms: int) -> None:
         claim = self._claim
@@ -406,6 +422,18 @@ def beat_jobs(connection: Connection, beats: Sequence[JobBeat], *, now_ms: int) 
 
 
 # ------------------------------------------------------------------------ sharing
+
+
+def _choose(
+    candidates: Sequence[Sequence[T]], suspects: Sequence[Sequence[T]], limit: int, offset: int
+) -> list[T]:
+    """Take one suspect alone if there is one, else as many as the limit allows.
+
+    What dies with its worker then has died of itself, or of what that worker already ran.
+    """
+    if any(suspects):
+        return share(suspects, 1, offset)
+    return share(candidates, limit, offset)
 
 
 def share(candidates: Sequence[Sequence[T]], limit: int, offset: int) -> list[T]:

@@ -454,14 +454,14 @@ class Commit:
 
     @staticmethod
     def _failures_with(end: JobEnd, job: JobState) -> bytes | None:
-        if end.failure is None:
+        if end.failure is None and not end.misfit:
             return job.failures
         try:
             earlier = JobFailures() if job.failures is None else _failures.decode(job.failures)
         except msgspec.MsgspecError:
             # The claim has told of the damage; the job must not be stuck because of it.
             earlier = JobFailures()
-        return _encoder.encode(earlier.plus(end.failure))
+        return _encoder.encode(earlier.after(end))
 
     def _requeue(self, end: JobEnd, job: JobState, visible_at_ms: int) -> None:
         job.failures = self._failures_with(end, job)
@@ -487,6 +487,7 @@ class Commit:
         row.wake_at_ms = None
         row.lease = 0
         row.lease_until_ms = 0
+        row.attempts = 0  # Whoever holds it has not died of it.
         row.dirty = True
         self.changes.statuses[hold.instance_id] = StatusChange(row, hold.status, hold.reason)
         return True

@@ -91,7 +91,15 @@ def find_session_jobs(
     [(text,)] = connection.run(
         "find_session_jobs",
         sessions=pack(
-            [(one.queue_no, one.session, _is_ours(holders, one.session, terms)) for one in admitted]
+            [
+                (
+                    one.queue_no,
+                    one.session,
+                    _is_ours(holders, one.session, terms),
+                    claim.losses_below(one.queue_no),
+                )
+                for one in admitted
+            ]
         ),
         worker_id=claim.worker_id,
         now_ms=now_ms,
