@@ -20,6 +20,7 @@ that the rows are still the same and writes, and what it finds otherwise is run 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -40,8 +41,11 @@ from perdure.store.postgres.unheard import NOTHING, Unheard
 from perdure.store.sql.batch import Transaction, Work, run_batch
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.kept import KeptRows
+from perdure.store.sql.kept_check import KeptRowsError, check_kept, is_switched_on
 from perdure.store.sql.rows import LoadedRows, ids_of
 from perdure.store.sql.writes import Writes
+
+logger = logging.getLogger(__name__)
 
 TRIES = 8
 """How often a batch is run that others are in the way of."""
@@ -104,6 +108,7 @@ class Lane:
         """What the server has as long as it does not crash."""
         self._unheard = Unheard()
         self._kept = KeptRows()
+        self._checks_kept = is_switched_on()
         self._hurry_until_s = 0.0
         self._plans_until_s = 0.0
         self._plans_until_rows = FIRST_PLANS_LAST_ROWS
@@ -225,6 +230,7 @@ class Lane:
             return None
         self._kept.was_right()
         self._kept.keep(transaction.decided, xid)
+        self._check_kept(connection)
         self.counters.rows += rows
         return results
 
@@ -276,7 +282,19 @@ class Lane:
             if transaction.has_worked:
                 # It may have changed the same rows, in the same transaction.
                 self._kept.forget_these(transaction.commit.rows)
+            self._check_kept(connection)
         return results
+
+    def _check_kept(self, connection: PostgresConnection) -> None:
+        """Compare what is remembered with what is stored, where that is asked for."""
+        if not self._checks_kept:
+            return
+        try:
+            check_kept(self._kept, connection)
+        except (KeptRowsError, StoreError):
+            # What was committed is told whatever comes of it.
+            logger.exception("what is remembered could not be confirmed")
+            self._undo(connection)
 
     def _hurry(self) -> str:
         """Return what lets a transaction not wait for long, if others have waited in vain."""

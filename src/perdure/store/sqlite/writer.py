@@ -117,12 +117,19 @@ class Writer:
         self._counters.operations += len(operations)
         self._counters.statements += connection.statements - before
         with self._committed():
-            if self._checks_kept:
-                check_kept(self._kept, connection)
+            self._check_kept(connection)
             self._look_around()
         # Again: it may have been replaced in between, and then nobody may be told that this lasts.
         self._check_file()
         return results
+
+    def _check_kept(self, connection: SqliteConnection) -> None:
+        """Compare what is remembered with what is stored, where that is asked for. If another
+        process has written meanwhile, nothing of it will be used."""
+        if self._checks_kept and self._version is not None:
+            [(version,)] = connection.run("read_data_version")
+            if version == self._version:
+                check_kept(self._kept, connection)
 
     def _check_file(self) -> None:
         if self._file is not None:
