@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import time
 import timeit
 from collections.abc import Callable
 from datetime import datetime
 
 from bench.harness import Case, Measured, Setup
-from perdure.core.guard import Guard
+from perdure.core.guard import Guard, look_at
 
 REPEATS = 7
 SHORT_RUNS = 100_000
@@ -26,6 +27,7 @@ async def guard_cost(setup: Setup) -> list[Measured]:
     short, long = SHORT_RUNS // setup.size(1, quick=QUICK), TURN_RUNS // setup.size(1, quick=QUICK)
     unhooked_us = median_us(audit, short)
     plain, watching = Guard(watch_calls=False), Guard(watch_calls=True)
+    in_known_code = Guard(watch_calls=True, known_code_only=True)
     with plain:  # timeit reads its clock in there; only the call monitor would mind.
         in_turn_us = median_us(audit, short)
     turn_us = median_us(turn, long)
@@ -34,11 +36,17 @@ async def guard_cost(setup: Setup) -> list[Measured]:
         "audited event outside turns, hook": median_us(audit, short),
         "audited event in a turn, of no interest": in_turn_us,
         "enter + exit": median_us(EMPTY, short, guard=plain),
-        "enter + exit, watching calls": median_us(EMPTY, long, guard=watching),
+        "enter + exit, watching closely": median_us(EMPTY, long, guard=watching),
         f"turn of {count_calls()} calls, no guard": turn_us,
         "the same turn, guarded": median_us(lambda: stretch(plain, turn), long),
-        "the same turn, watching calls": median_us(lambda: stretch(watching, turn), long),
+        "the same turn, watching closely": median_us(lambda: stretch(watching, turn), long),
     }
+    started_s = time.perf_counter()
+    must_be_close = look_at(turn)
+    lines["a look at the code of the turn, once"] = (time.perf_counter() - started_s) * 1e6
+    assert not must_be_close, "the turn names nothing that is forbidden"
+    lines["the same turn, in known code"] = median_us(lambda: stretch(in_known_code, turn), long)
+    lines["its code outside turns, known"] = median_us(turn, long)
     return [
         Measured(row=f"guard: {line}", value=cost_us, unit="us") for line, cost_us in lines.items()
     ]

@@ -39,6 +39,7 @@ PRINTED = {
         "Accepted(events=(Sold(name='Joan'),), state=Sold(name='Joan'), version=2, reply=None)\n"
         "Freed() -> Held(name='Joan'), by Hold from web\n"
     ),
+    ("first-decider", 6): "0\n",
     ("own-transactions", 1): "['order-1 shipped', 'order-1', '1']\n",
     ("own-transactions", 2): "('seat 2 for Ada', [(1, None), (2, 'Ada')])\n",
     ("operating", 1): "ship-2: 3 done, 3 deleted\n",

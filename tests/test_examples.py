@@ -29,12 +29,12 @@ def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key != "PERDURE_STORE"}
 
 
-def run_example(folder: Path, name: str, *arguments: str) -> list[str]:
+def run_example(folder: Path, name: str, *arguments: str, store: str | None = None) -> list[str]:
     """Return the lines that an example prints; it must succeed and complain about nothing."""
     done = subprocess.run(
         command(name, *arguments),
         cwd=folder,
-        env=environment(),
+        env=environment() | ({} if store is None else {"PERDURE_STORE": store}),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -206,8 +206,10 @@ def test_periodic_job_keeps_its_slots_however_long_a_run_takes(tmp_path: Path) -
     assert last == "8 backups in 3 executions."
 
 
-def test_order_decider_pays_one_order_lets_one_expire_and_lists_both(tmp_path: Path) -> None:
-    *lines, lamp, pen = run_example(tmp_path, "order_decider")
+def test_order_decider_pays_one_order_lets_one_expire_and_lists_both(
+    tmp_path: Path, store_url: str
+) -> None:
+    *lines, lamp, pen = run_example(tmp_path, "order_decider", store=store_url)
 
     receipt = next(line for line in lines if line.startswith("  receipt"))
     lines.remove(receipt)  # comes when the mail server gets to it

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from perdure.authoring.decider import Decider
 from perdure.authoring.decision import Decision
-from perdure.errors import NondeterminismError, PayloadError
+from perdure.errors import NondeterminismError, PayloadError, UsageError
 from perdure.testing import check_invariants, given
 from tests.core.orders import (
     HOUR,
@@ -245,3 +245,25 @@ def _rows(seen: list[OrderState]) -> list[str]:
     """Return the states "given up" between two beginnings, one word each."""
     marks = ["|" if state.status == "placed" else "x " for state in seen]
     return "".join(marks).split("|")
+
+
+# ------------------------------------------------------------------ what evolve returns
+
+
+class Mistyped(Stock):
+    """Its `evolve` returns the event where it should return the state."""
+
+    name = "mistyped"
+
+    def evolve(self, state: StockState, event: Taken, /) -> StockState:
+        return event  # type: ignore[return-value]  # the mistake
+
+
+def test_a_state_of_another_type_is_refused_where_it_is_tried() -> None:
+    with pytest.raises(UsageError, match=r"returned what is no state .*got Taken.*StockState"):
+        given(Mistyped).when(Take("a", 1))
+
+
+def test_a_state_of_another_type_is_refused_where_it_is_given() -> None:
+    with pytest.raises(UsageError, match=r"for event Taken: return the new state \(StockState\)"):
+        given(Mistyped, Taken("a"))

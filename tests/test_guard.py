@@ -4,6 +4,7 @@ import datetime as dt
 import gc
 import inspect
 import io
+import json
 import logging
 import os
 import pathlib
@@ -27,23 +28,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import perdure.core.guard
-from perdure.core.guard import (
-    CLOCK,
-    IDENTITY,
-    OUTSIDE,
-    RANDOM,
-    SLEEP,
-    UUID,
-    Guard,
-    install,
-)
+from perdure.core.forbidden import CLOCK, IDENTITY, OUTSIDE, RANDOM, SLEEP, UUID
+from perdure.core.guard import Guard, install, look_at
 from perdure.errors import NondeterminismError
 
 HERE = Path(__file__).name
@@ -651,6 +644,336 @@ def test_user_code_wrapped_by_an_observer_is_watched_but_not_the_observer(watchi
 
     with pytest.raises(NondeterminismError):
         run_stretch(watching, lambda: scope["trace"](lambda: time.time()))
+
+
+def test_a_network_package_is_named_as_such_and_not_for_the_clock_it_reads(watching: Guard) -> None:
+    scope: dict[str, Any] = {"__name__": "httpx._client", "time": time}
+    source = "class Client:\n    def get(self):\n        return time.perf_counter()"
+    exec(compile(source, "/x/site-packages/httpx/_client.py", "exec"), scope)
+
+    def fulfil() -> None:
+        scope["Client"]().get()
+
+    with pytest.raises(NondeterminismError) as caught:
+        run_stretch(watching, fulfil)
+
+    assert caught.value.asked == "httpx.Client.get()"
+    assert "it talks to the network: do it in an activity" in str(caught.value)
+    assert str(caught.value.place).endswith("in fulfil")
+
+
+# --- Known code, watched in every turn
+
+
+needs_monitoring = pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="sys.monitoring is new in 3.12"
+)
+
+
+@pytest.fixture
+def in_known_code() -> Guard:
+    return Guard(watch_calls=True, known_code_only=True)
+
+
+def read_clock() -> float:
+    return time.time()
+
+
+def roll_dice() -> int:
+    return random.randint(1, 6)
+
+
+def price(number: int) -> int:
+    return max(number, 1)
+
+
+def by_name() -> float:
+    return read_clock()
+
+
+def by_alias() -> float:
+    clock = datetime
+    return clock.now().timestamp()
+
+
+def by_own_import() -> float:
+    from time import monotonic
+
+    return monotonic()
+
+
+def by_method() -> uuid.UUID:
+    return Parcel().parcel_id
+
+
+def by_lambda() -> list[float]:
+    return sorted([2, 1], key=lambda _: random.random())
+
+
+def by_key() -> list[int]:
+    return sorted([2, 1], key=_by_dice)
+
+
+def _by_dice(_: int) -> int:
+    return roll_dice()
+
+
+def by_module() -> str:
+    return secrets.token_hex()
+
+
+class Label:
+    @property
+    def text(self) -> str:
+        return time.ctime()
+
+
+def by_property(label: Label) -> str:
+    return label.text
+
+
+def by_default_seed() -> float:
+    return random.Random().random()
+
+
+NAMED: list[Callable[[], object]] = [
+    read_clock,
+    roll_dice,
+    by_name,
+    by_alias,
+    by_own_import,
+    by_method,
+    by_lambda,
+    by_key,
+    by_module,
+    by_default_seed,
+]
+
+
+@needs_monitoring
+@pytest.mark.parametrize("code", NAMED)
+def test_known_code_is_watched_without_a_close_look(
+    code: Callable[[], object], in_known_code: Guard
+) -> None:
+    fresh = _again(code)
+    assert look_at(fresh) is False
+
+    for _ in range(3):
+        with pytest.raises(NondeterminismError, match="cannot be replayed"):
+            run_stretch(in_known_code, fresh)
+
+
+@needs_monitoring
+def test_a_property_of_an_annotated_class_is_known_code(in_known_code: Guard) -> None:
+    look_at(by_property)
+
+    with pytest.raises(NondeterminismError, match=r"time\.ctime\(\)"):
+        run_stretch(in_known_code, lambda: by_property(Label()))
+
+
+def _again(code: Any) -> Any:
+    """Return the function with code of its own, which no other test has made known."""
+    return types.FunctionType(code.__code__.replace(), code.__globals__, code.__name__)
+
+
+@needs_monitoring
+def test_what_known_code_calls_becomes_known_however_it_came_there(in_known_code: Guard) -> None:
+    """As an argument, from a module that the definition never names."""
+    scope: dict[str, Any] = {"__name__": "elsewhere", "time": time}
+    exec("class Clock:\n    def read(self):\n        return time.time()", scope)
+
+    def fulfil(clock: Any) -> float:
+        return float(clock.read())
+
+    look_at(fulfil)
+
+    with pytest.raises(NondeterminismError, match=r"time\.time\(\)"):
+        run_stretch(in_known_code, lambda: fulfil(scope["Clock"]()))
+
+
+@needs_monitoring
+def test_what_a_close_look_saw_is_known_code(watching: Guard, in_known_code: Guard) -> None:
+    scope: dict[str, Any] = {"__name__": "elsewhere", "time": time}
+    exec("def read(late):\n    return time.time() if late else str(late)", scope)
+    run_stretch(watching, lambda: scope["read"](False))
+
+    with pytest.raises(NondeterminismError, match=r"time\.time\(\)"):
+        run_stretch(in_known_code, lambda: scope["read"](True))
+
+
+class Service:
+    def __init__(self, rng: Callable[[], object]) -> None:
+        self.rng = rng
+
+    def draw(self) -> object:
+        return self.rng()
+
+
+def serve(service: Service, callback: Callable[[], object]) -> list[object]:
+    return [service.draw(), callback()]
+
+
+@needs_monitoring
+@pytest.mark.parametrize(
+    "late",
+    [time.time, random.random, random.randint, partial(time.time), datetime.now, uuid.uuid4],
+    ids=["clock", "random", "randint", "partial", "method", "function"],
+)
+def test_a_call_whose_callee_varies_is_never_switched_off(late: Any, in_known_code: Guard) -> None:
+    look_at(serve)
+    for _ in range(3):
+        run_stretch(in_known_code, lambda: serve(Service(int), int))
+
+    with pytest.raises(NondeterminismError):
+        run_stretch(in_known_code, lambda: serve(Service(late), int))
+    with pytest.raises(NondeterminismError):
+        run_stretch(in_known_code, lambda: serve(Service(int), late))
+
+
+@needs_monitoring
+def test_a_clock_handed_to_map_is_refused(in_known_code: Guard) -> None:
+    def fulfil(read: Any) -> list[object]:
+        return list(map(read, [1]))
+
+    look_at(fulfil)
+    for _ in range(3):
+        run_stretch(in_known_code, lambda: fulfil(str))
+
+    with pytest.raises(NondeterminismError, match=r"time\.time\(\)"):
+        run_stretch(in_known_code, lambda: fulfil(time.time))
+
+
+@needs_monitoring
+def test_a_call_seen_outside_turns_is_still_watched_in_them(in_known_code: Guard) -> None:
+    def fulfil() -> float:
+        return max(read_clock(), time.monotonic())
+
+    look_at(fulfil)
+    for _ in range(3):
+        assert fulfil() > 0
+
+    with pytest.raises(NondeterminismError):
+        run_stretch(in_known_code, fulfil)
+
+
+@needs_monitoring
+def test_harmless_calls_of_one_and_the_same_function_are_switched_off(in_known_code: Guard) -> None:
+    monitoring: Any = vars(sys)["monitoring"]
+    seen: list[str] = []
+
+    def spy(code: types.CodeType, offset: int, function: Any, first: object) -> object:
+        if code is fulfil.__code__:
+            seen.append(function.__name__)
+        return on_call(code, offset, function, first)
+
+    def fulfil(parcel: type, callback: Callable[[int], int]) -> tuple[object, ...]:
+        name = parcel.__name__.upper()
+        return (
+            max(len(name), price(3)),
+            datetime.fromisoformat("2020-01-01"),
+            dt.date(1, 1, callback(1)),
+        )
+
+    def see() -> list[str]:
+        seen.clear()
+        run_stretch(in_known_code, lambda: fulfil(Parcel, price))
+        return list(seen)
+
+    look_at(fulfil)
+    what = vars(perdure.core.guard._monitor())["_tool"], monitoring.events.CALL
+    on_call = monitoring.register_callback(*what, spy)
+    try:
+        first, again = see(), see()
+    finally:
+        monitoring.register_callback(*what, on_call)
+
+    assert first == ["upper", "len", "price", "max", "fromisoformat", "price", "date"]
+    assert again == ["price"]  # The callback.
+
+
+@needs_monitoring
+def test_a_close_look_in_between_leaves_known_code_as_it_was(
+    watching: Guard, in_known_code: Guard
+) -> None:
+    def fulfil(is_late: bool) -> object:
+        return time.time() if is_late else price(3)
+
+    look_at(fulfil)
+    for guard in (in_known_code, watching, in_known_code, watching):
+        run_stretch(guard, lambda: fulfil(False))
+
+    with pytest.raises(NondeterminismError):
+        run_stretch(in_known_code, lambda: fulfil(True))
+
+
+@needs_monitoring
+def test_code_that_is_gone_is_forgotten(in_known_code: Guard) -> None:
+    def fulfil() -> None:
+        scope: dict[str, Any] = {"__name__": "elsewhere"}
+        exec("def once():\n    return len([])", scope)
+        scope["once"]()
+
+    known: dict[int, object] = vars(perdure.core.guard._monitor())["_known"]
+    look_at(fulfil)
+    run_stretch(in_known_code, fulfil)
+    gc.collect()
+    before = len(known)
+    for _ in range(10):
+        run_stretch(in_known_code, fulfil)
+        gc.collect()
+
+    assert len(known) == before
+
+
+def test_a_turn_that_is_not_to_be_watched_is_not_in_known_code_either(audit_only: Guard) -> None:
+    look_at(read_clock)
+
+    assert run_stretch(audit_only, read_clock) > 0
+
+
+# --- Without sys.monitoring: definitions that name what is forbidden are watched closely for ever
+
+needs_profile = pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="sys.monitoring sees all known code"
+)
+
+
+@needs_profile
+@pytest.mark.parametrize("code", [*NAMED, by_property])
+def test_code_that_names_what_is_forbidden_has_to_be_watched_closely(code: object) -> None:
+    assert look_at(code)
+
+
+def harmless(number: int) -> str:
+    when = datetime(2020, 1, number, tzinfo=UTC) + timedelta(days=1)
+    logging.getLogger(__name__).info("%s", price(number))
+    return json.dumps({"when": when.isoformat(), "id": str(uuid.UUID(int=1))})
+
+
+async def harmless_waiting() -> None:
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        group.create_task(asyncio.sleep(1))
+    await asyncio.gather(asyncio.sleep(1))
+
+
+@needs_profile
+@pytest.mark.parametrize("code", [harmless, harmless_waiting, price])
+def test_other_code_is_watched_closely_at_first_only(code: object) -> None:
+    assert not look_at(code)
+
+
+def test_reading_code_asks_no_object_of_the_users() -> None:
+    class Proxy:
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError("there is no request")
+
+    proxy: Any = Proxy()
+
+    def fulfil() -> None:
+        proxy.name.upper()
+        proxy()
+
+    look_at(fulfil)
 
 
 # --- Other tools

@@ -11,10 +11,11 @@ import perdure
 
 SRC = Path(perdure.__file__).parent
 
-GROUND = {"errors", "clock", "limits", "ids", "codec"}
+GROUND = {"errors", "clock", "clock_watch", "limits", "ids", "codec"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
+    "clock_watch": {"clock"},
     "limits": set(),
     "ids": set(),
     "telemetry": {"errors", "clock", "limits"},
@@ -22,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": {"errors", "clock", "limits"},
     "authoring": GROUND | {"model"},
     "core": GROUND | {"telemetry", "model", "authoring"},
-    "store": {"errors", "clock", "limits", "ids", "model"},
+    "store": {"errors", "clock", "clock_watch", "limits", "ids", "model"},
     "worker": GROUND | {"telemetry", "model", "authoring", "core", "store"},
     "projection": GROUND | {"telemetry", "model", "authoring", "core", "store"},
     "client": GROUND | {"telemetry", "model", "authoring", "core", "store", "worker", "projection"},

@@ -14,7 +14,7 @@ from perdure import WorkerOptions, activity, context, orchestration
 from perdure import limits as module
 from perdure.authoring.failures import describe
 from perdure.client.lists import check_limit
-from perdure.codec import check_id, value_codec
+from perdure.codec import check_id, check_text, value_codec
 from perdure.errors import PerdureError
 from perdure.limits import (
     HISTORY_WARNING_BYTES,
@@ -101,6 +101,7 @@ def text(size: int) -> str:
 
 REFUSED: dict[str, Callable[[int], object]] = {
     "MAX_ID_BYTES": lambda size: check_id("instance id", "x" * size),
+    "MAX_TEXT_BYTES": lambda size: check_text("reason", "x" * size),
     "MAX_VERSION_CHARS": define_version,
     "MAX_PAYLOAD_BYTES": lambda size: value_codec(str).encode(text(size), "value"),
     "MAX_DEPTH": lambda depth: value_codec(list[Any]).encode(nested(depth), "value"),
@@ -118,6 +119,7 @@ REFUSED: dict[str, Callable[[int], object]] = {
 """By limit: what is done so often, or so large."""
 
 ELSEWHERE = {
+    "MAX_CHILD_DEPTH": "engine/test_runaway.py",
     "MAX_TREE_SHOWN": "engine/test_engine_limits.py",
     "MAX_EXECUTIONS_SEARCHED": "engine/test_crossing.py",
     "MAX_DETAILS_BYTES": "engine/test_engine_limits.py",

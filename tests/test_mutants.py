@@ -20,7 +20,7 @@ NAMED_TESTS = sorted({test for mutant in MUTANTS for test in mutant.tests})
 @each_mutant
 def test_a_mutant_changes_one_place_of_the_code(mutant: Mutant) -> None:
     """Where this fails, the code has moved: let the mutant break it where it is now."""
-    file = ROOT / "src/perdure" / mutant.file
+    file = mutant.file_in(ROOT / "src/perdure")
     text = file.read_text(encoding="utf-8")
 
     changed = mutant.applied_to(text)

@@ -20,7 +20,7 @@ from pathlib import Path
 from perdure.store.postgres.functions import LOAD, LOADS, WRITE, WRITES
 
 FOLDER = Path(__file__).parent.parent / "src" / "perdure" / "store" / "postgres"
-MIGRATION = FOLDER / "migrations" / "0005_functions.sql"
+MIGRATION = FOLDER / "migrations" / "0006_functions.sql"
 
 SETTINGS = """\
 LANGUAGE plpgsql
@@ -28,6 +28,7 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET search_path = pg_catalog, pg_temp
 """
 HEAD = f"""\
 -- Made by tools/make_functions.py from the files in sql/. Do not edit.

@@ -2,6 +2,9 @@
 
 Storage speaks integer milliseconds since the epoch; people get aware UTC datetimes. Nothing below
 the worker reads a clock by itself.
+
+Clocks of machines are wrong at times: a board without a battery, a virtual machine that was paused,
+a mistyped date. What is stored stays, so a store's clock is watched: see `clock_watch`.
 """
 
 from __future__ import annotations
@@ -17,9 +20,37 @@ class Clock(Protocol):
     def __call__(self) -> int: ...
 
 
+JUMP_MS = 10_000
+"""A clock that is off by more than this, against the time that passed, has jumped. Less is drift,
+and no matter: leases of the default length are renewed long before."""
+
+MAX_LEAD_MS = 60_000
+"""How far recorded time may be ahead of the clock and is waited for: so late may timers be then."""
+
+
 def system_clock() -> int:
     """Return the process's wall clock."""
     return time.time_ns() // 1_000_000
+
+
+def boot_clock() -> int:
+    """Return the time that has passed since some moment, whatever people set the clock to.
+
+    It goes on while the machine sleeps, where the system has such a clock.
+    """
+    return time.clock_gettime_ns(_BOOT) // 1_000_000
+
+
+_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def not_before(recorded_ms: int, now_ms: int) -> int:
+    """Return the time to record after another: not an earlier one, unless that one was wrong.
+
+    A step back of the clock up to a minute is not seen; time stands still until it is made up for.
+    What lies further ahead was recorded while the clock was wrong: it is not waited for.
+    """
+    return recorded_ms if now_ms < recorded_ms <= now_ms + MAX_LEAD_MS else now_ms
 
 
 class ManualClock:

@@ -15,6 +15,7 @@ PerdureError                     catch this to catch everything below
 │   ├── UniqueKeyError           another instance of the decider has that business key
 │   ├── VersionConflictError     the decider's instance is not at the expected version
 │   ├── InstanceHeldError        the instance is parked or blocked, and takes no input until freed
+│   ├── InputIdReusedError       the input_id was given before, with another input
 │   ├── InputDroppedError        the input was taken out of the inbox before it was decided
 │   └── DecisionTooLongError     the decider's code computes too long over the input
 ├── OutcomeError                 an instance or an activity did not succeed
@@ -33,6 +34,7 @@ PerdureError                     catch this to catch everything below
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 
@@ -51,9 +53,10 @@ class DefinitionError(UsageError):
 class NotRegisteredError(UsageError):
     """No definition of that name is known here."""
 
-    def __init__(self, what: str, name: str, *, known: list[str]) -> None:
+    def __init__(self, what: str, name: str, *, known: list[str], advice: str = "") -> None:
         listed = ", ".join(sorted(known)) or "none"
-        super().__init__(f"no {what} named {name!r} is registered here (known: {listed})")
+        hint = f"; {advice}" if advice else ""
+        super().__init__(f"no {what} named {name!r} is registered here (known: {listed}){hint}")
         self.name = name
         self.known = known
 
@@ -178,6 +181,20 @@ class InstanceHeldError(UsageError):
         self.instance_id = instance_id
         self.status = status
         self.reason = reason
+
+
+class InputIdReusedError(UsageError):
+    """The id of an input was given before, with another input."""
+
+    def __init__(self, instance_id: str, input_id: str, differing: Sequence[str]) -> None:
+        super().__init__(
+            f"input id {input_id!r} was given to instance {instance_id!r} before, with another "
+            f"input (other in {', '.join(differing)}): an id stands for one input, so that giving "
+            "it again is safe; take a new id for a new input"
+        )
+        self.instance_id = instance_id
+        self.input_id = input_id
+        self.differing = tuple(differing)
 
 
 class InputDroppedError(UsageError):

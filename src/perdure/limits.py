@@ -15,6 +15,9 @@ from __future__ import annotations
 MAX_ID_BYTES = 200
 """Longest id, name, key or tag, in UTF-8."""
 
+MAX_TEXT_BYTES = 64 * 1024
+"""Longest text that is only for people: a reason, or what an input belongs to; in UTF-8."""
+
 MAX_VERSION_CHARS = 100
 """The longest text that is taken for a version."""
 
@@ -31,6 +34,9 @@ MAX_INT_DIGITS = 400
 
 MAX_OPEN_CALLS = 100_000
 """How many calls, timers and waits one execution may have open."""
+
+MAX_CHILD_DEPTH = 100
+"""How many instances may be above a child. Code that calls itself without end stops there."""
 
 MAX_KV_KEYS = 150
 """How many keys one instance may have, counted over all it has and not over one turn."""

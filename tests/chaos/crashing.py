@@ -38,7 +38,7 @@ from tests.chaos.ledger import Ledger, Line
 WRITES = frozenset(
     {"commit", "start", "deliver", "claim_turns", "claim_jobs", "end_jobs", "renew"}
     | {"settle_inputs"}
-    | {"release_turns", "hold", "unblock", "unpark", "beat", "retire", "intern"}
+    | {"release_turns", "hold", "unpark", "beat", "retire", "intern"}
     | {"renew_sessions", "retry_dead_jobs"}
 )
 READS = frozenset({"read_histories", "read_instances", "read_live", "read_kv", "read_dead_jobs"})

@@ -295,7 +295,8 @@ class Parcel(Decider[int, Post | Posted, Told, str]):
         return state + 1
 
     def on_dead(self, effect: DeadEffect, /) -> Post | Posted | None:
-        return Posted(effect.arguments["parcel"], f"{effect.message}, {effect.attempts} times")
+        # Not how often it was tried: runs that were lost with their process count as well.
+        return Posted(effect.arguments["parcel"], effect.message)
 
 
 DEFINITIONS: list[AnyDefinition] = [

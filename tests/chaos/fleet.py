@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perdure.store.sql.kept_check import SWITCH
 from tests.chaos.ledger import Line, read_ledger
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +54,7 @@ class Fleet:
             worker = subprocess.Popen(
                 [sys.executable, "-m", "tests.chaos.worker_process", *arguments],
                 cwd=ROOT,
+                env={**os.environ, SWITCH: "1"},
                 stdout=log,
                 stderr=log,
             )

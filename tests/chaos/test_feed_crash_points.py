@@ -26,7 +26,7 @@ from tests.chaos.test_decider_crash_points import MAX_SURVIVED, WITHIN_S, Log, f
 OWN = "own"
 """A statement of the projection's own."""
 
-SHOWN_ELSEWHERE = ("intern", "unblock", "beat", "bury_workers", "queue_depths")
+SHOWN_ELSEWHERE = ("intern", "find_blocked", "beat", "bury_workers", "queue_depths")
 """What a process does when it begins is the same in the sweep of deciders without readers."""
 
 # ------------------------------------------------------------------ what a client does

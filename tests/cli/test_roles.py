@@ -208,7 +208,7 @@ def test_who_may_create_roles_needs_not_be_a_superuser(shop: Shop) -> None:
     assert perdure("migrate", "--store", shop.store("deploy")).returncode == 0
 
 
-@pytest.mark.parametrize("schema", ["", "pg_mine", "x" * 57, "a\nb"])
+@pytest.mark.parametrize("schema", ["", "pg_mine", "x" * 57, "a\nb", "$roles$"])
 def test_a_name_that_cannot_be_a_schemas_is_refused(schema: str) -> None:
     done = perdure("roles", "--schema", schema)
 

@@ -448,3 +448,99 @@ def test_a_damaged_event_is_unreadable() -> None:
 def test_immutable_states_are_recognised() -> None:
     assert definition_of(Order).has_immutable_state
     assert not definition_of(Stock).has_immutable_state
+
+
+# ----------------------------------------------------------------- what evolve returns
+
+
+@dataclass(frozen=True)
+class Add:
+    n: int
+
+
+@dataclass(frozen=True)
+class Added:
+    n: int
+
+
+class Forgetting(Decider[int, Add, Added, Never]):
+    """Its `evolve` has no `return` for some numbers."""
+
+    name = "forgetting"
+
+    def initial(self) -> int:
+        return 0
+
+    def instance_id(self, input: Add, /) -> str:
+        return "one"
+
+    def decide(self, state: int, input: Add, now: datetime, /) -> Decision[Add, Added, Never]:
+        return Decision.accept(Added(input.n))
+
+    def evolve(self, state: int, event: Added, /) -> int:
+        if event.n != 13:
+            return state + event.n
+        return None  # type: ignore[return-value]  # what a forgotten return comes to
+
+
+FORGOTTEN = (
+    r"evolve of decider 'forgetting' \(.*Forgetting\) returned None for event Added: "
+    r"return the new state \(int\)"
+)
+
+
+def test_an_evolve_that_returns_nothing_is_refused_and_nothing_is_recorded() -> None:
+    desk = Desk(Forgetting, "one")
+    desk.execute(Add(1))
+
+    with pytest.raises(UsageError, match=FORGOTTEN):
+        desk.execute(Add(13))
+
+    assert desk.tags == ["Added"]
+    assert desk.state == 1
+    desk.check()
+
+
+def test_a_message_whose_evolve_returns_nothing_fails_the_turn() -> None:
+    desk = Desk(Forgetting, "one")
+    desk.execute(Add(1))
+
+    with pytest.raises(UsageError, match=FORGOTTEN):
+        desk.send(Add(13))
+
+
+def test_code_whose_evolve_returns_nothing_does_not_fit_the_history() -> None:
+    class Whole(Forgetting):
+        def evolve(self, state: int, event: Added, /) -> int:
+            return state + event.n
+
+    desk = Desk(Whole, "one")
+    desk.execute(Add(13))
+
+    with pytest.raises(NondeterminismError, match="return the new state"):
+        Desk(Forgetting, "one").new().replay(desk.history)
+
+
+def test_a_state_that_may_be_nothing_may_become_nothing() -> None:
+    class Clearing(Decider[int | None, Add, Added, Never]):
+        name = "clearing"
+
+        def initial(self) -> int | None:
+            return 0
+
+        def instance_id(self, input: Add, /) -> str:
+            return "one"
+
+        def decide(
+            self, state: int | None, input: Add, now: datetime, /
+        ) -> Decision[Add, Added, Never]:
+            return Decision.accept(Added(input.n))
+
+        def evolve(self, state: int | None, event: Added, /) -> int | None:
+            return None
+
+    desk = Desk(Clearing, "one")
+
+    desk.execute(Add(1))
+
+    assert desk.state is None

@@ -156,6 +156,15 @@ def test_now_is_the_time_of_the_turn_and_never_goes_back() -> None:
     assert msgspec.json.decode(event.event)["at"].startswith("2027-01-15T08:00:00")
 
 
+def test_now_is_right_again_after_a_turn_by_a_wrong_clock() -> None:
+    desk = placed()
+    desk.now_ms = START_MS - 60_001
+
+    desk.execute(Remind("o-1"))
+
+    assert desk.turns[-1].now_ms == START_MS - 60_001
+
+
 # ----------------------------------------------------------------------- rejected
 
 
@@ -348,13 +357,19 @@ def test_a_taken_key_is_refused_to_its_own_input_only() -> None:
     assert isinstance(second.outcome, Accepted)
 
 
-def test_a_message_with_a_taken_key_is_refused_on_record() -> None:
+def test_a_message_with_a_taken_key_is_refused_on_record_and_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     desk = Desk(Order)
     desk.execution.taken_keys = {"basket-9": "order:o-7"}
 
     turn = desk.send(Place("o-1", key="basket-9"), input_id="m-1")
 
     assert turn.vanishes
+    assert [record.getMessage() for record in caplog.records] == [
+        "input Place (from client) of decider 'order', instance 'o-1', is refused: the unique key "
+        "'basket-9' is taken by 'o-7'"
+    ]
     with pytest.raises(UniqueKeyError, match="o-7"):
         answer_again(desk.definition, read_receipt(desk.receipts["m-1"]), [], GUARD)
 
@@ -400,6 +415,30 @@ def test_messages_after_the_end_in_the_same_turn_are_consumed_and_not_recorded()
 
     assert len(turn.consumed) == 2
     assert desk.kinds[-1] == "completed"
+
+
+def test_a_message_behind_the_end_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    desk = placed()
+    desk.complete(desk.seq_of("effect_scheduled"))
+
+    desk.send(PaymentFailed("o-1", "no"), Pay("o-1", 3))
+
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told == (
+        "input Pay (from client) came too late: decider 'order', instance 'o-1', has completed"
+    )
+
+
+def test_a_message_for_an_instance_that_waits_for_its_effects_is_rejected_on_record() -> None:
+    desk = placed()
+    desk.execute(PaymentFailed("o-1", "no"))
+
+    turn = desk.send(Pay("o-1", 3))
+
+    assert [kind for kind, _ in turn.events] == ["input_taken", "input_rejected"]
+    desk.check()
+    desk.reload()
+    assert desk.execute(Pay("o-1", 3)) == AlreadyCompleted()
 
 
 def test_effects_that_were_asked_for_still_run_when_the_state_is_terminal() -> None:

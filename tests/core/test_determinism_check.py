@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.authoring.activity import activity
+from perdure.authoring.activity import Activity, activity
 from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.signal import Signal
@@ -44,6 +44,14 @@ async def shout(word: str) -> str:
 # ------------------------------------------------------------- what is compared
 
 
+async def says_a_by_name() -> None:
+    await Activity.named("say", str)("a")
+
+
+async def says_b_by_name() -> None:
+    await Activity.named("say", str)("b")
+
+
 async def says_a() -> None:
     await say("a")
 
@@ -54,6 +62,19 @@ async def shouts_a() -> None:
 
 async def says_b() -> None:
     await say("b")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "other"),
+    [(says_a_by_name, says_a, says_b), (says_a, says_a_by_name, says_b_by_name)],
+)
+def test_a_call_with_the_code_and_one_by_name_fit_both_ways(
+    before: Code, after: Code, other: Code
+) -> None:
+    script = begin(before)
+
+    script.replayed(by=as_orchestration(after))
+    error_of(script, other)
 
 
 async def says_a_on_gpu() -> None:

@@ -338,6 +338,25 @@ def test_children_of_an_ended_parent_are_closed_by_policy(
     )
 
 
+def test_a_child_that_is_given_up_by_the_turn_that_would_start_it_is_not_started() -> None:
+    @orchestration
+    async def begins() -> None:
+        await say("a")
+        await child("b")
+
+    script = Script(begins)
+    done = ActivityCompleted(schedule=2, result=raw("a"))
+    turn = script.deliver(done, CancelRequested(reason="enough"))
+
+    assert script.kinds[-4:] == [
+        "child_scheduled",
+        "cancel_requested",
+        "child_cancelled",
+        "cancelled",
+    ]
+    assert (turn.children, turn.deliveries) == ((), ())
+
+
 # ----------------------------------------------------------------------- the end
 
 
@@ -543,6 +562,17 @@ def test_time_never_runs_backwards() -> None:
 
     assert last(script).now_ms == START_MS
     assert script.result[0] == script.result[4]
+
+
+def test_what_a_wrong_clock_has_recorded_is_not_waited_for() -> None:
+    """The next turn is at the time of the clock, which is right again, and so are its timers."""
+    script = Script(programs.looks_at_itself, "a")
+    script.now_ms -= 60_001
+    script.say("a")
+
+    assert last(script).now_ms == START_MS - 60_001
+    assert script.result[0] > script.result[4]
+    script.check_every_beginning()
 
 
 def test_a_turn_carries_the_terms_it_was_run_under() -> None:

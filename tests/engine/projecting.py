@@ -29,21 +29,11 @@ OPTIONS = WorkerOptions(
 )
 
 
-INSERTS = {
-    "sqlite": "INSERT INTO kept VALUES (?, ?, ?)",
-    "postgresql": "INSERT INTO kept VALUES ($1, $2, $3)",
-}
-"""Each database has its own signs for values."""
-
-
 class Kept(SqlProjection[Placed | Shipped]):
     """One row for each event."""
 
     name = "kept"
     deciders: ClassVar[Sequence[type[AnyDecider]]] = (Order,)
-
-    def __init__(self, url: str) -> None:
-        self.insert = INSERTS[url.partition(":")[0]]
 
     def setup(self, tables: Tables, /) -> None:
         tables.execute(
@@ -53,7 +43,8 @@ class Kept(SqlProjection[Placed | Shipped]):
 
     def handle(self, event: Placed | Shipped, meta: EventMeta, tables: Tables, /) -> None:
         what = type(event).__name__.lower()
-        tables.execute(self.insert, (meta.position, event.order_id, what))
+        row = (meta.position, event.order_id, what)
+        tables.execute("INSERT INTO kept VALUES (?, ?, ?)", row)
 
 
 def orders_in(url: str) -> list[tuple[str, str, int]]:
@@ -64,8 +55,7 @@ def orders_in(url: str) -> list[tuple[str, str, int]]:
 
 
 class DyingKept(Kept):
-    def __init__(self, url: str, dies_at: int) -> None:
-        super().__init__(url)
+    def __init__(self, dies_at: int) -> None:
         self._dies_at = dies_at
 
     def handle(self, event: Placed | Shipped, meta: EventMeta, tables: Tables, /) -> None:
@@ -107,9 +97,9 @@ async def handle_all(kind: str, url: str, file: Path, dies_at: int) -> None:
     projection: Kept | DyingLines
     match kind:
         case "sql":
-            projection = DyingKept(url, dies_at)
+            projection = DyingKept(dies_at)
         case "deadly":
-            projection = Deadly(url)
+            projection = Deadly()
         case _:
             projection = DyingLines(file, dies_at)
     async with Engine(url, [projection], options=OPTIONS) as engine:

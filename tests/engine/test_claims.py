@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 
 from perdure import Engine, activity, orchestration
+from perdure.authoring.registry import Definitions
 from perdure.client import watch
+from perdure.errors import StoreError
 from perdure.testing.store_values import message
 from perdure.worker import claims
 from tests.engine.stage import Gate, Stage, options, until
@@ -129,3 +132,29 @@ async def test_a_server_is_asked_less_and_less_while_nothing_happens(postgres_ur
         await until(lambda: has_asked(7))
 
     assert asked_s[-1] - asked_s[0] > 30 * poll.total_seconds()
+
+
+@pytest.mark.parametrize("failing", ["claim_turns", "claim_jobs"])
+async def test_what_one_half_of_a_claim_has_leased_is_worked_on_though_the_other_half_fails(
+    stage: Stage, failing: str
+) -> None:
+    """Else it would be leased to us, unknown to us, until the end of the lease."""
+    stage.expect_log("a loop of the worker failed and is started again: claims")
+    whole: Definitions = [doubled] if failing == "claim_turns" else [double]
+    half: Definitions = [double] if failing == "claim_turns" else [doubled]
+    client = await stage.client()
+    await stage.engine(whole)
+    worker = await stage.engine(half)
+    store = worker._serving.claimer._store
+    refused = asyncio.Event()
+
+    async def refuse(claim: object) -> NoReturn:
+        refused.set()
+        raise StoreError("refused by the test")
+
+    setattr(store, failing, refuse)
+    async with asyncio.timeout(20):
+        assert await (await client.start(doubled, 2)).result() == 4
+    delattr(store, failing)
+
+    assert refused.is_set()

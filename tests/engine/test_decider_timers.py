@@ -316,3 +316,12 @@ async def test_ten_thousand_due_timers_drain(stage: Stage) -> None:
         return await engine.count(status="completed") == count
 
     await until(all_expired)
+
+
+async def test_a_timer_is_shown_under_the_key_that_its_decider_gave_it(stage: Stage) -> None:
+    stage.allow_log("no live worker serves decider 'alarm'")
+    client = await stage.client()
+
+    await client.execute(Alarm, Arm("a", "k", "old"))
+
+    assert [message.timer_key for message in await client.inbox("alarm:a")] == ["k"]

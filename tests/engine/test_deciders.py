@@ -433,7 +433,6 @@ async def test_code_that_cannot_fold_the_history_blocks_until_code_that_can_come
     await until(is_blocked)
     await broken.close()
     await stage.engine([Counter])
-    await client.handle("a", Counter).unpark()
 
     await reaches(client, Counter, "a", 7)
 

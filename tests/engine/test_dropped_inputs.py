@@ -43,14 +43,14 @@ async def test_a_dropped_input_may_be_given_again_under_its_id(stage: Stage) -> 
     await drop_input(client)
 
     await client.send(Diary, Write("d", "mended"), input_id="req-1")
-    await client.send(Diary, Write("d", "repeated"), input_id="req-1")
+    await client.send(Diary, Write("d", "mended"), input_id="req-1")
     engine = await stage.engine([Diary])
 
     async def is_decided() -> bool:
         return await engine.state(Diary, "d") != ""
 
     await until(is_decided)
-    again = await engine.execute(Diary, Write("d", "once more"), input_id="req-1")
+    again = await engine.execute(Diary, Write("d", "mended"), input_id="req-1")
     assert await engine.state(Diary, "d") == "mended"
     assert again.version == 1  # type: ignore[union-attr]  # it was accepted
 
@@ -70,5 +70,5 @@ async def test_what_was_decided_is_not_dropped(stage: Stage) -> None:
 
     await drop_input(client)
 
-    await client.send(Diary, Write("d", "repeated"), input_id="req-1")
+    await client.send(Diary, Write("d", "first"), input_id="req-1")
     assert [one.kind for one in await client.inbox("diary:d")] == []

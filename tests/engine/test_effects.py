@@ -17,12 +17,13 @@ from perdure import (
     Decider,
     Decision,
     Engine,
+    Handle,
     Retry,
     activity,
 )
 from perdure.authoring.decider import DeadEffect
 from perdure.authoring.decision import Acceptance
-from perdure.errors import DefinitionError, UsageError
+from perdure.errors import DefinitionError, InstanceEndedError, UsageError
 from tests.engine.shop import Basket, BasketState, Bought, Buy, ChargeFailed, charge
 from tests.engine.stage import Gate, Stage, kinds, options, until
 
@@ -424,7 +425,7 @@ async def test_a_dead_effect_is_listed_counted_and_can_be_retried(stage: Stage) 
 
 
 async def test_a_decider_without_on_dead_goes_on(stage: Stage) -> None:
-    @activity
+    @activity(retry=None)
     async def broken(id: str) -> None:
         raise ValueError("never")
 
@@ -437,6 +438,7 @@ async def test_a_decider_without_on_dead_goes_on(stage: Stage) -> None:
         def on_dead(self, effect: DeadEffect, /) -> Do | Done | None:
             return None
 
+    stage.expect_log("effect 'broken' of decider 'deaf' failed for good")
     engine = await stage.engine([Deaf, broken])
     await engine.execute(Deaf, Do("a"))
 
@@ -520,6 +522,47 @@ async def test_a_completed_instance_waits_for_its_last_effects_and_takes_no_inpu
     gate.opened.set()
     await engine.handle("a", Short).result()
     assert (await engine.handle("a", Short).info()).status == "completed"
+
+
+async def test_nothing_is_sent_to_an_instance_that_has_completed_and_waits_for_its_effects(
+    stage: Stage,
+) -> None:
+    gate = Gate()
+
+    @activity
+    async def say_goodbye(id: str) -> None:
+        await gate.pass_through()
+
+    class Short(Doer):
+        name = "short"
+
+        def ask(self, input: Do) -> Decision[Do | Done, Asked | Ended, Never]:
+            return Decision.accept(Asked("x")).effect(say_goodbye, input.id)
+
+        def is_terminal(self, state: Log, /) -> bool:
+            return bool(state.asked)
+
+    engine = await stage.engine([Short, say_goodbye])
+    elsewhere = await stage.client()
+    await engine.execute(Short, Do("a"), input_id="req-1")
+    await gate.reached()
+
+    with pytest.raises(InstanceEndedError, match=r"'short:a' has ended \(completed\)"):
+        await engine.send(Short, Do("a"))
+    await engine.send(Short, Do("a"), input_id="req-1")
+    await elsewhere.send(Short, Do("a"), input_id="req-2")
+    handle = engine.handle("a", Short)
+    await until(lambda: has_rejected(handle))
+    gate.opened.set()
+    await handle.result()
+
+    [rejected] = [event for event in await handle.history() if event.kind == "input_rejected"]
+    assert rejected.data["tag"] == "perdure.completed"
+    assert await engine.execute(Short, Do("a"), input_id="req-2") == AlreadyCompleted()
+
+
+async def has_rejected(handle: Handle[Any]) -> bool:
+    return any(event.kind == "input_rejected" for event in await handle.history())
 
 
 async def test_terminating_stops_the_effects_that_run(stage: Stage) -> None:

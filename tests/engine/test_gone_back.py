@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
 from perdure import Accepted, Rejected
+from perdure.errors import StoreCorruptError
 from perdure.testing.invariants import check
 from tests.engine.accounts import Account, Deposit, Withdraw, movements
 from tests.engine.stage import Stage
@@ -69,3 +72,30 @@ async def test_states_that_were_read_before_the_store_has_gone_back_are_let_go(
 
     assert [one.execution.instance_id for one in hot] == ["account:a"]
     assert await movements(client, "a") == [100, 50]
+
+
+@pytest.mark.sqlite_only("a file is put in the place of the one that is open")
+@pytest.mark.parametrize("is_removed", [False, True], ids=["replaced", "removed"])
+async def test_nothing_is_told_to_be_written_to_a_file_that_is_no_longer_there(
+    stage: Stage, tmp_path: Path, is_removed: bool
+) -> None:
+    client = await stage.client()
+    await client.execute(Account, Deposit("a", 100))
+    path = Path(stage.url.removeprefix("sqlite:///"))
+    backup = tmp_path / "backup.db"
+    with closing(sqlite3.connect(backup)) as copy, closing(sqlite3.connect(path)) as file:
+        file.backup(copy)
+    old = tmp_path / "old.db"
+    os.rename(path, old)
+    if not is_removed:
+        os.rename(backup, path)
+    stage.expect_log("a turn could not be committed: .* was replaced or removed")
+
+    with pytest.raises(StoreCorruptError, match="was replaced or removed while it was open"):
+        await client.execute(Account, Deposit("a", 50))
+    with pytest.raises(StoreCorruptError, match="was replaced or removed while it was open"):
+        await movements(client, "a")
+
+    # What follows looks at the file that was open.
+    os.rename(old, path)
+    assert await movements(client, "a") == [100]

@@ -10,6 +10,8 @@ import pytest
 
 from perdure import Accepted, Client, Decider, Decision, Engine, Rejected
 from perdure.errors import InstanceHeldError
+from perdure.model.events import UnreadableEventError
+from tests import rows
 from tests.engine.stage import WITHIN_S, Stage, until
 from tests.engine.test_execute import Add, Added
 
@@ -188,3 +190,33 @@ async def mail(client: Client) -> list[Any]:
 
 async def has_mail(client: Client, count: int) -> bool:
     return len(await mail(client)) == count
+
+
+# ---------------------------------------------------------------------------- damaged rows
+
+
+async def test_a_damaged_row_is_named_to_who_reads_and_where_the_instance_is_parked(
+    stage: Stage,
+) -> None:
+    stage.expect_log("an instance is parked")
+    client = await stage.client()
+    await client.execute(Brittle, Add("a", 1))
+    [[body]] = rows.run(stage.url, "SELECT body FROM history WHERE seq = 3")
+    rows.run(stage.url, "UPDATE history SET body = ? WHERE seq = 3", b"{damaged")
+    place = "instance 'brittle:a', execution 1, event 3: stored event of kind 'event_recorded'"
+    reader = await stage.client()
+
+    for read in (
+        reader.events(Brittle, "a"),
+        reader.state(Brittle, "a"),
+        reader.state(Brittle, "a", at=1),
+        reader.transitions(Brittle, "a"),
+    ):
+        with pytest.raises(UnreadableEventError, match=f"{place} is damaged"):
+            await read
+    await stage.engine([Brittle])
+    await reader.send(Brittle, Add("a", 2))
+    await until(lambda: has_status(client, "parked"))
+
+    assert place in str((await client.handle("a", Brittle).info()).reason)
+    rows.run(stage.url, "UPDATE history SET body = ? WHERE seq = 3", body)

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from perdure.authoring.registry import Registry
-from perdure.errors import DefinitionError
+from perdure.errors import DefinitionError, UsageError
 from perdure.model.options import Retry
 from perdure.projection import EventMeta, Tables
 from tests.engine.fed import Placed, Recorder, Shipped
@@ -42,8 +42,7 @@ class Late(Kept):
     retry = Retry(max_attempts=1)
     timeout = timedelta(milliseconds=200)
 
-    def __init__(self, url: str, hang: Callable[[Tables], None]) -> None:
-        super().__init__(url)
+    def __init__(self, hang: Callable[[Tables], None]) -> None:
         self._hang = hang
 
     def handle(self, event: Placed | Shipped, meta: EventMeta, tables: Tables, /) -> None:
@@ -88,7 +87,7 @@ async def test_a_handler_that_never_returns_ends_as_stuck_and_all_others_go_on(
     staged.expect_log("a projection is stuck at an event")
     client = await staged.client()
     await record(client, *orders(4))
-    engine = await staged.engine([Late(staged.url, hang)])
+    engine = await staged.engine([Late(hang)])
     recorder = Recorder(engine.store)
     async with asyncio.timeout(WITHIN_S):
         await asyncio.gather(*(recorder.record(f"p-{n}", Placed(f"p-{n}")) for n in range(20)))
@@ -108,7 +107,7 @@ async def test_where_a_handler_computed_too_long_is_kept_with_its_failure(stage:
     stage.expect_log("a projection is stuck at an event")
     stage.expect_log(HOLDS)
 
-    engine = await stage.engine([Late(stage.url, compute)])
+    engine = await stage.engine([Late(compute)])
     await record(engine, *orders(3))
     await until(lambda: is_stuck(engine, "kept"))
     stuck = (await engine.projection("kept")).stuck
@@ -122,21 +121,23 @@ async def test_where_a_handler_computed_too_long_is_kept_with_its_failure(stage:
 async def test_a_projection_that_never_gets_ready_is_stuck_before_any_event(
     stage: Stage, hang: Callable[[Tables], None]
 ) -> None:
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("a projection is stuck in setup")
 
     class Unready(Late):
         def setup(self, tables: Tables, /) -> None:
             super().setup(tables)
             self._hang(tables)
 
-    engine = await stage.engine([Unready(stage.url, hang)])
+    engine = await stage.engine([Unready(hang)])
     await record(engine, *orders(1))
     await until(lambda: is_stuck(engine, "kept"))
     stuck = (await engine.projection("kept")).stuck
     expect_hold(stage, hang)
 
     assert stuck is not None
-    assert (stuck.position, stuck.error) == (0, "TimeoutError")
+    assert (stuck.method, stuck.position, stuck.error) == ("setup", 0, "TimeoutError")
+    with pytest.raises(UsageError, match=r"is not stuck at an event \(stuck in setup\)"):
+        await engine.resume_projection("kept", skip=True)
     assert "setup has taken more than 0.2 s" in stuck.message
 
 
@@ -156,7 +157,7 @@ async def test_a_handler_that_cannot_be_interrupted_is_named_as_long_as_it_holds
             super().handle(event, meta, tables)
             let_go.wait()
 
-    engine = await stage.engine([Waiting(stage.url)])
+    engine = await stage.engine([Waiting()])
     await record(engine, *orders(1))
     await until(lambda: engine.health.holds_store)
     held = engine.health.holds_store
@@ -175,4 +176,4 @@ def test_a_projection_without_time_is_refused() -> None:
         timeout = timedelta(0)
 
     with pytest.raises(DefinitionError, match="must be more than nothing"):
-        Registry([Hasty("sqlite://:memory:")])
+        Registry([Hasty()])

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 
 from perdure import Client, Handle, Orchestration, Signal, Status, activity, orchestration
-from tests.engine.stage import Stage, idle, is_waiting, options, until
+from perdure.clock import ManualClock
+from tests.engine.stage import Stage, idle, is_waiting, options, until, waits_for
 from tests.engine.versioned_fleet import go, shop
 
 ROOT = Path(__file__).parents[2]
@@ -236,3 +238,57 @@ async def test_a_continued_instance_moves_to_the_process_that_has_the_new_code(
 
     there = processes[0].pid
     assert [await handle.result() for handle in handles] == [[NEW, NEW, OLD, there]] * 5
+
+
+# ------------------------------------------------------- code that fits only its own
+
+
+async def test_what_old_workers_block_goes_on_with_a_new_one_that_was_there_all_the_time(
+    stage: Stage,
+) -> None:
+    """Everybody claims what a gone worker left. Equal digests: the versions are in one file."""
+
+    def made(*steps: int) -> Orchestration[[], int]:
+        @orchestration(name="patient")
+        async def patient() -> int:
+            for n in steps:
+                await step(n)
+            await asyncio.sleep(60)
+            await asyncio.sleep(60)
+            return await number.receive()
+
+        return patient
+
+    @activity
+    async def step(n: int) -> int:
+        return n
+
+    clock = ManualClock()
+    client = await stage.client(clock=clock)
+    deployed = await stage.engine([step, made(1)], clock=clock)
+    ids = [f"p{n}" for n in range(20)]
+    for instance_id in ids:
+        await deployed.start(instance_id, made(1))
+    for instance_id in ids:
+        await waits_for(deployed.handle(instance_id), "timer")
+    await deployed.close()
+    stage.allow_log("an instance is blocked")
+    # Time flies below, and no lease shall run out while its worker works.
+    slow = options(lease_for=timedelta(days=1), session_idle=timedelta(days=1))
+    workers = [
+        await stage.engine([step, made(*steps)], clock=clock, options=slow)
+        for steps in ((1,), (), ())
+    ]
+    for instance_id in ids:
+        await client.handle(instance_id).send(number, 7)
+
+    async def have_ended() -> bool:
+        clock.advance(timedelta(seconds=1))
+        return await client.count(status="completed") == len(ids)
+
+    clock.advance(timedelta(seconds=60))
+    for old in workers[1:]:
+        await old._serving.claimer.run_once()
+    await until(have_ended)
+
+    assert len(stage.logged("an instance is blocked")) <= 2 * len(ids)

@@ -4,12 +4,22 @@ import random
 import time
 import uuid
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perdure import Handle, Signal, Status, activity, context, orchestration
+from perdure import (
+    Handle,
+    Orchestration,
+    Signal,
+    Status,
+    WorkerOptions,
+    activity,
+    context,
+    orchestration,
+)
 from perdure.errors import PerdureError
 from tests import rows
 from tests.engine.stage import Stage, kinds, load, options, until, waits_for
@@ -74,7 +84,7 @@ async def test_changed_code_blocks_and_fitting_code_goes_on(stage: Stage, tmp_pa
     assert "Nothing was lost and nothing ran twice" in text
     assert await handle.explain() == (
         "order-42 (fulfil 1.0.0) is blocked: order-42 no longer matches its history at event 2; "
-        "it goes on with a worker whose code fits."
+        "every worker tries it once, and it goes on with one whose code fits."
     )
     assert await handle.history() == before
     await handle.send(go, "a second one is kept too")
@@ -88,7 +98,7 @@ async def test_changed_code_blocks_and_fitting_code_goes_on(stage: Stage, tmp_pa
     assert (info.status, info.reason) == (Status.COMPLETED, None)
 
 
-async def test_a_blocked_instance_is_not_tried_again_by_the_same_code(
+async def test_a_blocked_instance_is_tried_once_by_every_worker_that_starts(
     stage: Stage, tmp_path: Path
 ) -> None:
     stage.expect_log("an instance is blocked")
@@ -99,15 +109,52 @@ async def test_a_blocked_instance_is_not_tried_again_by_the_same_code(
     await engine.close()
     new = load(tmp_path / "new", "shop", CHANGED)
 
-    for _ in range(3):
+    for tries in (1, 2, 3):
         engine = await stage.engine([new])
         await engine.handle("o").send(go, "on")
         await has_status(engine.handle("o"), Status.BLOCKED)
-        other = await engine.start(new.fulfil, "bob")
-        await waits_for(other, "signal 'go'")
+        await until(partial(_logged_so_often, stage, tries))
+        await engine.handle("o").send(go, "once more")
+        engine._serving.claimer._blocked_at_ms = 0
+        await engine._serving.claimer.run_once()
         await engine.close()
+        assert len(stage.logged("an instance is blocked")) == tries
 
-    assert len(stage.logged("an instance is blocked")) == 1
+
+def _logged_so_often(stage: Stage, times: int) -> bool:
+    return len(stage.logged("an instance is blocked")) == times
+
+
+async def test_fitting_code_from_the_same_files_goes_on_with_a_blocked_instance(
+    stage: Stage,
+) -> None:
+    """Flags, configuration and factories are in no digest."""
+
+    @activity
+    async def note(text: str) -> str:
+        return text
+
+    def made(*, asks: bool) -> Orchestration[[], str]:
+        @orchestration(name="flagged")
+        async def flagged() -> str:
+            if asks:
+                await note("a flag is set")
+            return await go.receive()
+
+        return flagged
+
+    stage.expect_log("an instance is blocked")
+    engine = await stage.engine([note, made(asks=False)])
+    handle = await engine.start("o", made(asks=False))
+    await waits_for(handle, "signal 'go'")
+    await engine.close()
+    engine = await stage.engine([note, made(asks=True)])
+    await engine.handle("o").send(go, "on")
+    await has_status(engine.handle("o"), Status.BLOCKED)
+
+    engine = await stage.engine([note, made(asks=False)])
+
+    assert await engine.handle("o").result() == "on"
 
 
 async def test_a_worker_with_fitting_code_beside_it_takes_a_blocked_instance(
@@ -208,6 +255,62 @@ async def test_what_cannot_be_replayed_blocks_with_advice(
     assert "test_nondeterminism.py:" in text
     assert "blocked" in await handle.explain()
     assert await handle.history() == []
+
+
+LATE = 41
+"""More turns than are watched closely by default."""
+
+
+@activity
+async def step(number: float) -> float:
+    return number
+
+
+@orchestration
+async def reads_the_clock_late() -> float:
+    for number in range(LATE):
+        await step(number)
+    return await step(time.time())
+
+
+@orchestration
+async def rolls_dice_late() -> float:
+    for number in range(LATE):
+        await step(number)
+    return await step(random.random())
+
+
+def roll() -> float:
+    return random.random()
+
+
+@orchestration
+async def rolls_dice_late_in_a_helper() -> float:
+    for number in range(LATE):
+        await step(number)
+    return await step(roll())
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [reads_the_clock_late, rolls_dice_late, rolls_dice_late_in_a_helper],
+    ids=["clock", "random", "helper"],
+)
+async def test_what_cannot_be_replayed_is_caught_in_any_turn_by_default(
+    stage: Stage, definition: Any
+) -> None:
+    stage.expect_log("an instance is blocked")
+    defaults = WorkerOptions()
+    assert defaults.watched_turns < LATE
+    usual = options(watch_calls=defaults.watch_calls, watched_turns=defaults.watched_turns)
+    engine = await stage.engine([step, definition], options=usual)
+
+    for name in ("first", "second"):
+        handle = await engine.start(name, definition)
+        await has_status(handle, Status.BLOCKED)
+
+        assert "use context()." in ((await handle.info()).reason or "")
+        assert kinds(await handle.history()).count("activity_scheduled") == LATE
 
 
 async def test_a_guard_violation_that_the_code_swallows_blocks_all_the_same(stage: Stage) -> None:
@@ -320,7 +423,8 @@ async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
     handle = engine.handle("w")
     await handle.send(go, "on")
     await has_status(handle, Status.PARKED)
-    assert "stored event of kind 'started' is damaged" in await handle.explain()
+    damage = "instance 'w', execution 1, event 1: stored event of kind 'started' is damaged"
+    assert damage in await handle.explain()
     assert (await handle.history())[0].data == {"damaged": "{damaged"}
     await engine.close()
 
@@ -371,7 +475,8 @@ async def test_a_damaged_message_parks_the_instance(stage: Stage) -> None:
     handle = engine.handle("w", waiting)
     await has_status(handle, Status.PARKED)
 
-    assert "event kind 'from_the_future' is not known to this version" in await handle.explain()
+    unknown = "event kind 'from_the_future' is not known to this version"
+    assert f"instance 'w', execution 1, message 2 of the inbox: {unknown}" in await handle.explain()
     assert len(await engine.store.read_inbox("w")) == 2
 
 

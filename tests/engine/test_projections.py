@@ -714,8 +714,8 @@ async def test_a_rebuild_that_was_paused_still_begins_with_a_reset(stage: Stage)
 
 
 async def test_a_projection_without_reset_cannot_be_rebuilt(stage: Stage) -> None:
-    stage.expect_log("a projection could not handle an event and tries again")
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("a projection could not get through its reset and tries again")
+    stage.expect_log("a projection is stuck in reset")
     seen = Seen()
     engine = await stage.engine([seen])
     await record(engine, *orders(3))

@@ -6,11 +6,13 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from perdure import Engine
 from perdure.authoring.decider_definition import AnyDecider
 from perdure.authoring.registry import Registry
 from perdure.errors import DefinitionError, RowError
@@ -35,7 +37,7 @@ async def has_handled(stage: Stage, count: int) -> None:
 
 
 async def test_events_are_written_to_the_projections_own_table(stage: Stage) -> None:
-    engine = await stage.engine([Kept(stage.url)])
+    engine = await stage.engine([Kept()])
 
     await record(engine, Placed("o-1"), Placed("o-2"), Shipped("o-1"))
     await has_handled(stage, 3)
@@ -49,7 +51,7 @@ async def test_events_are_written_to_the_projections_own_table(stage: Stage) -> 
 
 async def test_rows_and_position_are_one_commit(stage: Stage) -> None:
     """Whoever reads both in one moment sees as many rows as the position says."""
-    engine = await stage.engine([Kept(stage.url)])
+    engine = await stage.engine([Kept()])
     seen: set[tuple[int, int]] = set()
 
     async def look() -> bool:
@@ -86,7 +88,7 @@ async def test_a_failing_event_leaves_nothing_and_those_before_it_stay(
 
     client = await stage.client()
     await record(client, *orders(4))
-    engine = await stage.engine([Failing(stage.url)])
+    engine = await stage.engine([Failing()])
     await until(lambda: is_stuck(engine, "kept"))
 
     assert orders_in(stage.url) == [("o-0", "placed", 1), ("o-1", "placed", 1)]
@@ -106,7 +108,7 @@ async def test_what_others_commit_is_not_disturbed_by_a_failing_handler(
             super().handle(event, meta, tables)
             raise ArithmeticError
 
-    engine = await stage.engine([Failing(stage.url)])
+    engine = await stage.engine([Failing()])
     recorder = Recorder(engine.store)
     events = orders(60)
     await asyncio.gather(*(recorder.record(one.order_id, one) for one in events))
@@ -133,7 +135,7 @@ async def test_a_statement_that_rolls_back_for_all_hurts_only_its_projection(
 
     client = await stage.client()
     await record(client, *orders(3))
-    engine = await stage.engine([Reckless(stage.url)])
+    engine = await stage.engine([Reckless()])
     await until(lambda: is_stuck(engine, "kept"))
     stuck = (await engine.projection("kept")).stuck
 
@@ -151,7 +153,7 @@ async def test_a_constraint_can_be_caught_by_the_handler(stage: Stage) -> None:
             with pytest.raises(RowError, match="UNIQUE"):
                 tables.execute(sql, (meta.position, event.order_id, "again"))
 
-    engine = await stage.engine([Catching(stage.url)])
+    engine = await stage.engine([Catching()])
 
     await record(engine, *orders(2))
     await has_handled(stage, 2)
@@ -164,7 +166,7 @@ async def test_a_rebuilt_projection_begins_with_empty_tables(stage: Stage) -> No
         def reset(self, tables: Tables, /) -> None:
             tables.execute("DROP TABLE kept")
 
-    engine = await stage.engine([Dropping(stage.url)])
+    engine = await stage.engine([Dropping()])
     await record(engine, *orders(3))
     await has_handled(stage, 3)
 
@@ -177,7 +179,7 @@ async def test_a_rebuilt_projection_begins_with_empty_tables(stage: Stage) -> No
 async def test_a_reset_that_fails_keeps_the_rows_and_is_made_good_later(
     stage: Stage,
 ) -> None:
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("a projection is stuck in reset")
     fails = [True]
 
     class Failing(Kept):
@@ -188,7 +190,7 @@ async def test_a_reset_that_fails_keeps_the_rows_and_is_made_good_later(
             if fails:
                 raise ArithmeticError
 
-    engine = await stage.engine([Failing(stage.url)])
+    engine = await stage.engine([Failing()])
     await record(engine, *orders(2))
     await has_handled(stage, 2)
 
@@ -203,9 +205,28 @@ async def test_a_reset_that_fails_keeps_the_rows_and_is_made_good_later(
     assert orders_in(stage.url) == [("o-0", "placed", 1), ("o-1", "placed", 1)]
 
 
+async def test_two_stores_in_one_database_run_the_same_projection(postgres_url: str) -> None:
+    async with (
+        Engine(f"{postgres_url}?schema=a", [Kept], options=options()) as first,
+        Engine(f"{postgres_url}?schema=b", [Kept], options=options()) as second,
+    ):
+        await record(first, Placed("o-1"))
+        await record(second, Placed("o-1"), Shipped("o-1"))
+        for engine, count in ((first, 1), (second, 2)):
+            await until(partial(has_read, engine, count))
+
+    assert rows.run(postgres_url, "SELECT count(*) FROM a_tables.kept") == [(1,)]
+    assert rows.run(postgres_url, "SELECT count(*) FROM b_tables.kept") == [(2,)]
+
+
+async def has_read(engine: Engine, count: int) -> bool:
+    [found] = await engine.projections()
+    return found.position == count and found.stuck is None
+
+
 async def test_another_worker_goes_on_where_the_rows_end(stage: Stage) -> None:
     client = await stage.client()
-    engines = [await stage.engine([Kept(stage.url)], options=SHORT) for _ in range(3)]
+    engines = [await stage.engine([Kept()], options=SHORT) for _ in range(3)]
 
     await record(client, *orders(30))
     await engines[0].close()
@@ -217,8 +238,6 @@ async def test_another_worker_goes_on_where_the_rows_end(stage: Stage) -> None:
 
 
 async def test_a_store_in_memory_has_tables_too() -> None:
-    from perdure import Engine
-
     url = "sqlite://:memory:"
     found: list[tuple[Any, ...]] = []
 
@@ -227,7 +246,7 @@ async def test_a_store_in_memory_has_tables_too() -> None:
             super().handle(event, meta, tables)
             found[:] = tables.execute("SELECT position, order_id FROM kept ORDER BY position")
 
-    async with Engine(url, [Telling(url)], options=options()) as engine:
+    async with Engine(url, [Telling()], options=options()) as engine:
         await record(engine, *orders(2))
         await until(lambda: len(found) == 2)
 

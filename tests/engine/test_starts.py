@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from perdure import Signal, Status, activity, orchestration
+from perdure import Orchestration, Signal, Status, activity, orchestration
 from perdure.authoring.registry import AnyDefinition
 from perdure.errors import (
     AlreadyExistsError,
@@ -27,6 +27,9 @@ async def double(x: int) -> int:
 @orchestration
 async def doubled(x: int, extra: str = "") -> int:
     return await double(x)
+
+
+DOUBLED: Orchestration[..., int] = Orchestration.named("doubled", int)
 
 
 @orchestration
@@ -133,6 +136,30 @@ async def test_a_default_that_is_spelled_out_is_the_same_input(stage: Stage) -> 
     again = await engine.start("d", doubled, x=4)
 
     assert await again.result() == 8
+
+
+async def test_a_start_with_the_code_and_one_by_name_are_equal_in_both_orders(stage: Stage) -> None:
+    await stage.engine(ALL)
+    client = await stage.client()
+
+    for first, second in ((doubled, DOUBLED), (DOUBLED, doubled)):
+        handle = await client.start(f"first by {first.is_elsewhere}", first, 4)
+        await handle.result()  # Until it has begun, its version is open if it came by name.
+        again = await client.start(handle.instance_id, second, 4)
+        with pytest.raises(AlreadyExistsError, match="with another input"):
+            await client.start(handle.instance_id, second, 5)
+        assert await again.result() == 8
+
+
+async def test_where_the_code_is_arguments_by_position_and_by_name_are_equal(stage: Stage) -> None:
+    engine = await stage.engine(ALL)
+    client = await stage.client()
+    handle = await engine.start("d", DOUBLED, 4)
+
+    assert (await (await engine.start("d", DOUBLED, x=4)).result()) == 8
+    with pytest.raises(AlreadyExistsError, match=r"known by name only: give the arguments by pos"):
+        await client.start("d", DOUBLED, x=4)
+    assert (await handle.info()).input == {"0": 4}
 
 
 async def test_many_equal_starts_at_once_are_one_instance(stage: Stage) -> None:

@@ -118,6 +118,7 @@ async def test_others_of_the_same_turn_are_not_disturbed_by_a_taken_key(stage: S
 
 
 async def test_a_sent_input_whose_key_is_taken_is_rejected_on_record(stage: Stage) -> None:
+    stage.expect_log(r"decider 'order', instance 'o-2', is refused: the unique key 'ref' is taken")
     engine = await stage.engine([Order])
     await engine.execute(Order, Place("o-1", reference="ref"))
     await engine.execute(Order, Place("o-2"))
@@ -142,7 +143,11 @@ async def test_a_sent_input_whose_key_is_taken_is_rejected_on_record(stage: Stag
         await engine.execute(Order, Rename("o-2", "ref"), input_id="req-1")
 
 
-async def test_a_sent_first_input_whose_key_is_taken_leaves_no_instance(stage: Stage) -> None:
+async def test_a_sent_first_input_whose_key_is_taken_leaves_no_instance_but_a_warning(
+    stage: Stage,
+) -> None:
+    refusal = r"input Place .* instance 'o-2', is refused: the unique key 'ref' is taken by 'o-1'"
+    stage.expect_log(refusal)
     engine = await stage.engine([Order])
     await engine.execute(Order, Place("o-1", reference="ref"))
 
@@ -156,6 +161,7 @@ async def test_a_sent_first_input_whose_key_is_taken_leaves_no_instance(stage: S
         return False
 
     await until(is_gone)
+    assert len(stage.logged(refusal)) == 1
     with pytest.raises(UniqueKeyError, match=r"'ref'.*'o-1'"):
         await engine.execute(Order, Place("o-2", reference="ref"), input_id="req-1")
 

@@ -94,6 +94,7 @@ ANYTHING: Mapping[str, Any] = {
 SCALARS: Mapping[str, Any] = {
     "now_ms": NOW_MS,
     "home_ms": NOW_MS - 200,
+    "losses_below": 2,
     "until_ms": UNTIL_MS,
     "before_ms": 10 * NOW_MS,
     "ended_before_ms": None,
@@ -122,9 +123,11 @@ SCALARS: Mapping[str, Any] = {
 OTHERS: Mapping[str, Mapping[str, Any]] = {
     "write_known": {"names": [], "rows": [], "bodies": []},
     "count_tables": {"schema": "perdure"},
+    "has_schema": {"schema": "perdure"},
     "find_arrivals": {"key": 1, "after": -(1 << 40)},
     "tell": {"schema": "perdure"},
     "lock_migrations": {"key": 1},
+    "restore_path": {"path": "public"},
     "find_sessions": {"after": ""},
     "read_observations": {"after": 0},
     "read_feed": {"after": 0},
@@ -177,6 +180,7 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         "queue_no": 6 + n % 5,
         "code": "other code",
         "whether it is ours": False,
+        "losses_below": 2,
         "after_seq": 0,
         "last_seq": 2,
         "status": "failed",
@@ -186,8 +190,10 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         "xid": "1",
         **dict.fromkeys(("kind", "tag", "outcome", "input_id", "cause", "correlation"), "text"),
         **dict.fromkeys(("at_ms", "made_ms", "created_ms", "updated_ms", "effective_at_ms"), 1),
-        **dict.fromkeys(("visible_at_ms", "parent_incarnation", "last_commit", "attempt"), 1),
+        **dict.fromkeys(("visible_at_ms", "parent_incarnation", "attempt"), 1),
+        **dict.fromkeys(("last_commit", "commit_id"), 1),
         **dict.fromkeys(("priority", "rank", "schema", "version", "turns"), 1),
+        **dict.fromkeys(("wake_at_ms", "lease"), n),
     }
 
 

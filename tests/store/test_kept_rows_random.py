@@ -326,18 +326,16 @@ class Maker:
             numbers = [t.definitions.number(t.connection, key) for key in (ORCHESTRATION, ORDER)]
             serves = tuple((no, "c2") for no in numbers)
             claim = TurnClaim(worker_id, serves, limit, LEASE_MS, token)
-            return claims.claim_turns(t.connection, claim, now_ms=t.now_ms, offset=0)
+            return claims.TurnClaiming(claim, claims.find_ready).run(
+                t.connection, now_ms=t.now_ms, offset=0
+            )
 
         def claim_jobs(t: Transaction) -> Any:
             terms = SessionClaim(worker_id, LEASE_MS, (), 3)
             queue = t.definitions.number(t.connection, QUEUE)
-            return claims.claim_jobs(
-                t.connection,
-                JobClaim(worker_id, (queue,), limit, LEASE_MS, token, terms),
-                now_ms=t.now_ms,
-                offset=0,
-                marks=SessionMarks(),
-                definitions=t.definitions,
+            claim = JobClaim(worker_id, (queue,), limit, LEASE_MS, token, terms)
+            return claims.JobClaiming(claim, SessionMarks()).run(
+                t.connection, t.definitions, now_ms=t.now_ms, offset=0
             )
 
         def unpark(t: Transaction) -> Any:

@@ -17,6 +17,7 @@ from perdure.model.events import Body
 from perdure.model.jobs import JobKey
 from perdure.model.turns import KvChange, Turn, TurnReceipt, TurnStatus
 from perdure.store.sql import kept
+from perdure.store.sql.kept_check import SWITCH, KeptRowsError, check_kept
 from perdure.store.sqlite import at_once, database, writer
 from perdure.store.sqlite.connection import SqliteConnection
 from perdure.store.sqlite.store import SqliteStore
@@ -220,3 +221,36 @@ async def _is_one_statement(store: SqliteStore, turn: Turn) -> bool:
     before = store.counters.statements
     await accepted(store, turn)
     return store.counters.statements - before == 1
+
+
+# ---------------------------------------------------- looking for defects
+
+
+async def test_who_looks_finds_a_row_that_is_remembered_wrongly(store: SqliteStore) -> None:
+    await begun(store)
+    check_kept(_kept_of(store), _connection_of(store))
+
+    _kept_of(store)._live["i"].last_no += 1
+
+    with pytest.raises(KeptRowsError, match="last_no is 0, remembered as 1"):
+        check_kept(_kept_of(store), _connection_of(store))
+
+
+async def test_a_writer_looks_after_every_commit_if_it_is_told_to(
+    tmp_path: Path,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv(SWITCH, "1")
+    store = SqliteStore(str(tmp_path / "looked-at.db"), clock=clock)
+    await store.open()
+    await begun(store, "i")
+    await begun(store, "j")
+    assert not caplog.records
+
+    _kept_of(store)._live["i"].attempts = 7
+    await begun(store, "k")
+
+    assert "attempts is 0, remembered as 7" in caplog.text
+    await store.close()

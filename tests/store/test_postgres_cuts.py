@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import asyncpg
@@ -24,9 +24,11 @@ from perdure.store.postgres.connection import PostgresConnection
 from perdure.store.postgres.unheard import NOTHING, Unheard
 from perdure.testing.invariants import check
 from perdure.testing.store_values import (
+    LEASE_MS,
     SCHEDULED,
     STARTED,
     begun,
+    claim,
     claim_jobs,
     job,
     message,
@@ -122,6 +124,61 @@ async def test_the_end_of_a_job_that_was_committed_unheard_is_not_taken_for_a_lo
     assert is_ours
     assert await bodies_of(store) == [b"done"]
     assert await store.read_jobs("i") == []
+
+
+def commit_after(part: str) -> Callable[[str], bool]:
+    """Return what finds the commit of the transaction that has run a statement with that text."""
+    seen: list[str] = []
+
+    def applies(statement: str) -> bool:
+        if part in statement:
+            seen.append(statement)
+        return bool(seen) and statement == "COMMIT"
+
+    return applies
+
+
+async def test_a_claim_of_turns_that_was_committed_unheard_is_found_and_counted_once(
+    store: Store, proxy: Proxy
+) -> None:
+    await store.start([new_instance("i"), new_instance("j")])
+    proxy.cut_after(commit_after("SET home = "))
+
+    claimed = await claim(store)
+
+    assert proxy.cuts == 1
+    assert sorted(one.instance_id for one in claimed) == ["i", "j"]
+    assert {one.attempts for one in claimed} == {1}
+    assert {len(one.messages) for one in claimed} == {1}
+    lives = [await store.read_live(instance_id) for instance_id in ("i", "j")]
+    assert {live.lease for live in lives if live is not None} == {claimed[0].lease}
+    assert [live.attempts for live in lives if live is not None] == [1, 1]
+
+
+async def test_a_claim_of_jobs_that_was_committed_unheard_is_found_and_counted_once(
+    store: Store, proxy: Proxy, clock: ManualClock
+) -> None:
+    for instance_id in ("i", "j"):
+        await begun(store, instance_id, events=(STARTED, SCHEDULED), jobs=(job(),))
+    proxy.cut_after(commit_after("lost = jobs.lost"))
+
+    claimed = await claim_jobs(store)
+
+    assert proxy.cuts == 1
+    assert sorted(one.key.instance_id for one in claimed) == ["i", "j"]
+    assert {(one.attempt, one.lost, one.lease_until_ms) for one in claimed} == {
+        (1, 0, clock() + LEASE_MS)
+    }
+
+
+async def test_a_claim_that_never_arrived_is_made_again(store: Store, proxy: Proxy) -> None:
+    await store.start([new_instance("i")])
+    proxy.cut_before(commit_after("SET home = "))
+
+    [claimed] = await claim(store)
+
+    assert proxy.cuts == 1
+    assert claimed.attempts == 1
 
 
 async def test_a_turn_that_was_committed_unheard_and_overtaken_is_accepted_all_the_same(

@@ -14,15 +14,15 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
-from perdure.model.turns import ChildStart, ClaimedTurn, Turn, TurnClaim, TurnStatus
+from perdure.model.turns import ChildStart, Turn, TurnClaim, TurnStatus
 from perdure.store.base import Store
 from perdure.store.epoch import Epoch
 from perdure.store.opening import open_store
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.store import PostgresStore
-from perdure.store.sql.batch import Transaction, Work
-from perdure.store.sql.claims import claim_turns
+from perdure.store.sql.batch import Work
+from perdure.store.sql.claims import TurnClaiming, find_ready
 from perdure.store.sql.definitions import number_of
 from perdure.testing.invariants import check
 from perdure.testing.store_values import (
@@ -229,12 +229,10 @@ def test_a_claim_in_the_same_transaction_is_not_overlooked(url: str, clock: Manu
     first = first_turn(new_instance())
     lane.execute([first])
     asked = TurnClaim("w2", ((number_of(ORCHESTRATION), "c1"),), 1, LEASE_MS, token())
+    claiming = TurnClaiming(asked, find_ready)
+    work = Work(lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=0))
 
-    def claim_it(transaction: Transaction) -> list[ClaimedTurn]:
-        now_ms = transaction.now_ms
-        return claim_turns(transaction.connection, asked, now_ms=now_ms, offset=0)
-
-    _, claimed = lane.execute([message(), Work(claim_it)])
+    _, claimed = lane.execute([message(), work])
 
     turn = next_turn("i", first.next_stamp, events=(SCHEDULED,), worker_id="w3")
     [receipt] = lane.execute([turn])

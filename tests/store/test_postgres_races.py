@@ -20,13 +20,9 @@ from perdure.model.turns import TurnStatus
 from perdure.store.batching import LATER
 from perdure.store.epoch import Epoch
 from perdure.store.opening import open_store
-from perdure.store.postgres import arrivals as arrivals_module
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.arrivals import Arrivals, let_arrive, put_on_the_way
 from perdure.store.postgres.connection import PostgresConnection, connect
-from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import Lane
-from perdure.store.sql.batch import Work
 from perdure.testing.store_values import COMPLETED, STARTED, first_turn, new_instance, outcome
 
 Lanes = tuple[Lane, Lane]
@@ -317,75 +313,3 @@ async def test_what_is_put_off_is_done_when_the_lock_is_gone(postgres_url: str) 
     assert len(await store.read_inbox("locked")) == 2  # the start and one message
     await holder.close()
     await store.close()
-
-
-# ------------------------------------------------------- what users' transactions have sent
-
-
-@pytest.mark.parametrize("moved_by", ["a worker", "its sender"])
-def test_a_message_on_its_way_to_an_instance_that_begins_and_is_locked_meanwhile_is_not_lost(
-    lanes: Lanes, after: Callable[..., None], postgres_url: str, moved_by: str
-) -> None:
-    here, there = lanes
-    address = Address.parse(postgres_url)
-    there.execute([Work(lambda t: put_on_the_way(t, [MESSAGE]))])
-    holder = PostgresConnection(address)
-
-    def begin_and_lock() -> None:
-        there.execute([new_instance("i")])
-        holder.run_script("BEGIN; SELECT 1 FROM perdure.live FOR UPDATE")
-
-    if moved_by == "a worker":
-        arrivals = Arrivals(address, Hints(address, own=""), work=asyncio.sleep)
-        move, statement = Work(arrivals._move), "find_arrivals"
-    else:
-        move, statement = Work(lambda t: let_arrive(t, "i")), "take_arrivals"
-    after(statement, begin_and_lock)
-
-    here.execute([move])
-    [(on_the_way,)] = holder.run_own("SELECT count(*) FROM perdure.arrivals", ())
-    holder.run_script("ROLLBACK")
-    here.execute([move])
-    inbox = holder.run_own("SELECT kind FROM perdure.inbox", ())
-    holder.close()
-
-    assert on_the_way == 1
-    assert ("signal",) in inbox
-
-
-@pytest.mark.parametrize("is_freed", [False, True], ids=["locked", "freed meanwhile"])
-def test_many_messages_on_their_way_to_a_locked_instance_hold_up_no_others_and_keep_their_order(
-    lanes: Lanes,
-    after: Callable[..., None],
-    postgres_url: str,
-    monkeypatch: pytest.MonkeyPatch,
-    is_freed: bool,
-) -> None:
-    lane, _ = lanes
-    address = Address.parse(postgres_url)
-    monkeypatch.setattr(arrivals_module, "AT_ONCE", 2)
-    arrivals = Arrivals(address, Hints(address, own=""), work=asyncio.sleep)
-    holder = PostgresConnection(address)
-    lane.execute([new_instance("i"), new_instance("j")])
-    sent = [to("i", b"1"), to("i", b"2"), to("i", b"3"), to("j", b"4")]
-    lane.execute([Work(lambda t: put_on_the_way(t, sent))])
-    holder.run_script("BEGIN; SELECT 1 FROM perdure.live WHERE instance_id = 'i' FOR UPDATE")
-    if is_freed:
-        after("find_arrivals", lambda: holder.run_script("ROLLBACK"))
-
-    lane.execute([Work(arrivals._move)])
-    moved = holder.run_own(SIGNALS, ())
-    if not is_freed:
-        holder.run_script("ROLLBACK")
-    for _ in range(2):
-        lane.execute([Work(arrivals._move)])
-    all_moved = holder.run_own(SIGNALS, ())
-    holder.close()
-
-    assert moved == [("j", b"4")]
-    assert all_moved == [("i", b"1"), ("i", b"2"), ("i", b"3"), ("j", b"4")]
-
-
-SIGNALS = """
-SELECT instance_id, body FROM perdure.inbox WHERE kind = 'signal' ORDER BY instance_id, no
-"""

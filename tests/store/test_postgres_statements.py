@@ -26,6 +26,7 @@ from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.readers import Readers
 from perdure.store.sqlite.database import PACKAGE as SQLITE
 from perdure.testing.store_values import new_instance
+from tests.planted import plant_misfits
 from tests.postgres import Server
 from tests.store import plans
 from tests.store.plans import FOLDER, NAMES, Plans
@@ -50,15 +51,15 @@ NOT_HERE = {
 ONLY_HERE = {
     "delete_arrivals",
     "find_arrivals",
-    "hide_schema",
+    "has_schema",
     "insert_arrivals",
     "load",
     "lock_feed",
     "lock_instances",
     "lock_live",
     "lock_migrations",
-    "notify",
     "number_feed",
+    "pin_path",
     "read_birth",
     "read_ended",
     "read_fate",
@@ -70,9 +71,13 @@ ONLY_HERE = {
     "read_transaction_over",
     "read_xid",
     "refuse_unborn",
+    "reset_path",
+    "restore_path",
     "set_lock_timeout",
+    "set_path",
     "take_arrivals",
     "tell",
+    "try_instances",
     "try_live",
     "write",
     "write_known",
@@ -81,10 +86,13 @@ ONLY_HERE = {
 OTHER_PARAMS = {"count_tables": {"schema"}}
 
 WHOLE = {
+    "cut_sessions",
     "find_idle_sessions",
     "find_old_dead_jobs",
     "find_old_receipts",
     "find_old_unborn",
+    "find_stranded_jobs",
+    "find_stranded_turns",
     "list_running",
     "queue_depths",
     "read_executions",
@@ -93,9 +101,9 @@ WHOLE = {
     "totals",
     *(name for name in NAMES if name.startswith("read_all_")),
 }
-"""Statements that read everything: for the checker, for people, and to find what is too old. Each
-but one is run by readers only."""
-COMMANDS = ("begin_part", "undo_part", "end_part")
+"""Statements that read everything: for the checker, for people, and to find what is too old or was
+written by a wrong clock. Each but two is run by readers only."""
+COMMANDS = ("begin_part", "undo_part", "end_part", "reset_path")
 """Have no plan."""
 SEARCHING = sorted({*NAMES} - WHOLE - {*COMMANDS} - {"load", "write"})
 INSERTING = ("insert_", "put_", "bury_", "refuse_")
@@ -113,6 +121,7 @@ CLAIMING = [
     "beat_jobs",
     "clear_starts",
     "find_arrivals",
+    "find_blocked",
     "find_held_jobs",
     "find_held_turns",
     "find_jobs",
@@ -269,6 +278,19 @@ def test_a_server_understands_every_statement(url: str) -> None:
         for name in {*NAMES} - {*COMMANDS}:
             connection.execute(f"PREPARE {name} AS {statement(name, 'perdure')[0]}".encode())
         connection.execute("ROLLBACK")
+
+
+def test_every_operator_is_one_of_postgresqls_own_whatever_others_a_path_leads_to(
+    url: str,
+) -> None:
+    """For an operator between types for which PostgreSQL has none, it takes the best that it finds
+    in any schema. With the results of those that are planted no statement can be understood."""
+    plant_misfits(url, "public")
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        for name in {*NAMES} - {*COMMANDS}:
+            connection.execute(f"PREPARE {name} AS {statement(name, 'perdure')[0]}".encode())
+            connection.execute(f"DEALLOCATE {name}".encode())
 
 
 def test_each_table_and_index_that_is_searched_has_more_pages_than_a_search_may_see(

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import asyncpg
+import psycopg
 import pytest
 
 from perdure.errors import RowError, StoreError, UsageError
 from perdure.model.tables import Tables
 from perdure.store.base import Store
+from perdure.store.opening import open_store
+from perdure.store.sql.batch import Transaction
+from perdure.store.sql.tables import work_feed
 from perdure.testing.store_values import LEASE_MS, token
+from tests.postgres import SUPERUSER, Server
 
 LEASE = token()
 Run = Callable[..., Awaitable[list[tuple[Any, ...]]]]
@@ -63,6 +69,42 @@ async def test_many_rows_are_written_with_one_statement(store: Store, run: Run) 
     assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
 
     assert await position(store) == 5
+
+
+async def test_values_are_written_as_on_sqlite(store: Store, run: Run) -> None:
+    def work(tables: Tables) -> int:
+        tables.execute("INSERT INTO notes (text) VALUES (?)", ("a",))
+        tables.execute("INSERT INTO notes (text) VALUES (:text)", {"text": "b"})
+        tables.execute_many("INSERT INTO notes (text) VALUES (?)", [("c",), ("d",)])
+        tables.execute_many("INSERT INTO notes (text) VALUES (:text)", [{"text": "e"}])
+        return 0
+
+    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+
+    assert await run("SELECT text FROM notes WHERE text <> ? ORDER BY id", "c") == [
+        ("a",), ("b",), ("d",), ("e",)
+    ]  # fmt: skip
+
+
+async def test_the_operator_with_a_question_mark_is_written_twice_beside_values(run: Run) -> None:
+    sql = """SELECT '{"a": 1}'::jsonb ?? ?"""
+
+    assert await run(sql, "a") == [(True,)]
+    assert await run("""SELECT '{"a": 1}'::jsonb ? 'b'""") == [(False,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("INSERT OR REPLACE INTO notes (text) VALUES (?)", ("a",)),
+        ("INSERT INTO notes (text) VALUES ('a')", ("b",)),
+    ],
+)
+async def test_an_error_in_the_text_says_whose_sql_is_expected(
+    run: Run, sql: str, values: tuple[Any, ...]
+) -> None:
+    with pytest.raises((StoreError, UsageError), match=r"this store is PostgreSQL: .* ON CONFLICT"):
+        await run(sql, *values)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +168,125 @@ async def test_a_role_that_is_named_like_the_schema_does_not_get_there_by_its_pa
     for sql in ("SELECT * FROM live", "DROP TABLE live"):
         with pytest.raises(StoreError, match='"live" does not exist'):
             await run(sql, defining=True)
+
+
+async def test_the_connections_own_path_does_not_matter(store: Store, run: Run) -> None:
+    """Where tables are must not depend on how the connection was made, nor on the role."""
+
+    def wander(transaction: Transaction) -> None:
+        transaction.connection.run_own("SET search_path = pg_catalog, pg_temp", ())
+
+    await store._work(wander)  # type: ignore[attr-defined]
+
+    await run("INSERT INTO notes (text) VALUES ('a')")
+    assert await run("SELECT text FROM public.notes") == [("a",)]
+
+
+async def test_what_else_is_in_the_transaction_has_its_path_back(store: Store, run: Run) -> None:
+    """Others share it, and a projection's schema may have operators that are not PostgreSQL's."""
+    paths: list[str] = []
+
+    def look(transaction: Transaction) -> None:
+        [(path,)] = transaction.connection.run_own("SHOW search_path", ())
+        paths.append(path)
+        work_feed(
+            transaction,
+            store._approval,  # type: ignore[attr-defined]
+            "p",
+            lease=LEASE,
+            from_pos=0,
+            work=lambda tables: 0,
+            within_s=None,
+            defining=False,
+        )
+        [(path,)] = transaction.connection.run_own("SHOW search_path", ())
+        paths.append(path)
+
+    await store._work(look)  # type: ignore[attr-defined]
+
+    assert paths[0] == paths[1]
+
+
+# ------------------------------------------------------------------ where tables are
+
+
+Opened = Callable[[str], Awaitable[Store]]
+
+
+@pytest.fixture
+async def opened(postgres_url: str) -> AsyncIterator[Opened]:
+    """Opens stores in the same database, by what stands behind the question mark."""
+    stores: list[Store] = []
+
+    async def opened(options: str) -> Store:
+        store = open_store(f"{postgres_url}?{options}")
+        stores.append(store)
+        await store.open()
+        assert await store.claim_feed("p", lease=LEASE, lease_ms=LEASE_MS)
+        return store
+
+    yield opened
+    for store in stores:
+        await store.close()
+
+
+async def make_notes(store: Store, *, from_pos: int = 0) -> None:
+    def setup(tables: Tables) -> int:
+        tables.execute("CREATE TABLE IF NOT EXISTS notes (text TEXT PRIMARY KEY)")
+        tables.execute("INSERT INTO notes VALUES (?)", ("same",))
+        return from_pos
+
+    await store.work_feed("p", lease=LEASE, from_pos=from_pos, work=setup, defining=True)
+
+
+async def schemas(url: str) -> list[str]:
+    """Return the schemas that have a table `notes`."""
+    raw = await asyncpg.connect(url)
+    found = await raw.fetch(
+        "SELECT schemaname FROM pg_tables WHERE tablename = 'notes' ORDER BY schemaname"
+    )
+    await raw.close()
+    return [row["schemaname"] for row in found]
+
+
+async def test_each_store_of_a_database_has_tables_of_its_own(
+    opened: Opened, postgres_url: str
+) -> None:
+    for options in ("schema=a", "schema=b", "", "schema=c&tables=mine"):
+        await make_notes(await opened(options))
+
+    assert await schemas(postgres_url) == ["a_tables", "b_tables", "mine", "public"]
+
+
+async def test_the_store_itself_is_no_place_for_them() -> None:
+    with pytest.raises(UsageError, match=r"tables='a' .* is the schema of the store itself"):
+        open_store("postgresql://localhost/x?schema=a&tables=a")
+
+
+async def test_a_projection_that_goes_on_is_not_given_new_tables_in_silence(
+    opened: Opened, postgres_url: str
+) -> None:
+    """They were made elsewhere, by an earlier perdure or with another URL."""
+    store = await opened("schema=a")
+    await store.advance_feed("p", lease=LEASE, from_pos=0, to_pos=7)
+
+    with pytest.raises(RowError, match=r"has handled events up to 7.*a_tables.*tables=NAME"):
+        await make_notes(store, from_pos=7)
+
+    assert await schemas(postgres_url) == []
+
+
+async def test_a_role_that_may_not_make_the_schema_is_told_how(
+    opened: Opened, postgres: Server, postgres_url: str
+) -> None:
+    store = await opened("schema=a")
+    database = postgres_url.rpartition("/")[2]
+    with psycopg.connect(postgres.url(database, role=SUPERUSER), autocommit=True) as admin:
+        admin.execute(f"REVOKE CREATE ON DATABASE {database} FROM PUBLIC".encode())
+        admin.execute(f"ALTER DATABASE {database} OWNER TO {SUPERUSER}".encode())
+
+    with pytest.raises(RowError, match='CREATE SCHEMA "a_tables"; GRANT USAGE, CREATE ON SCHEMA'):
+        await make_notes(store)
 
 
 @pytest.mark.parametrize(

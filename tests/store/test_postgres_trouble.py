@@ -124,6 +124,9 @@ async def test_a_host_that_takes_the_call_and_says_nothing_is_given_up(impatient
         ("pooler=statement", "pooler='statement' is not known"),
         ("schema=", "must have 1 to 63 bytes"),
         ("schema=pg_mine", "PostgreSQL's own"),
+        ("schema=%24function%24", "a name with a dollar sign"),
+        ("schema=a%0Ab", "a name with a dollar sign, a line break"),
+        ("schema=%00", "cannot be printed"),
     ],
 )
 async def test_an_option_that_means_nothing_is_a_mistake_of_the_caller(

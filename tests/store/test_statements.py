@@ -47,8 +47,11 @@ WHOLE = {
     "find_old_receipts",
     "find_old_unborn",
     "find_old_dead_jobs",
+    "find_stranded_jobs",
+    "find_stranded_turns",
 }
-"""Statements that read everything: for the checker, for people, and to find what is too old."""
+"""Statements that read everything: for the checker, for people, and to find what is too old or was
+written by a wrong clock."""
 NEVER_AT_ONCE = {"free_children"}
 """Names an index, which no UPDATE in a trigger can do; SQLite would choose another one. Needed only
 for what takes the place of an ended instance, and that has to be looked up first."""

@@ -8,6 +8,7 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 from perdure import Accepted, BlockingClient, Engine
 from perdure.errors import AlreadyExistsError, StoreError, StoreUnavailableError, UsageError
 from tests.engine.shop import Note, Order, Place
-from tests.engine.stage import Stage, is_waiting, until
+from tests.engine.stage import Stage, is_waiting, options, until
 from tests.postgres import Server
 from tests.within.programs import ALL, double, listen, word
 
@@ -221,7 +222,41 @@ async def test_messages_arrive_through_a_pooler(stage: Stage, url: str) -> None:
         assert await handle.result() == ["hello"]
 
 
-async def test_a_message_that_cannot_be_read_stays_and_the_others_arrive(
+async def test_a_worker_hears_of_a_transaction_when_it_is_committed_and_not_when_it_looks_again(
+    stage: Stage, url: str
+) -> None:
+    seldom = options(poll_max=timedelta(minutes=3), lease_for=timedelta(minutes=10))
+    worker = await stage.engine(ALL, options=seldom)
+    client = await stage.client()
+    await until(lambda: worker._serving.claimer._quiet > 4)
+
+    async with connected(url) as connection, asyncio.timeout(20):
+        async with connection.transaction():
+            handle = await client.within(connection).start("a", listen, 1)
+            await client.within(connection).send(Order, Place("o"))
+        async with connection.transaction():
+            await client.within(connection).handle("a").send(word, "hello")
+
+        assert await handle.result() == ["hello"]
+
+
+async def test_a_transaction_can_be_prepared_for_a_two_phase_commit() -> None:
+    """One that has notified others cannot be; and commits of such queue behind one another."""
+    with Server(durable=False, settings={"max_prepared_transactions": "2"}) as server:
+        url = server.create_database()
+        async with Engine(url, ALL) as engine, connected(url) as connection:
+            handle = await engine.start("a", listen, 1)
+            await connection.execute("BEGIN")
+            await engine.within(connection).start("b", double, 2)
+            await engine.within(connection).handle("a").send(word, "hello")
+            await connection.execute("PREPARE TRANSACTION 'ours'")
+            await connection.execute("COMMIT PREPARED 'ours'")
+
+            assert await handle.result() == ["hello"]
+            assert await engine.handle("b").result() == 4
+
+
+async def test_a_message_that_cannot_be_read_stays_and_those_to_other_instances_arrive(
     stage: Stage, engine: Engine, url: str
 ) -> None:
     stage.expect_log("sent inside a transaction cannot be read")
@@ -230,7 +265,7 @@ async def test_a_message_that_cannot_be_read_stays_and_the_others_arrive(
         async with connection.transaction():
             await connection.execute(
                 "INSERT INTO perdure.arrivals (part, instance_id, made_ms, body)"
-                " VALUES (0, 'a', 0, 'nonsense')"
+                " VALUES (0, 'b', 0, 'nonsense')"
             )
             await engine.within(connection).handle("a").send(word, "hello")
 

@@ -80,6 +80,22 @@ async def end(store: Store, instance_id: str) -> None:
 # --------------------------------------------------------------------- ended trees
 
 
+async def test_what_ended_by_a_clock_that_was_behind_is_kept_from_its_creation_on(
+    store: Store, clock: ManualClock
+) -> None:
+    """A child of today whose end is on record in 1970 keeps its tree."""
+    parent = await ended(store, "old")
+    child = new_instance(
+        "young", parent_id="old", parent_incarnation=parent, created_ms=clock() - 1_000
+    )
+    await accepted(store, first_turn(child, events=(STARTED, COMPLETED), outcome=outcome()))
+
+    removed = await keeping(store, ended=DAY).run_once()
+
+    assert not removed
+    assert await ids(store) == {"old", "young"}
+
+
 async def test_what_ended_long_ago_goes_and_what_ended_lately_stays(
     store: Store, clock: ManualClock
 ) -> None:

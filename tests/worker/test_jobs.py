@@ -412,16 +412,37 @@ async def test_a_result_that_cannot_be_stored_is_never_retried(kind: str) -> Non
     assert failures_of(end)[0].type_name == "PayloadError"
 
 
-@pytest.mark.parametrize("input", [b'{"value":"text"}', b"{}", b"garbage", b'{"other":1}'])
 @pytest.mark.parametrize("doubling", [double, double_plainly], ids=["async", "sync"])
-async def test_arguments_that_do_not_fit_are_never_retried(
-    doubling: Activity[[int], int], input: bytes
+async def test_arguments_that_are_damaged_are_never_retried(
+    doubling: Activity[[int], int],
 ) -> None:
     patient = doubling.with_options(retry=RETRY)
     async with bench(patient) as made:
-        end = await made.end_of(patient, 0, input=input)
+        end = await made.end_of(patient, 0, input=b"garbage")
 
     assert failures_of(end)[0].type_name == "PayloadError"
+
+
+@pytest.mark.parametrize("input", [b'{"value":"text"}', b"{}", b'{"other":1}'])
+@pytest.mark.parametrize("doubling", [double, double_plainly], ids=["async", "sync"])
+async def test_arguments_that_do_not_fit_are_left_to_other_code_for_longer_each_time(
+    doubling: Activity[[int], int], input: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = WorkerOptions(
+        unserved_retry=timedelta(seconds=1), unserved_retry_max=timedelta(seconds=3)
+    )
+    async with bench(doubling, options=options) as made:
+        first = made.job(doubling, 0, input=input)
+        ends = []
+        for misfit in ("", "known", "known"):
+            job = msgspec.structs.replace(first, failures=JobFailures(misfit=misfit))
+            made.runner.run(job)
+            ends.append((await made.ends.get())[1])
+
+    assert [end.retry_at_ms for end in ends] == [made.clock() + ms for ms in (1_000, 2_000, 3_000)]
+    assert all(end.refund and end.failure is None for end in ends)
+    assert all("(value)" in end.misfit or "(other)" in end.misfit for end in ends)
+    assert len(caplog.messages) == 1
 
 
 async def test_an_activity_that_is_not_here_is_left_to_others_for_longer_each_time() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from perdure.worker.patience import Patience
+from perdure.worker.patience import MANY, Patience
 
 
 class Told:
@@ -44,3 +44,23 @@ async def test_one_timer_serves_all_of_them() -> None:
         await told.is_enough.wait()
 
     assert told.names == [str(number) for number in range(50)]
+
+
+async def test_who_waits_for_a_shorter_time_is_told_before_those_who_began_earlier() -> None:
+    patience, told = Patience(), Told(enough=2)
+    patience.begin(30, partial(told.tell, "patient"))
+    patience.begin(0.01, partial(told.tell, "impatient"))
+    patience.begin(0.005, partial(told.tell, "hasty"))
+
+    async with asyncio.timeout(5):
+        await told.is_enough.wait()
+
+    assert told.names == ["hasty", "impatient"]
+
+
+async def test_those_who_have_their_answer_are_not_kept() -> None:
+    patience = Patience()
+    for _ in range(10 * MANY):
+        patience.end(patience.begin(30, lambda: None))
+
+    assert len(patience._due) <= MANY + 1

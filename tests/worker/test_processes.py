@@ -221,12 +221,19 @@ async def test_a_result_that_cannot_be_stored_is_never_retried() -> None:
     assert failures_of(end)[0].type_name == "PayloadError"
 
 
-@pytest.mark.parametrize("stored", [b'{"value":"text"}', b"garbage"])
-async def test_arguments_that_do_not_fit_are_never_retried(stored: bytes) -> None:
+async def test_arguments_that_are_damaged_are_never_retried() -> None:
     async with bench(busywork.halve, options=ONE) as made:
-        end = await made.end_of(busywork.halve, 0, input=stored)
+        end = await made.end_of(busywork.halve, 0, input=b"garbage")
 
     assert failures_of(end)[0].type_name == "PayloadError"
+
+
+async def test_arguments_that_do_not_fit_are_left_to_other_code() -> None:
+    async with bench(busywork.halve, options=ONE) as made:
+        end = await made.end_of(busywork.halve, 0, input=b'{"value":"text"}')
+
+    assert (end.kind, end.refund) == (None, True)
+    assert "halve(value)" in end.misfit
 
 
 # ----------------------------------------------------------- being stopped

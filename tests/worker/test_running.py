@@ -395,7 +395,12 @@ async def test_a_job_lost_with_its_workers_too_often_is_dead() -> None:
     assert (end.is_dead, last_failure(end).type_name) == (True, "WorkerLost")
 
 
-async def test_a_failure_that_was_never_to_be_tried_again_is_an_answer() -> None:
+@pytest.mark.parametrize("owner_version", ["1.0.0", ""], ids=["orchestration", "decider"])
+async def test_a_failure_that_was_never_to_be_tried_again_is_an_answer_if_code_awaits_it(
+    owner_version: str,
+) -> None:
+    """A decider has no code that waits: what its effect says is kept for a person."""
+
     @activity
     async def once() -> None:
         raise OSError("once")
@@ -409,10 +414,12 @@ async def test_a_failure_that_was_never_to_be_tried_again_is_an_answer() -> None
         return "text"  # type: ignore[return-value]  # that is the point
 
     async with bench(once, final, odd) as made:
-        ends = [await made.end_of(one) for one in (once, final, odd)]
-        ends.append(await made.end_of(final, attempt=2, failures=JobFailures(1, ())))
+        fields = {"owner_version": owner_version}
+        ends = [await made.end_of(one, **fields) for one in (once, final, odd)]
+        earlier = JobFailures(1, ())
+        ends.append(await made.end_of(final, attempt=2, failures=earlier, **fields))
 
-    assert [end.is_dead for end in ends] == [False] * 4
+    assert [end.is_dead for end in ends] == [not owner_version] * 4
     assert all(end.kind for end in ends)
 
 

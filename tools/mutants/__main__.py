@@ -138,7 +138,7 @@ def run_tests(tests: Iterable[str], *, mutant: Mutant | None, within_s: float) -
 
 def write_mutant(mutant: Mutant, package: Path) -> None:
     """Change the file of a mutant, in a copy of the package."""
-    file = package / mutant.file
+    file = mutant.file_in(package)
     file.write_text(mutant.applied_to(file.read_text(encoding="utf-8")), encoding="utf-8")
     for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
         compiled.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,8 @@ class Mutant:
     breaks: str
     """What no longer holds, for people."""
     file: str
-    """Inside the package."""
+    """Inside the package. A pattern stands for the last file that matches: of migrations, the one
+    that counts."""
     find: str
     """What is there, exactly once."""
     replace: str
@@ -21,6 +23,10 @@ class Mutant:
     """What must notice it, the quickest first."""
     may_hang: bool = False
     """Whether a test that does not end has noticed it."""
+
+    def file_in(self, package: Path) -> Path:
+        """Return the file to change, in a copy of the package or where it is."""
+        return max(package.glob(self.file))
 
     def applied_to(self, text: str) -> str:
         """Return the text of its file with the change."""

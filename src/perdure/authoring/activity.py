@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import (
     TYPE_CHECKING,
@@ -27,7 +27,7 @@ from perdure.clock import to_ms
 from perdure.codec import check_id
 from perdure.errors import DefinitionError, UsageError
 from perdure.model.events import ActivityFailed
-from perdure.model.options import UNSET, Retry, Unset, job_policy
+from perdure.model.options import EFFECT_RETRY, UNSET, Retry, Unset, job_policy
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -42,8 +42,9 @@ R_co = TypeVar("R_co", covariant=True)
 class ActivityOptions:
     """How calls of an activity are queued and retried."""
 
-    retry: Retry | None = None
-    """When to try again after a failure; None: fail at the first one."""
+    retry: Retry | Unset | None = UNSET
+    """When to try again after a failure; None: fail at the first one. Left out: the call of an
+    orchestration fails at the first one, an effect is retried by `EFFECT_RETRY`."""
     timeout: timedelta | None = None
     """How long one attempt may take."""
     deadline: timedelta | None = None
@@ -56,14 +57,14 @@ class ActivityOptions:
     """All calls of one session run on one worker."""
 
     def __post_init__(self) -> None:
-        for field in ("timeout", "deadline", "start_within"):
-            value = getattr(self, field)
+        for name in ("timeout", "deadline", "start_within"):
+            value = getattr(self, name)
             if value is not None and value <= timedelta(0):
-                raise ValueError(f"{field} must be positive, got {value}")
-        for field in ("tag", "session"):
-            value = getattr(self, field)
+                raise ValueError(f"{name} must be positive, got {value}")
+        for name in ("tag", "session"):
+            value = getattr(self, name)
             if value is not None:
-                check_id(field, value)
+                check_id(name, value)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,7 +75,14 @@ class Activity(Defined, Generic[P, R_co]):
     options: ActivityOptions
     process: bool
     raises: tuple[type[Exception], ...]
-    policy: bytes
+    policy: bytes = field(init=False)
+    """What the job of a call keeps of the options."""
+    effect_policy: bytes = field(init=False)
+    """The same for an effect."""
+
+    def __post_init__(self) -> None:
+        for name, by_default in (("policy", None), ("effect_policy", EFFECT_RETRY)):
+            object.__setattr__(self, name, _policy_of(self.options, by_default))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[object, None, R_co]:
         """Bind, encode and check the arguments now; run when awaited.
@@ -125,7 +133,7 @@ class Activity(Defined, Generic[P, R_co]):
             tag=old.tag if isinstance(tag, Unset) else tag,
             session=old.session if isinstance(session, Unset) else session,
         )
-        return replace(self, options=options, policy=_policy_of(options))
+        return replace(self, options=options)
 
     @staticmethod
     def named(name: str, returns: TypeForm[T], /) -> Activity[..., T]:
@@ -139,7 +147,6 @@ class Activity(Defined, Generic[P, R_co]):
             options=ActivityOptions(),
             process=False,
             raises=(),
-            policy=job_policy(None, None),
         )
 
     def _revive(self, failed: ActivityFailed) -> BaseException:
@@ -194,7 +201,7 @@ def activity(fn: Callable[P, R], /) -> Activity[P, R]: ...
 def activity(
     *,
     name: str | None = None,
-    retry: Retry | None = None,
+    retry: Retry | Unset | None = UNSET,
     timeout: timedelta | None = None,
     deadline: timedelta | None = None,
     start_within: timedelta | None = None,
@@ -207,7 +214,7 @@ def activity(
     /,
     *,
     name: str | None = None,
-    retry: Retry | None = None,
+    retry: Retry | Unset | None = UNSET,
     timeout: timedelta | None = None,
     deadline: timedelta | None = None,
     start_within: timedelta | None = None,
@@ -220,7 +227,8 @@ def activity(
     Args:
         fn: The function; async ones run on the worker's loop, others in a thread.
         name: What it is recorded under; the function's own name if not given.
-        retry: When to try again; by default a failure is final.
+        retry: When to try again, None for never. By default a call of an orchestration is not, and
+            an effect of a decider is tried five times.
         timeout: How long one attempt may take.
         deadline: How long a call may take in all.
         start_within: How long a call may wait until a worker takes it for the first time.
@@ -258,12 +266,12 @@ def make_activity(
         options=options,
         process=process,
         raises=raises,
-        policy=_policy_of(options),
     )
 
 
-def _policy_of(options: ActivityOptions) -> bytes:
-    return job_policy(options.retry, options.timeout, options.deadline)
+def _policy_of(options: ActivityOptions, by_default: Retry | None) -> bytes:
+    retry = by_default if isinstance(options.retry, Unset) else options.retry
+    return job_policy(retry, options.timeout, options.deadline)
 
 
 def encode_result(activity: Activity[..., Any], value: object) -> bytes:

@@ -97,7 +97,8 @@ class Context:
         return self._log
 
     def now(self) -> datetime:
-        """Return the latest recorded time, UTC. It moves when the orchestration is woken."""
+        """Return the latest recorded time, UTC. It moves when the orchestration is woken, and goes
+        back only if the clock had been wrong by more than a minute when it was recorded."""
         return self._scope.now()
 
     def uuid(self) -> UUID:

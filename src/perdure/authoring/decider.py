@@ -37,6 +37,7 @@ class DeadEffect:
     """The class of the last exception."""
     message: str
     attempts: int = 1
+    """How many there were, as `dead_jobs()` tells them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,10 @@ from perdure.codec import ValueCodec, check_id, show, union_members
 from perdure.errors import (
     DefinitionError,
     InvalidIdError,
+    LimitExceededError,
     PayloadError,
     PerdureError,
+    UsageError,
 )
 from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.events import EventRecorded
@@ -64,6 +66,7 @@ class DeciderDefinition:
             ) from error
         self._check_members()
         self._check_initial()
+        self._allows_none = self._has_state(None)
         self.has_unique_key = cls.unique_key is not Decider.unique_key
         self.has_own_snapshots = cls.should_snapshot is not Decider.should_snapshot
         self.schema, self.snapshot_every = cls.schema, cls.snapshot_every
@@ -129,6 +132,33 @@ class DeciderDefinition:
             data = msgspec.json.encode(value)
         return self.events.decode(tag, data)
 
+    def evolve(self, state: Any, event: Any) -> Any:
+        """Return the state after an event.
+
+        Raises:
+            UsageError: `evolve` returned None, and that is no state: nothing of it may be kept.
+            Exception: What `evolve` raised.
+        """
+        after = self.decider.evolve(state, event)
+        if after is None and not self._allows_none:
+            raise self._wrong_state(event, "None")
+        return after
+
+    def check_evolved(self, state: Any, event: Any) -> None:
+        """Refuse what `evolve` returned if it does not fit the type of the state, in full.
+
+        Too slow for every turn: a state may be large.
+
+        Raises:
+            UsageError: It does not fit.
+        """
+        try:
+            self.state.encode(state, "it")
+        except PayloadError as error:
+            raise self._wrong_state(event, f"what is no state ({error})") from error
+        except LimitExceededError:
+            return  # Only a snapshot would be too large.
+
     def copy_state(self, state: Any) -> Any:
         """Return a state that can be handed out: what is done to it does not matter here."""
         if self.has_immutable_state:
@@ -189,6 +219,19 @@ class DeciderDefinition:
                 f"decider {self.name!r} ({self.place}): None is no input, since an effect that "
                 "returns None gives none; use a class"
             )
+
+    def _has_state(self, value: object) -> bool:
+        try:
+            self.state.encode(value, "state")
+        except PayloadError:
+            return False
+        return True
+
+    def _wrong_state(self, event: object, returned: str) -> UsageError:
+        return UsageError(
+            f"evolve of decider {self.name!r} ({self.place}) returned {returned} for event "
+            f"{type(event).__qualname__}: return the new state ({show(self.state.annotation)})"
+        )
 
     def _check_initial(self) -> None:
         try:

@@ -81,6 +81,10 @@ class DeciderRef(Generic[S, I, E, X]):
             event: One or several of the decider's events.
             after: Events up to this version do not count: those that are known already.
 
+        Returns (at the `await`):
+            `(event, version)`: the event, and its number among those of the instance, which is the
+            `after` of the next wait.
+
         Raises (at the `await`):
             InstanceEndedError: The instance has completed without one.
         """

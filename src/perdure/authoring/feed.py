@@ -12,8 +12,9 @@ from perdure.authoring.decider_definition import DeciderDefinition, definition_o
 from perdure.clock import to_datetime
 from perdure.codec import show
 from perdure.errors import DefinitionError
-from perdure.model.events import EventRecorded, read_event
+from perdure.model.events import EventRecorded, UnreadableEventError
 from perdure.model.feeds import FeedEvent
+from perdure.model.rows import read_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,10 @@ class EventFilter:
             UnreadableEventError: This version of perdure cannot.
         """
         definition = self._definitions[stored.decider]
-        recorded = read_event(stored.stored.kind, stored.stored.body)
+        try:
+            recorded = read_row(stored.stored)
+        except UnreadableEventError as error:
+            raise error.under(f"instance {stored.instance_id!r}") from error
         assert isinstance(recorded, EventRecorded), "only recorded events are in the feed"
         event = definition.read_event(recorded)
         if self._is_picky and type(event) not in self._wanted[stored.decider]:

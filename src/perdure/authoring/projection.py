@@ -144,7 +144,12 @@ class Projection(AnyProjection[E]):
 
 
 class SqlProjection(AnyProjection[E]):
-    """A read model in tables of its own beside those of perdure, in the same SQLite file.
+    """A read model in tables of its own beside those of perdure, in the store's database.
+
+    On SQLite they are in the store's file. On PostgreSQL names without a schema stand for the
+    schema `public`, or for `shop_tables` if the store is in `?schema=shop`, or for the one that the
+    store URL names with `tables=NAME`; what is elsewhere, also a function of an extension, has to
+    be named with its schema.
 
     Its methods are plain functions. They run on the one thread that writes to the store, inside the
     transaction that moves the position, so they must be quick, wait for nothing, and keep nothing

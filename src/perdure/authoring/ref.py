@@ -17,7 +17,7 @@ from perdure.authoring.failures import revive_activity_error
 from perdure.authoring.kv import decode_value
 from perdure.authoring.scope import ActivityRequest, Place, Scope, current_scope
 from perdure.authoring.signal import Signal
-from perdure.codec import check_id
+from perdure.codec import check_id, check_text
 from perdure.errors import (
     ActivityError,
     InstanceCancelledError,
@@ -98,7 +98,8 @@ class InstanceRef(Generic[R_co]):
         Raises (at the `await`):
             InstanceNotFoundError: There is no such instance.
         """
-        return self._call(CANCEL, CancelInput(self.instance_id, reason), _nothing)
+        asked = CancelInput(self.instance_id, check_text("reason", reason))
+        return self._call(CANCEL, asked, _nothing)
 
     def _call(
         self, name: str, asked: msgspec.Struct, decode: Callable[[bytes], Any]

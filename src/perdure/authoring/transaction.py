@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from perdure.authoring.activity import Activity, ActivityOptions, make_activity
 from perdure.authoring.definition import function_name
-from perdure.model.options import Retry
+from perdure.model.options import UNSET, Retry, Unset
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +38,7 @@ def transaction(fn: Callable[Concatenate[Any, P], R], /) -> Activity[P, R]: ...
 def transaction(
     *,
     name: str | None = None,
-    retry: Retry | None = None,
+    retry: Retry | Unset | None = UNSET,
     timeout: timedelta | None = None,
     deadline: timedelta | None = None,
     start_within: timedelta | None = None,
@@ -50,7 +50,7 @@ def transaction(
     /,
     *,
     name: str | None = None,
-    retry: Retry | None = None,
+    retry: Retry | Unset | None = UNSET,
     timeout: timedelta | None = None,
     deadline: timedelta | None = None,
     start_within: timedelta | None = None,
@@ -67,7 +67,8 @@ def transaction(
     Args:
         fn: The function; async ones run on the worker's loop, others in a thread.
         name: What it is recorded under; the function's own name if not given.
-        retry: When to try again; by default a failure is final.
+        retry: When to try again, None for never. By default a call of an orchestration is not, and
+            an effect of a decider is tried five times.
         timeout: How long one attempt may take; then it is rolled back.
         deadline: How long a call may take in all.
         start_within: How long a call may wait until a worker takes it for the first time.

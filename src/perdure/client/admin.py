@@ -14,6 +14,7 @@ from typing import Any, Unpack
 import msgspec
 
 from perdure.authoring.activity import Activity
+from perdure.authoring.failures import describe
 from perdure.client.info import InstanceInfo, Json, MessageInfo, Page, info_of, message_of
 from perdure.client.lists import (
     DeadJobQuery,
@@ -41,7 +42,7 @@ from perdure.client.overview import (
 )
 from perdure.client.removal import Removal
 from perdure.clock import to_ms
-from perdure.codec import JSON, check_id
+from perdure.codec import JSON, check_id, check_text
 from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.limits import BULK_MAX, PAGE_MAX
 from perdure.model.admin import DeadJob, DeletedCounts, InstanceFilter, PageMark, StoreTotals
@@ -50,7 +51,7 @@ from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
 from perdure.model.turns import WorkerRow
 from perdure.store.base import Store
-from perdure.worker.unserved import LIVE_WORKER_MS
+from perdure.worker.unserved import LIVE_WORKER_MS, alive_since_ms
 
 SEEN_WITHIN = timedelta(milliseconds=LIVE_WORKER_MS)
 """How recent a worker's sign of life must be to count as alive."""
@@ -67,6 +68,10 @@ class Administration(ABC):
         """The open store."""
 
     @abstractmethod
+    def own_worker_id(self) -> str | None:
+        """Return the worker of this process, if it works."""
+
+    @abstractmethod
     def noticed_work(self) -> None:
         """Something was written that a worker of this process may take."""
 
@@ -79,9 +84,12 @@ class Administration(ABC):
         """A job was ended by this client, whoever runs it."""
 
     async def live_workers(self, seen_within: timedelta = SEEN_WITHIN) -> list[WorkerRow]:
-        """Return the workers that gave a sign of life lately."""
-        since_ms = self.store.clock() - to_ms(seen_within)
-        return await self.store.read_workers(seen_since_ms=since_ms)
+        """Return the workers that gave a sign of life lately, that of this process in any case:
+        when the clock has moved, its last sign looks old."""
+        since_ms = alive_since_ms(self.store.clock, to_ms(seen_within))
+        rows = await self.store.read_workers(seen_since_ms=0)
+        own = self.own_worker_id()
+        return [row for row in rows if row.seen_ms >= since_ms or row.worker_id == own]
 
     # ------------------------------------------------------------------------ lists
 
@@ -338,7 +346,8 @@ class Administration(ABC):
         """
         job = read_job_key(key)
         type_name = "FailedByHand" if isinstance(error, str) else type(error).__qualname__
-        failure = Failure(type_name, str(error), at_ms=self.store.clock())
+        message = check_text("error", error) if isinstance(error, str) else describe(error).message
+        failure = Failure(type_name, message, at_ms=self.store.clock())
         await self._end_job(job, write_event(ActivityFailed(schedule=job.seq, failures=(failure,))))
 
     async def inbox(self, instance_id: str, /) -> list[MessageInfo]:

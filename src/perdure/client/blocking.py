@@ -340,7 +340,8 @@ class BlockingHandle(Generic[R_co]):
     def terminate(self, reason: str = "") -> None:
         """Stop the instance now; its code is not asked. Works without any worker.
 
-        An instance that has ended stays as it is.
+        Its children hear of it as `on_parent_close` says, and theirs, down to the last one. An
+        instance that has ended stays as it is.
         """
         self._thread.run(self._handle.terminate(reason))
 

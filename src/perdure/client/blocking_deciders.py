@@ -58,6 +58,7 @@ class BlockingDeciders:
             VersionConflictError: The instance has another number of events than expected.
             InstanceHeldError: The instance is parked or blocked.
             DecisionTooLongError: The decider's code computes too long over the input.
+            InputIdReusedError: The id was given before, with another input.
             InputDroppedError: It was queued because others kept being faster, and dropped by hand.
             PayloadError: The input is none of the decider, or cannot be stored.
             StoreUnavailableError: The store has not answered in time.
@@ -90,7 +91,10 @@ class BlockingDeciders:
             correlation: What it belongs to, in your own words; kept in the history.
 
         Raises:
-            InstanceEndedError: The instance has completed.
+            InstanceEndedError: The instance has completed. If only its last effects still run and
+                it is not in the memory of this process, the input is queued, and its rejection
+                (`perdure.completed`) put on record.
+            InputIdReusedError: The id was given before, with another input.
             PayloadError: The input is none of the decider, or cannot be stored.
         """
         self._thread.run(
@@ -108,6 +112,7 @@ class BlockingDeciders:
         input_id: str | None = None,
         expected_version: int | None = None,
         correlation: str = "",
+        allow_unknown: bool = False,
         timeout: timedelta | None = None,
     ) -> dict[str, Json]:
         """Have an input decided that is given as JSON, by a decider that is given by name.
@@ -123,6 +128,8 @@ class BlockingDeciders:
             input_id: Given again with the same id, the first outcome is returned.
             expected_version: How many events the instance must have.
             correlation: What it belongs to; kept in the history.
+            allow_unknown: Queue it also for a decider that no worker has, and that the store has
+                never seen: its workers come later.
             timeout: How long to wait for a worker; for ever if not given.
 
         Returns:
@@ -130,10 +137,12 @@ class BlockingDeciders:
             the decider is not at hand), `version` and `reply`; if rejected `tag` and `reason`.
 
         Raises:
-            NotRegisteredError: The decider is not here, and no instance id was given.
+            NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+                has ever heard of it.
             PayloadError: It is no input of the decider, or one for another instance.
             InstanceHeldError: The instance is parked or blocked. If that came about while it was
                 waited for a worker, the input stays queued.
+            InputIdReusedError: The id was given before, with another input.
             InputDroppedError: It was dropped from the inbox before a worker decided it.
             ResultTimeoutError: No worker has decided it in time.
         """
@@ -146,6 +155,7 @@ class BlockingDeciders:
                 input_id=input_id,
                 expected_version=expected_version,
                 correlation=correlation,
+                allow_unknown=allow_unknown,
                 timeout=timeout,
             )
         )
@@ -160,6 +170,7 @@ class BlockingDeciders:
         instance_id: str | None = None,
         input_id: str | None = None,
         correlation: str = "",
+        allow_unknown: bool = False,
     ) -> None:
         """Queue an input that is given as JSON, for a decider that is given by name.
 
@@ -173,11 +184,15 @@ class BlockingDeciders:
             instance_id: Which instance; needed only where the decider is not at hand.
             input_id: Sent again with the same id, it is decided once.
             correlation: What it belongs to; kept in the history.
+            allow_unknown: Queue it also for a decider that no worker has, and that the store has
+                never seen: its workers come later.
 
         Raises:
-            NotRegisteredError: The decider is not here, and no instance id was given.
+            NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+                has ever heard of it.
             PayloadError: The decider is here, and it is no input of it.
-            InstanceEndedError: The instance has completed.
+            InstanceEndedError: The instance has completed; see `send`.
+            InputIdReusedError: The id was given before, with another input.
         """
         self._thread.run(
             self._deciders.send_json(
@@ -187,6 +202,7 @@ class BlockingDeciders:
                 instance_id=instance_id,
                 input_id=input_id,
                 correlation=correlation,
+                allow_unknown=allow_unknown,
             )
         )
 

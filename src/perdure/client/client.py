@@ -13,6 +13,7 @@ import msgspec
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import SEPARATOR, DeciderDefinition, definition_of
 from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.registry import orchestration_key
 from perdure.authoring.signal import Signal
 from perdure.client.admin import Administration
 from perdure.client.deciders import Deciders
@@ -295,6 +296,11 @@ class Client(Administration, Deciders, ProjectionAdministration):
             self._alone = lone_turns(self._store, self._endings, self.telemetry)
         return self._alone
 
+    def own_worker_id(self) -> str | None:
+        """Return the worker of this process, if it works."""
+        beside = self._beside
+        return beside.worker_id if beside is not None and beside.is_serving else None
+
     def find_decider(self, name: str) -> DeciderDefinition | None:
         """Return a decider that was handed to the worker of this process."""
         return None if self._beside is None else self._beside.registry.deciders.get(name)
@@ -447,7 +453,13 @@ class Client(Administration, Deciders, ProjectionAdministration):
             key = ExecutionKey(existing.instance_id, existing.incarnation, 1)
             [first] = await self.store.read_histories([key], limit=1)
             existing = as_begun(existing, first, new)
-        check_joinable(existing, new, orchestration)
+        check_joinable(existing, new, orchestration, self._code_of(existing))
+
+    def _code_of(self, row: InstanceRow) -> Orchestration[..., Any] | None:
+        """Return the code of an instance, if it is here."""
+        if self._beside is None:
+            return None
+        return self._beside.coverage.code_for(orchestration_key(row.name, row.version))
 
     async def _settle_ended(
         self, existing: InstanceRow, new: NewInstance, orchestration: Orchestration[..., Any]

@@ -18,15 +18,16 @@ from perdure.authoring.describing import Transition
 from perdure.client.decisions import (
     DryRun,
     Observed,
+    check_known,
     check_takes_inputs,
     dry_run_of,
     observed_of,
     receipt_json,
 )
 from perdure.client.info import Json
-from perdure.client.inputs import InputDoor, key_of
+from perdure.client.inputs import InputDoor, key_of, named_in_errors
 from perdure.client.lists import check_count, check_limit
-from perdure.codec import JSON, check_id
+from perdure.codec import JSON, check_id, check_text
 from perdure.core.answers import UNCHECKED, DirectInput, outcome_json
 from perdure.core.folding import (
     DomainEvent,
@@ -87,6 +88,7 @@ class Deciders(InputDoor):
             VersionConflictError: The instance has another number of events than expected.
             InstanceHeldError: The instance is parked or blocked.
             DecisionTooLongError: The decider's code computes too long over the input.
+            InputIdReusedError: The id was given before, with another input.
             InputDroppedError: It was queued because others kept being faster, and dropped by hand.
             PayloadError: The input is none of the decider, or cannot be stored.
             StoreUnavailableError: The store has not answered in time.
@@ -97,7 +99,7 @@ class Deciders(InputDoor):
             tag,
             data,
             _checked_input_id(input_id),
-            correlation,
+            check_text("correlation", correlation),
             None
             if expected_version is None
             else check_count("expected_version", expected_version, least=0),
@@ -122,12 +124,16 @@ class Deciders(InputDoor):
             correlation: What it belongs to, in your own words; kept in the history.
 
         Raises:
-            InstanceEndedError: The instance has completed.
+            InstanceEndedError: The instance has completed. If only its last effects still run and
+                it is not in the memory of this process, the input is queued, and its rejection
+                (`perdure.completed`) put on record.
+            InputIdReusedError: The id was given before, with another input.
             PayloadError: The input is none of the decider, or cannot be stored.
         """
         definition = definition_of(decider)
         tag, data = definition.tag_input(input)
-        given = DirectInput(tag, data, _checked_input_id(input_id), correlation)
+        belongs_to = check_text("correlation", correlation)
+        given = DirectInput(tag, data, _checked_input_id(input_id), belongs_to)
         await self.send_input(definition.name, definition.instance_of(input), given)
 
     async def execute_json(
@@ -141,6 +147,7 @@ class Deciders(InputDoor):
         input_id: str | None = None,
         expected_version: int | None = None,
         correlation: str = "",
+        allow_unknown: bool = False,
         timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
     ) -> dict[str, Json]:
         """Have an input decided that is given as JSON, by a decider that is given by name.
@@ -156,6 +163,8 @@ class Deciders(InputDoor):
             input_id: Given again with the same id, the first outcome is returned.
             expected_version: How many events the instance must have.
             correlation: What it belongs to; kept in the history.
+            allow_unknown: Queue it also for a decider that no worker has, and that the store has
+                never seen: its workers come later.
             timeout: How long to wait for a worker; for ever if not given.
 
         Returns:
@@ -163,10 +172,12 @@ class Deciders(InputDoor):
             the decider is not at hand), `version` and `reply`; if rejected `tag` and `reason`.
 
         Raises:
-            NotRegisteredError: The decider is not here, and no instance id was given.
+            NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+                has ever heard of it.
             PayloadError: It is no input of the decider, or one for another instance.
             InstanceHeldError: The instance is parked or blocked. If that came about while it was
                 waited for a worker, the input stays queued.
+            InputIdReusedError: The id was given before, with another input.
             InputDroppedError: It was dropped from the inbox before a worker decided it.
             ResultTimeoutError: No worker has decided it in time.
         """
@@ -181,12 +192,22 @@ class Deciders(InputDoor):
                 f"expected_version needs the decider's code, and this client does not have "
                 f"{decider!r}: use an Engine that has it"
             )
-        return await self._have_decided_elsewhere(decider, stored_id, given, timeout)
+        return await self._have_decided_elsewhere(
+            decider, stored_id, given, timeout, allow_unknown=allow_unknown
+        )
 
     async def _have_decided_elsewhere(
-        self, decider: str, stored_id: str, given: DirectInput, patience: timedelta | None
+        self,
+        decider: str,
+        stored_id: str,
+        given: DirectInput,
+        patience: timedelta | None,
+        *,
+        allow_unknown: bool,
     ) -> dict[str, Json]:
         """Queue an input, and wait until a worker has decided it."""
+        if not allow_unknown:
+            await check_known(self.store, decider, stored_id)
         given = given._replace(input_id=given.input_id or fresh_name())
         await check_takes_inputs(self.store, stored_id, given.input_id)
         try:
@@ -214,6 +235,7 @@ class Deciders(InputDoor):
         instance_id: str | None = None,
         input_id: str | None = None,
         correlation: str = "",
+        allow_unknown: bool = False,
     ) -> None:
         """Queue an input that is given as JSON, for a decider that is given by name.
 
@@ -227,15 +249,21 @@ class Deciders(InputDoor):
             instance_id: Which instance; needed only where the decider is not at hand.
             input_id: Sent again with the same id, it is decided once.
             correlation: What it belongs to; kept in the history.
+            allow_unknown: Queue it also for a decider that no worker has, and that the store has
+                never seen: its workers come later.
 
         Raises:
-            NotRegisteredError: The decider is not here, and no instance id was given.
+            NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+                has ever heard of it.
             PayloadError: The decider is here, and it is no input of it.
-            InstanceEndedError: The instance has completed.
+            InstanceEndedError: The instance has completed; see `send`.
+            InputIdReusedError: The id was given before, with another input.
         """
-        _, stored_id, given = self._from_json(
+        definition, stored_id, given = self._from_json(
             decider, tag, value, instance_id, input_id, correlation
         )
+        if definition is None and not allow_unknown:
+            await check_known(self.store, decider, stored_id)
         await self.send_input(decider, stored_id, given)
 
     # --------------------------------------------------------------------- reading
@@ -265,9 +293,9 @@ class Deciders(InputDoor):
             execution = await self.turns().deciding.read(definition, key_of(row))
             state: S = definition.copy_state(execution.state)
             return state
-        past: S = state_at(
-            definition, await self.read_history(row), Guard(watch_calls=False), at=at
-        )[0]
+        history = await self.read_history(row)
+        with named_in_errors(row):
+            past: S = state_at(definition, history, Guard(watch_calls=False), at=at)[0]
         return past
 
     async def events(
@@ -281,7 +309,9 @@ class Deciders(InputDoor):
         """
         definition = definition_of(decider)
         row = await self._row_of(definition, instance_id)
-        return domain_history(definition, await self.read_history(row))
+        history = await self.read_history(row)
+        with named_in_errors(row):
+            return domain_history(definition, history)
 
     async def transitions(
         self,
@@ -304,7 +334,8 @@ class Deciders(InputDoor):
         definition = definition_of(decider)
         row = await self._row_of(definition, instance_id)
         history = await self.read_history(row)
-        return transitions(definition, history, Guard(watch_calls=False), name_of=name_of)
+        with named_in_errors(row):
+            return transitions(definition, history, Guard(watch_calls=False), name_of=name_of)
 
     async def dry_run(
         self,
@@ -398,7 +429,7 @@ class Deciders(InputDoor):
             check_id("tag", tag),
             data,
             _checked_input_id(input_id),
-            correlation,
+            check_text("correlation", correlation),
             cause="client" if definition is not None else UNCHECKED,
         )
         return definition, stored_id, given

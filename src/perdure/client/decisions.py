@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.client.info import Json
+from perdure.client.inputs import named_in_errors
 from perdure.clock import to_datetime
 from perdure.core.answers import (
     AcceptedReceipt,
@@ -23,7 +24,7 @@ from perdure.core.answers import (
 )
 from perdure.core.deciding import DeciderExecution
 from perdure.core.turn import TurnTerms
-from perdure.errors import InstanceHeldError, UniqueKeyError
+from perdure.errors import InstanceHeldError, NotRegisteredError, UniqueKeyError
 from perdure.model.events import (
     ChildScheduled,
     EffectScheduled,
@@ -34,8 +35,10 @@ from perdure.model.events import (
     read_event,
 )
 from perdure.model.feeds import Observation
-from perdure.model.instances import Stamp, Status
+from perdure.model.instances import DECIDER, Stamp, Status
+from perdure.model.rows import read_row
 from perdure.store.base import ExecutionKey, Store
+from perdure.worker.unserved import LIVE_WORKER_MS, served_by
 
 E_co = TypeVar("E_co", covariant=True)
 S_co = TypeVar("S_co", covariant=True)
@@ -134,6 +137,39 @@ def dry_run_of(
     )
 
 
+async def check_known(store: Store, decider: str, instance_id: str) -> None:
+    """Refuse a decider that nobody has ever heard of, given by a client without its code.
+
+    What is queued for a misspelled one would wait for ever. On a store where no worker was yet that
+    has a decider, nobody can tell.
+
+    Args:
+        store: Where deciders have been seen.
+        decider: Its name.
+        instance_id: As stored.
+
+    Raises:
+        NotRegisteredError: No live worker has it, and the store has never seen it.
+    """
+    [row] = await store.read_instances([instance_id])
+    if row is not None:
+        return
+    seen = {key.name for key in (await store.definitions()).values() if key.kind == DECIDER}
+    if decider in seen:
+        return
+    workers = await store.read_workers(seen_since_ms=store.clock() - LIVE_WORKER_MS)
+    served = {key.name for key in served_by(workers) if key.kind == DECIDER}
+    if decider in served or not (workers or seen):
+        return
+    raise NotRegisteredError(
+        "decider",
+        decider,
+        known=sorted(seen | served),
+        advice="no live worker has it, and this store has never seen it. For one whose workers "
+        "come later give allow_unknown=True",
+    )
+
+
 async def check_takes_inputs(store: Store, instance_id: str, input_id: str) -> None:
     """Refuse to queue an input that would wait for an operator.
 
@@ -194,8 +230,9 @@ async def _events(store: Store, instance_id: str, first: int, last: int) -> list
     [history] = await store.read_histories([key])
     recorded = [event for event in history if event.kind == EventRecorded.kind]
     found = []
-    for stored in recorded[first - 1 : last]:
-        event = read_event(stored.kind, stored.body)
-        assert isinstance(event, EventRecorded)
-        found.append({"tag": event.tag, "event": json.loads(bytes(event.event))})
+    with named_in_errors(row):
+        for stored in recorded[first - 1 : last]:
+            event = read_row(stored)
+            assert isinstance(event, EventRecorded)
+            found.append({"tag": event.tag, "event": json.loads(bytes(event.event))})
     return found

@@ -98,7 +98,10 @@ def _state(evidence: Evidence) -> str:
         return _ended(row)
     if row.status is Status.BLOCKED:
         first_line = (row.reason or "").splitlines()[0]
-        return f"is blocked: {first_line}; it goes on with a worker whose code fits"
+        return (
+            f"is blocked: {first_line}; every worker tries it once, and it goes on with one whose "
+            "code fits"
+        )
     if row.status is Status.PARKED:
         return f"is parked: {row.reason}; handle.unpark() lets it be tried again"
     if live.lease and live.lease_until_ms > evidence.now_ms:
@@ -109,7 +112,12 @@ def _state(evidence: Evidence) -> str:
         return f"cannot move: {unserved}"
     if live.stamp.next_seq == 1 and (live.wake_at_ms or 0) > evidence.now_ms:
         return f"starts at {_time(live.wake_at_ms or 0)}, as it was delayed"
-    due = [message for message in evidence.inbox if message.effective_at_ms <= evidence.now_ms]
+    due = [
+        message
+        for message in evidence.inbox
+        # What is no timer waits at once, also if it came while the clock was ahead.
+        if message.timer_key is None or message.effective_at_ms <= evidence.now_ms
+    ]
     if _is_decider(row) and not evidence.inbox and not evidence.summary.open:
         return "waits for its next input"
     if due:
@@ -222,6 +230,8 @@ def _run_of(job: WaitingJob | None, event: AskedEvent, evidence: Evidence) -> st
         return ""
     if job.worker_id is not None:
         return f" (attempt {job.attempt}, on {job.worker_id})"
+    if job.misfit:
+        return f" (waits for a worker whose code fits: {job.misfit})"
     if job.attempt and job.visible_at_ms > evidence.now_ms:
         return f" (attempt {job.attempt} failed, next one {_time(job.visible_at_ms)})"
     session = evidence.sessions.get(_session_of(event) or "")

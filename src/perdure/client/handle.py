@@ -34,7 +34,7 @@ from perdure.client.sending import signal_delivery
 from perdure.client.starting import successor
 from perdure.client.stopping import stop
 from perdure.client.trees import nested, read_shown
-from perdure.codec import ValueCodec, check_id, value_codec
+from perdure.codec import ValueCodec, check_id, check_text, value_codec
 from perdure.errors import (
     InstanceEndedError,
     InstanceNotFoundError,
@@ -320,7 +320,7 @@ class Handle(Generic[R_co]):
 
         A delayed one begins now, to be stopped. An instance that has ended stays as it is.
         """
-        kind, body = write_event(CancelRequested(reason=reason))
+        kind, body = write_event(CancelRequested(reason=check_text("reason", reason)))
         delivery = Delivery(
             instance_id=self.instance_id,
             kind=kind,
@@ -338,8 +338,10 @@ class Handle(Generic[R_co]):
     async def terminate(self, reason: str = "") -> None:
         """Stop the instance now; its code is not asked. Works without any worker.
 
-        An instance that has ended stays as it is.
+        Its children hear of it as `on_parent_close` says, and theirs, down to the last one. An
+        instance that has ended stays as it is.
         """
+        check_text("reason", reason)
         for tries in range(MAX_TERMINATE_TRIES):
             row = await self._row()
             live = await self._client.store.read_live(self.instance_id)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 import msgspec
 
 from perdure.clock import to_datetime
-from perdure.codec import value_codec
+from perdure.codec import by_position_and_name, value_codec
+from perdure.core.decider_turn import KEYED
 from perdure.model.admin import ExecutionRow, ReportRow, RunningJob
 from perdure.model.events import LAST_KINDS, StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, Status
@@ -44,7 +45,8 @@ class InstanceInfo:
     ended_at: datetime | None
     parent_id: str | None
     input: Json
-    """Its arguments by name, as stored."""
+    """Its arguments by name, as stored. Those that were given by position to a definition that the
+    caller had by name only are under their numbers, from 0."""
     output: Json
     """What it returned, as stored; or the failure it ended with."""
     reason: str | None
@@ -137,6 +139,9 @@ class JobInfo:
     created_at: datetime
     visible_at: datetime
     """When it may be taken; of a running one, when its lease ends."""
+    misfit: str = ""
+    """Why the code of the worker that had it last cannot take its arguments; it waits for a worker
+    whose code can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +169,8 @@ class MessageInfo:
     at: datetime
     """When it arrived; of a timer, when it is due."""
     timer_key: str | None
+    """Of a timer: the key that its decider gave it; `timer:4` and the like for those that perdure
+    sets itself."""
     data: dict[str, Json]
 
 
@@ -195,11 +202,20 @@ def info_of(row: InstanceRow, *, last_at_ms: int = 0, unclaimed: str | None = No
         updated_at=to_datetime(max(row.updated_ms, last_at_ms)),
         ended_at=None if row.ended_ms is None else to_datetime(row.ended_ms),
         parent_id=row.parent_id,
-        input=json.loads(row.input),
+        input=_shown(row.input),
         output=None if row.output is None else json.loads(row.output),
         reason=row.reason,
         unclaimed=unclaimed,
     )
+
+
+def _shown(input: bytes) -> Json:
+    """Return stored arguments as people see them."""
+    stored = json.loads(input)
+    if type(stored) is not dict:
+        return stored
+    by_position, by_name = by_position_and_name(stored)
+    return {str(place): value for place, value in enumerate(by_position)} | by_name
 
 
 def event_of(stored: StoredEvent) -> HistoryEvent:
@@ -242,6 +258,7 @@ def job_of(job: WaitingJob) -> JobInfo:
         worker_id=job.worker_id,
         created_at=to_datetime(job.created_ms),
         visible_at=to_datetime(job.visible_at_ms),
+        misfit=job.misfit,
     )
 
 
@@ -264,7 +281,7 @@ def message_of(message: Message) -> MessageInfo:
         no=message.no,
         kind=message.kind,
         at=to_datetime(message.effective_at_ms),
-        timer_key=message.timer_key,
+        timer_key=None if message.timer_key is None else message.timer_key.removeprefix(KEYED),
         data=_data_of(message.body),
     )
 

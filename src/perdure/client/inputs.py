@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -17,14 +18,15 @@ from perdure.core.answers import (
     needs_history,
     read_receipt,
 )
+from perdure.core.fingerprints import check_same
 from perdure.core.guard import Guard
 from perdure.errors import InstanceEndedError, InstanceNotFoundError, StoreUnavailableError
 from perdure.ids import fresh_name
-from perdure.model.events import InputTaken, StoredEvent
-from perdure.model.instances import InstanceRow
+from perdure.model.events import InputTaken, StoredEvent, UnreadableEventError
+from perdure.model.instances import InstanceRow, Status
 from perdure.store.base import ExecutionKey, Store
 from perdure.worker.deciding import MAX_TRIES, pause_before
-from perdure.worker.inputs import queue_input, wait_receipt
+from perdure.worker.inputs import check_repeated, queue_input, refuse_ended, wait_receipt
 from perdure.worker.turns import TurnRunner
 
 PATIENCE_S = 10.0
@@ -82,7 +84,7 @@ class InputDoor(ABC):
             if number:
                 await asyncio.sleep(pause_before(number))
             if input.input_id:
-                known = await self._answered_before(decider, instance_id, input.input_id)
+                known = await self._answered_before(decider, instance_id, input)
                 if known is not None:
                     return known
             answer = await deciding.decide(decider, instance_id, input, patience_s=PATIENCE_S)
@@ -105,6 +107,10 @@ class InputDoor(ABC):
             decider: Its name.
             instance_id: As stored.
             input: As stored.
+
+        Raises:
+            InstanceEndedError: The instance has completed, and is in memory here or has ended.
+            InputIdReusedError: The id was given before, with another input.
         """
         taken = InputTaken(
             tag=input.tag,
@@ -114,6 +120,11 @@ class InputDoor(ABC):
             correlation=input.correlation,
         )
         await self._let_arrive([instance_id])
+        if input.input_id:
+            await check_repeated(self.store, instance_id, input)
+        if await self.turns().deciding.has_completed(instance_id):
+            await refuse_ended(self.store, instance_id, Status.COMPLETED, input.input_id)
+            return
         await queue_input(self.store, decider, instance_id, taken, patience_s=PATIENCE_S)
         self.noticed_mail(instance_id)
 
@@ -125,23 +136,27 @@ class InputDoor(ABC):
     # ---------------------------------------------------------------------- inside
 
     async def _answered_before(
-        self, decider: DeciderDefinition, instance_id: str, input_id: str
+        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
     ) -> Outcome | None:
         """Return what an input came to when it was given first; None if it was not decided."""
-        kept = (await self.store.read_receipts(instance_id, [input_id])).get(input_id)
-        return None if kept is None else await self._answer_again(decider, instance_id, kept)
+        known = await self.store.read_receipts(instance_id, [input.input_id])
+        kept = known.get(input.input_id)
+        return None if kept is None else await self._answer_again(decider, instance_id, kept, input)
 
     async def _answer_again(
-        self, decider: DeciderDefinition, instance_id: str, kept: bytes
+        self, decider: DeciderDefinition, instance_id: str, kept: bytes, input: DirectInput
     ) -> Outcome:
         receipt = read_receipt(kept)
+        check_same(instance_id, receipt.given, input)
         history: list[StoredEvent] = []
+        row = None
         if needs_history(receipt):
             [row] = await self.store.read_instances([instance_id])
             if row is None:
                 raise InstanceNotFoundError(instance_id)
             history = await self.read_history(row)
-        return answer_again(decider, receipt, history, Guard(watch_calls=False))
+        with named_in_errors(row):
+            return answer_again(decider, receipt, history, Guard(watch_calls=False))
 
     async def _queue_and_wait(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
@@ -163,12 +178,21 @@ class InputDoor(ABC):
                 continue
             if kept is None:
                 return AlreadyCompleted()
-            return await self._answer_again(decider, instance_id, kept)
+            return await self._answer_again(decider, instance_id, kept, input)
 
     async def read_history(self, row: InstanceRow) -> list[StoredEvent]:
         """Return all events of an instance."""
         [history] = await self.store.read_histories([key_of(row)])
         return history
+
+
+@contextmanager
+def named_in_errors(row: InstanceRow | None) -> Iterator[None]:
+    """Have a row of a history that cannot be read named with its instance."""
+    try:
+        yield
+    except UnreadableEventError as error:
+        raise error if row is None else error.of(row.instance_id, row.execution) from error
 
 
 def key_of(row: InstanceRow) -> ExecutionKey:

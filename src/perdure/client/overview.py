@@ -72,7 +72,8 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadJobInfo:
-    """A job that ran out of attempts. Its orchestration was told; this is for a person."""
+    """A job that ran out of attempts, or an effect that failed. Its owner was told; this is for a
+    person."""
 
     key: str
     """Names it for `retry_dead_job` and `forget_dead_job`."""

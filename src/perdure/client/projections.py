@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from perdure.authoring.registry import reader_key
 from perdure.clock import to_datetime
+from perdure.codec import check_text
 from perdure.errors import NotRegisteredError, UsageError
 from perdure.model.feeds import (
     REBUILD,
@@ -20,15 +21,17 @@ from perdure.model.feeds import (
     read_stuck,
 )
 from perdure.store.base import Store
-from perdure.worker.unserved import LIVE_WORKER_MS
+from perdure.worker.unserved import alive_since_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckAt:
     """What a projection could not handle."""
 
+    method: str = "handle"
+    """`handle`, or `setup` or `reset` if the projection could not set itself up or begin anew."""
     position: int
-    """Of the event; 0: the projection could not set itself up or begin anew."""
+    """Of the event; 0 if it has not come to any."""
     instance_id: str
     """The instance whose event it is, with the decider's name before it."""
     event: str
@@ -45,7 +48,7 @@ class ProjectionInfo:
 
     name: str
     status: ReaderStatus
-    """running, paused, or stuck at an event that it cannot handle."""
+    """running, paused, or stuck: at an event that it cannot handle, or before any."""
     position: int
     """Up to where it has handled events."""
     behind: int
@@ -94,6 +97,7 @@ class ProjectionAdministration(ABC):
         Raises:
             NotRegisteredError: No worker has ever run one of that name.
         """
+        check_text("reason", reason)
         found = await self._checkpoint(name)
         # One that is to begin anew still is when it is resumed.
         kept = REBUILD if _is_rebuild(found) else reason or None
@@ -117,7 +121,7 @@ class ProjectionAdministration(ABC):
         if skip:
             if stuck is None or stuck.pos == 0:
                 raise UsageError(
-                    f"projection {name!r} is not stuck at an event ({found.status}), so none can "
+                    f"projection {name!r} is not stuck at an event ({_shown(found)}), so none can "
                     "be skipped: resume it without skip"
                 )
             pos = stuck.pos
@@ -149,7 +153,7 @@ class ProjectionAdministration(ABC):
         """
         await self._checkpoint(name)
         key = reader_key(name)
-        since_ms = self.store.clock() - LIVE_WORKER_MS
+        since_ms = alive_since_ms(self.store.clock)
         workers = await self.store.read_workers(seen_since_ms=since_ms)
         having = [worker.worker_id for worker in workers if key in worker.definitions]
         if having:
@@ -198,6 +202,11 @@ def _stuck(found: Checkpoint) -> StuckEvent | None:
     return read_stuck(found.reason) if found.status is ReaderStatus.STUCK else None
 
 
+def _shown(found: Checkpoint) -> str:
+    stuck = _stuck(found)
+    return f"stuck in {stuck.method}" if stuck is not None else str(found.status)
+
+
 def _is_rebuild(found: Checkpoint) -> bool:
     """Tell whether it was to begin anew and has not."""
     stuck = _stuck(found)
@@ -206,6 +215,7 @@ def _is_rebuild(found: Checkpoint) -> bool:
 
 def _stuck_at(stuck: StuckEvent) -> StuckAt:
     return StuckAt(
+        method=stuck.method or "handle",
         position=stuck.pos,
         instance_id=stuck.instance_id,
         event=stuck.tag,

@@ -2,7 +2,7 @@
 
 A tree (an instance and the ones it started and waits for) goes in one transaction or not at all. A
 child that appears after the tree was read makes the store refuse, and the tree is read again: so
-none is left without its root.
+none is left without its root. By force, the root is ended before that.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
+from perdure.client.stopping import stop
 from perdure.client.trees import read_tree
 from perdure.errors import (
     InstanceNotFoundError,
@@ -67,6 +68,8 @@ class Removal:
             counts = await self._remove(tree, force=force)
             if counts is not None:
                 return counts
+            if force:
+                await self._stop(row)
         raise StoreUnavailableError(
             f"{instance_id!r} could not be deleted: its tree kept changing during {MAX_TRIES} "
             "tries; terminate it first, then delete it"
@@ -142,6 +145,12 @@ class Removal:
         return total
 
     # ------------------------------------------------------------------ inside
+
+    async def _stop(self, row: InstanceRow) -> None:
+        """End a root whose tree grows while it is deleted: then it grows no more."""
+        live = await self._store.read_live(row.instance_id)
+        if live is not None and live.stamp.incarnation == row.incarnation:
+            await stop(self._store, live, "it is being deleted")
 
     async def _row(self, instance_id: str) -> InstanceRow:
         [row] = await self._store.read_instances([instance_id])

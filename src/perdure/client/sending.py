@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from perdure.authoring.signal import Signal
+from perdure.codec import check_id
 from perdure.errors import UsageError
 from perdure.ids import fresh_name
 from perdure.model.events import SignalReceived, write_event
@@ -78,6 +79,6 @@ def signal_delivery(
         kind=kind,
         body=body,
         # Always one: a delivery that is sent again after a fault must not count twice.
-        message_id=message_id or fresh_name(),
+        message_id=fresh_name() if message_id is None else check_id("message id", message_id),
         if_absent="buffer",
     )

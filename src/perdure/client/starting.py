@@ -120,14 +120,30 @@ def as_begun(row: InstanceRow, first: Sequence[StoredEvent], new: NewInstance) -
 
 
 def check_joinable(
-    existing: InstanceRow, new: NewInstance, orchestration: Orchestration[..., Any]
+    existing: InstanceRow,
+    new: NewInstance,
+    orchestration: Orchestration[..., Any],
+    code: Orchestration[..., Any] | None,
 ) -> None:
-    """Accept an instance that is what would have been started; refuse anything else."""
+    """Accept an instance that is what would have been started; refuse anything else.
+
+    Args:
+        existing: The instance that has the id.
+        new: What would have been started.
+        orchestration: What was to be started, perhaps known by name only.
+        code: The same as it is written, if this process has it.
+    """
     check_same_definition(existing, orchestration)
-    if existing.input != new.input and not orchestration.definition.codec.same(
-        existing.input, new.input
-    ):
-        raise AlreadyExistsError(new.instance_id, "with another input")
+    known = code or orchestration
+    if existing.input == new.input or known.definition.codec.same(existing.input, new.input):
+        return
+    how = "with another input"
+    if known.is_elsewhere:
+        how += (
+            f", as far as can be told where {known.name!r} is known by name only: give the "
+            "arguments by position or by name as at the first start, or hand over the definition"
+        )
+    raise AlreadyExistsError(new.instance_id, how)
 
 
 def _new(

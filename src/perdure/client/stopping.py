@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perdure.clock import not_before
 from perdure.core.identity import ExecutionId
 from perdure.core.summary import Stop
 from perdure.ids import fresh_id
@@ -22,7 +23,7 @@ async def stop(store: Store, live: LiveRow, reason: str) -> Outcome | None:
         read_event(message.kind, message.body) for message in inbox if message.kind == "started"
     ]
     unstarted = starts[0] if starts and isinstance(starts[0], Started) else None
-    now_ms = max(store.clock(), history[-1].at_ms if history else 0)
+    now_ms = not_before(history[-1].at_ms if history else 0, store.clock())
     end = Stop(execution_id, history, unstarted, reason, now_ms)
     turn = Turn(
         instance_id=instance_id,

@@ -130,7 +130,13 @@ class ClientWithin(Client):
         )
 
     async def _have_decided_elsewhere(
-        self, decider: str, stored_id: str, given: DirectInput, patience: timedelta | None
+        self,
+        decider: str,
+        stored_id: str,
+        given: DirectInput,
+        patience: timedelta | None,
+        *,
+        allow_unknown: bool,
     ) -> dict[str, Json]:
         raise UsageError(
             f"this client does not have decider {decider!r}, and no worker can decide an input "

@@ -3,15 +3,15 @@
 from perdure.codec.codec import (
     JSON,
     MAX_DEPTH,
-    MAX_ID_BYTES,
     MAX_PAYLOAD_BYTES,
     ArgumentsCodec,
     ValueCodec,
-    check_id,
     value_codec,
 )
+from perdure.codec.texts import check_id, check_text
 from perdure.codec.types import show, union_members
-from perdure.codec.unbound import UnboundArgumentsCodec
+from perdure.codec.unbound import UnboundArgumentsCodec, by_position_and_name
+from perdure.limits import MAX_ID_BYTES
 
 __all__ = [
     "JSON",
@@ -21,7 +21,9 @@ __all__ = [
     "ArgumentsCodec",
     "UnboundArgumentsCodec",
     "ValueCodec",
+    "by_position_and_name",
     "check_id",
+    "check_text",
     "show",
     "union_members",
     "value_codec",

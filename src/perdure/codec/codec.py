@@ -28,13 +28,11 @@ from perdure.codec.plans import LEAVES, Json, Misfit, Plan, dict_plan, many_plan
 from perdure.codec.types import PlanBuilder, show
 from perdure.errors import (
     DefinitionError,
-    InvalidIdError,
     LimitExceededError,
     PayloadError,
     UsageError,
 )
 from perdure.limits import MAX_DEPTH as MAX_DEPTH
-from perdure.limits import MAX_ID_BYTES as MAX_ID_BYTES
 from perdure.limits import MAX_PAYLOAD_BYTES as MAX_PAYLOAD_BYTES
 
 MAX_CACHED_CODECS = 1024
@@ -47,7 +45,6 @@ _decode_json = msgspec.json.Decoder().decode
 
 _TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_FORBIDDEN_IN_IDS = re.compile(r"[\x00-\x1f\x7f-\x9f\\]|\.\./")
 _AWAITABLES = (collections.abc.Awaitable, collections.abc.Coroutine)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _TOO_DEEP = f"is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it"
@@ -377,26 +374,6 @@ def value_codec(annotation: Any) -> ValueCodec[Any]:
     except TypeError:
         return ValueCodec(annotation, where=show(annotation))
     return _cached_codec(annotation)
-
-
-def check_id(what: str, value: object) -> str:
-    """Return an id, name or tag that can be stored, shown and put into a URL.
-
-    Raises:
-        InvalidIdError: It is no text of 1 to `MAX_ID_BYTES` bytes, or has a control character, a
-            backslash, `../` or a lone surrogate in it.
-    """
-    if not isinstance(value, str):
-        raise InvalidIdError(what, value, f"is {type(value).__name__}; it must be str")
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        raise InvalidIdError(what, value, "holds a lone surrogate, which is not text") from None
-    if not 1 <= size <= MAX_ID_BYTES:
-        raise InvalidIdError(what, value, f"has {size} bytes; allowed are 1 to {MAX_ID_BYTES}")
-    if found := _FORBIDDEN_IN_IDS.search(value):
-        raise InvalidIdError(what, value, f"contains {found[0]!r}, which is not allowed in one")
-    return str.__str__(value)
 
 
 @dataclass(frozen=True, slots=True)

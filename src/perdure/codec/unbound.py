@@ -26,9 +26,27 @@ class UnboundArgumentsCodec:
 
     def decode(self, data: bytes) -> tuple[list[Any], dict[str, Any]]:
         """Return stored arguments by position and by name."""
-        stored = JSON.decode(data)
-        return stored.pop(UNBOUND, []), stored
+        return by_position_and_name(JSON.decode(data))
 
     def same(self, recorded: bytes, asked: bytes) -> bool:
-        """Tell whether two stored calls are one and the same."""
-        return recorded == asked or bool(JSON.decode(recorded) == JSON.decode(asked))
+        """Tell whether two stored calls are one and the same, as far as that shows without the
+        signature: of two that were both made without it, 5 by position may be n=5 or not."""
+        if recorded == asked:
+            return True
+        before, now = JSON.decode(recorded), JSON.decode(asked)
+        return bool(before == now or _named(before, now) == now or _named(now, before) == before)
+
+
+def by_position_and_name(stored: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a stored call that its caller gave by position, and the others."""
+    by_name = dict(stored)
+    return by_name.pop(UNBOUND, []), by_name
+
+
+def _named(unbound: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments under the names of a call by somebody who had the signature, which are in
+    the order of the parameters; as they are if these cannot be their names."""
+    by_position, by_name = by_position_and_name(unbound)
+    if UNBOUND in named or len(by_position) > len(named):
+        return unbound
+    return dict(zip(named, by_position, strict=False)) | by_name

@@ -17,7 +17,8 @@ from perdure.codec import JSON
 from perdure.core.folding import Fold
 from perdure.core.guard import Guard
 from perdure.errors import PayloadError, UniqueKeyError
-from perdure.model.events import NULL, EventRecorded, StoredEvent, read_event
+from perdure.model.events import NULL, EventRecorded, StoredEvent
+from perdure.model.rows import read_row
 
 UNCHECKED = "client:json"
 """The cause of an input whose sender does not have the decider: nobody has looked whether it is
@@ -25,6 +26,10 @@ one."""
 
 KEY_TAKEN = "perdure.key_taken"
 """The tag of a rejection that is not the decider's: its business key is another instance's."""
+
+COMPLETED = "perdure.completed"
+"""The tag of a rejection that is not the decider's: the instance has completed, and only waits for
+its effects."""
 
 UNREADABLE = "perdure.unreadable"
 """The tag of a rejection that is not the decider's: it was given something else than an input."""
@@ -56,8 +61,18 @@ class Answer(NamedTuple):
     input is in the turn."""
 
 
-class Receipt(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="outcome", tag=str.lower):
+class Receipt(
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    kw_only=True,
+    tag_field="outcome",
+    tag=str.lower,
+):
     """What is kept of an answer."""
+
+    given: dict[str, str] = {}
+    """A digest of each field of the input; empty in receipts of earlier versions."""
 
 
 class AcceptedReceipt(Receipt, frozen=True, omit_defaults=True, tag="accepted"):
@@ -155,7 +170,7 @@ def answer_again(
                     if fold.version == last:
                         break
                     if stored.kind == EventRecorded.kind:
-                        recorded = read_event(stored.kind, stored.body)
+                        recorded = read_row(stored)
                         assert isinstance(recorded, EventRecorded)
                         event = fold.add(recorded, stored.seq)
                         if fold.version >= first:

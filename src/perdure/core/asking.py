@@ -50,13 +50,13 @@ from perdure.model.events import (
     ChildScheduled,
     DetachedScheduled,
     KvEntry,
-    Parent,
     Patched,
     Reported,
     SignalAwaited,
     SignalReceived,
     SignalTaken,
 )
+from perdure.model.lineage import Lineage, Parent
 from perdure.telemetry import error_facts
 
 logger = logging.getLogger(__name__)
@@ -86,6 +86,7 @@ class Asking:
         "id",
         "instance_id",
         "is_replaying",
+        "lineage",
         "name",
         "new_report",
         "now_ms",
@@ -103,6 +104,7 @@ class Asking:
         self.name = name
         self.version = version
         self.parent: Parent | None = None
+        self.lineage: Lineage | None = None
         self.context = Context(self)
         self.is_replaying = False
         self.now_ms = 0

@@ -66,7 +66,7 @@ class DeciderAsking(DeciderNotes):
 
     def _schedule(self, effect: Effect, after: int) -> int:
         options, now_ms = effect.activity.options, self.now_ms
-        policy = effect.activity.policy
+        policy = effect.activity.effect_policy
         returns_input = self.definition.returns_input(effect.activity)
         if returns_input:
             policy = policy_for_input(policy)

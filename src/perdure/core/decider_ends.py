@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from perdure.authoring.decider import DeadEffect, EndedOrchestration
@@ -23,6 +25,17 @@ from perdure.model.events import (
 
 OWN = ("timer:", "effect:", "retried:", "dead:", "ended:")
 """Causes of inputs that an instance has by itself: they may be meant for another one."""
+
+
+class UnheededFailure(NamedTuple):
+    """An effect that failed for good, and of which no input came: people have to hear of it."""
+
+    activity: str
+    attempts: int
+    type_name: str
+    """The class of the last exception. Its text may show values."""
+    has_dead_job: bool
+    """Whether its job is kept: not of one that a time limit of its own has ended."""
 
 
 class _ReturnedInput(msgspec.Struct, frozen=True):

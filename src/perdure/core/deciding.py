@@ -14,26 +14,20 @@ from typing import Any
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import (
-    Accepted,
-    AlreadyCompleted,
-    Rejected,
-)
-from perdure.clock import to_datetime
+from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.clock import not_before, to_datetime
 from perdure.codec import JSON
 from perdure.core.answers import (
-    KEY_TAKEN,
     UNREADABLE,
     AcceptedReceipt,
     Answer,
-    AnyReceipt,
     DirectInput,
-    KeyTakenReceipt,
+    Outcome,
     UnreadableReceipt,
-    write_receipt,
 )
 from perdure.core.decider_ends import (
     OWN,
+    UnheededFailure,
     answer_of,
     input_of_effect,
     input_of_end,
@@ -44,14 +38,12 @@ from perdure.core.decider_ends import (
 from perdure.core.decider_keeping import DeciderKeeping
 from perdure.core.decider_snapshots import read_snapshot
 from perdure.core.decider_turn import KEYED, DeciderChanges
+from perdure.core.fingerprints import Fingerprint, check_same
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.judging import Acceptable, Refused, judge
 from perdure.core.turn import TurnTerms
-from perdure.errors import (
-    UniqueKeyError,
-    VersionConflictError,
-)
+from perdure.errors import InputIdReusedError, UniqueKeyError, VersionConflictError
 from perdure.model.events import (
     NULL,
     ActivityCompleted,
@@ -71,10 +63,10 @@ from perdure.model.events import (
     Started,
     StoredEvent,
     Terminated,
-    read_event,
 )
 from perdure.model.feeds import StoredSnapshot
 from perdure.model.messages import Message
+from perdure.model.rows import read_message, read_row
 from perdure.model.turns import FedEvent, Turn, UniqueKey
 
 logger = logging.getLogger(__name__)
@@ -115,12 +107,13 @@ class DeciderExecution(DeciderKeeping):
     *A taken business key.* If the store answers KEY_TAKEN, make the execution anew, set
     `taken_keys = {turn.unique.key: holder}` (the holder's stored id) and run the same again: inputs
     that want such a key are refused by themselves, a direct one with `UniqueKeyError`, a message
-    with an `InputRejected` on record, and all others go on.
+    with an `InputRejected` on record and a warning, and all others go on.
 
     *Completion.* When `is_terminal` becomes true the instance is *completed*: `is_completed`, no
-    timers, key freed, every further input is answered `AlreadyCompleted`. Effects that were asked
-    for still run. `terminal` is set, and the turn has an outcome, when the last of them has ended:
-    in the same turn if there is none. Inputs that effects return then mean nothing.
+    timers, key freed, every further input is answered `AlreadyCompleted`; one that comes as a
+    message is rejected on record. Effects that were asked for still run. `terminal` is set, and the
+    turn has an outcome, when the last of them has ended: in the same turn if there is none. Inputs
+    that effects return then mean nothing.
 
     *Stopping.* A decider has no code that could be asked to stop: a cancel request ends it as
     cancelled at once, a termination as terminated; open effects are dropped in both.
@@ -136,6 +129,7 @@ class DeciderExecution(DeciderKeeping):
         "is_answering",
         "is_unchanged",
         "taken_keys",
+        "unheeded",
     )
 
     def __init__(
@@ -148,6 +142,8 @@ class DeciderExecution(DeciderKeeping):
         self.is_unchanged = True
         self.taken_keys: Mapping[str, str] = {}
         """Business keys that other instances have, with the stored ids of those."""
+        self.unheeded: list[UnheededFailure] = []
+        """Effects whose failure the turn took, and made nothing of."""
         self._code = code
         self._direct: tuple[DirectInput, ...] = ()
 
@@ -177,7 +173,7 @@ class DeciderExecution(DeciderKeeping):
         fold = self._fold
         with fold.place, fold.guard:
             for stored in history:
-                event = read_event(stored.kind, stored.body)
+                event = read_row(stored)
                 self.last_seq = stored.seq
                 self.now_ms = stored.at_ms
                 self._digest.feed(stored.kind, stored.at_ms, stored.body)
@@ -222,9 +218,10 @@ class DeciderExecution(DeciderKeeping):
         """
         direct, self._direct = self._direct, ()
         self._outcomes = {}
+        self.unheeded = []
         self.is_answering = False
         is_first = self.last_seq == 0
-        self.now_ms = max(self.now_ms, now_ms)
+        self.now_ms = not_before(self.now_ms, now_ms)
         changes = self._changes = DeciderChanges(self.id, terms, self.now_ms)
         if terms.lease and not messages and not direct:
             self.alarms.drop_due(self.now_ms, "start:")
@@ -256,7 +253,7 @@ class DeciderExecution(DeciderKeeping):
         """Apply a message, or drop it if it means nothing any more."""
         if message.no:
             self._changes.consumed.append(message.no)
-        event = read_event(message.kind, message.body)
+        event = read_message(message)
         if isinstance(event, InputTaken):
             self._take_input(event, message.timer_key)
         elif self.terminal is None and message.execution in (0, self.execution):
@@ -290,7 +287,7 @@ class DeciderExecution(DeciderKeeping):
     def _decide_taken(self, taken: InputTaken) -> None:
         """Decide an input that is on record from here on, whatever comes of it."""
         if self.is_completed:
-            self._note_completed(taken.tag, bytes(taken.input), taken.input_id)
+            self._take_too_late(taken)
             return
         why = why_unreadable(self.definition, self.instance_id, taken)
         if why is not None:
@@ -302,9 +299,7 @@ class DeciderExecution(DeciderKeeping):
             return
         holder = self._key_holder(value)
         if holder is not None:
-            key, taker = holder
-            receipt = KeyTakenReceipt(key=key, holder=self.definition.own_id(taker))
-            self._refuse(taken, KEY_TAKEN, {"key": key, "holder": taker}, receipt)
+            self._refuse_key(taken, *holder)
             return
         # One with an id may be asked for again in this very turn.
         judged = self._judge(value, is_shown=bool(taken.input_id))
@@ -326,18 +321,6 @@ class DeciderExecution(DeciderKeeping):
         self._send(target, self.definition.name, taken.tag, taken.input)
         return True
 
-    def _refuse(
-        self, taken: InputTaken, tag: str, reason: Mapping[str, str], receipt: AnyReceipt
-    ) -> None:
-        """Put on record that an input is not decided, for a reason that is not the decider's."""
-        self._changes.refused += 1
-        data = msgspec.json.encode(reason)
-        self._append(taken)
-        self._append(InputRejected(tag=tag, reason=msgspec.Raw(data)))
-        self._observe(taken.tag, bytes(taken.input), "rejected", data, taken.input_id)
-        if taken.input_id:
-            self._changes.receipts[taken.input_id] = write_receipt(receipt)
-
     def _end_effect(self, event: ActivityCompleted | ActivityFailed, timer_key: str | None) -> None:
         """Take the end of an effect, and decide what it gives back."""
         seq = event.schedule
@@ -354,8 +337,9 @@ class DeciderExecution(DeciderKeeping):
         self._append(event)
         if following is not None and not call.waits_for:
             self._begin_effect(following, bytes(self.open_effect(following).policy))
-        if not self.is_closing:
-            self._decide_own(input_of_effect(self.definition, self.instance_id, event, call))
+        given = (self.definition, self.instance_id, event, call)
+        found = None if self.is_closing else input_of_effect(*given)
+        self._decide_end(effect.name, event, found, has_dead_job=timer_key is None)
         self._complete_if_done()
 
     def _end_retried(self, event: EffectRetried) -> None:
@@ -368,8 +352,9 @@ class DeciderExecution(DeciderKeeping):
             self._end_effect(answer_of(event), None)
             return
         self._append(event)
-        if not self.is_closing:
-            self._decide_own(input_of_retried(self.definition, self.instance_id, event))
+        given = (self.definition, self.instance_id, event)
+        found = None if self.is_closing else input_of_retried(*given)
+        self._decide_end(event.activity, answer_of(event), found, has_dead_job=True)
 
     def _end_orchestration(self, event: ChildCompleted | ChildFailed) -> None:
         call = self.open.get(event.schedule)
@@ -378,6 +363,20 @@ class DeciderExecution(DeciderKeeping):
         self._append(event)
         if not self.is_closing:
             self._decide_own(input_of_end(self.definition, self.instance_id, event, call))
+
+    def _decide_end(
+        self,
+        activity: str,
+        end: ActivityCompleted | ActivityFailed,
+        found: InputTaken | None,
+        *,
+        has_dead_job: bool,
+    ) -> None:
+        """Decide what came of the end of an effect, and notice a failure that nothing came of."""
+        if found is None and isinstance(end, ActivityFailed):
+            why = end.failures[-1].type_name
+            self.unheeded.append(UnheededFailure(activity, end.attempts, why, has_dead_job))
+        self._decide_own(found)
 
     def _decide_own(self, found: InputTaken | None) -> None:
         """Decide what the decider makes of something that ended."""
@@ -391,7 +390,7 @@ class DeciderExecution(DeciderKeeping):
         """Decide an input that somebody waits for; on record only if it is accepted."""
         earlier = self._outcomes.get(direct.input_id) if direct.input_id else None
         if earlier is not None:
-            return Answer(earlier)
+            return self._answer_repeated(direct, *earlier)
         if self.is_completed:
             self._note_completed(direct.tag, direct.data, "")
             return Answer(AlreadyCompleted())
@@ -415,6 +414,13 @@ class DeciderExecution(DeciderKeeping):
             )
         )
         return Answer(self._record(judged, direct.tag, direct.data, direct.input_id))
+
+    def _answer_repeated(self, direct: DirectInput, outcome: Outcome, kept: Fingerprint) -> Answer:
+        try:
+            check_same(self.instance_id, kept, direct)
+        except InputIdReusedError as error:
+            return Answer(error=error)
+        return Answer(outcome)
 
     def _judge_direct(self, direct: DirectInput) -> Acceptable | Refused:
         expected, found = direct.expected_version, self._fold.version
@@ -470,11 +476,9 @@ class DeciderExecution(DeciderKeeping):
         self._observe(tag, data, "accepted", None, input_id)
         value = None if reply is None else JSON.decode(reply)
         outcome = Accepted(judged.events, judged.shown, fold.version, value)
-        if input_id:
-            raw = NULL if reply is None else msgspec.Raw(reply)
-            receipt = AcceptedReceipt(first=first, last=fold.version, reply=raw)
-            changes.receipts[input_id] = write_receipt(receipt)
-            self._outcomes[input_id] = outcome
+        raw = NULL if reply is None else msgspec.Raw(reply)
+        receipt = AcceptedReceipt(first=first, last=fold.version, reply=raw)
+        self._keep_receipt(input_id, tag, data, receipt, outcome)
         if judged.is_terminal:
             self._close()
         return outcome

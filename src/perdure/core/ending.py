@@ -106,6 +106,7 @@ def continuation(execution: Execution, last: ContinuedAsNew) -> Continuation:
         behaviour=BEHAVIOUR,
         input=last.input,
         parent=execution.parent,
+        lineage=execution.lineage,
         kv=() if execution.values is None else execution.values.all(),
         report=NULL if execution.report is None else msgspec.Raw(execution.report),
         previous=execution.digest().hex(),

@@ -25,8 +25,8 @@ from perdure.model.events import (
     InputSent,
     InputTaken,
     StoredEvent,
-    read_event,
 )
+from perdure.model.rows import read_row
 
 
 class Fold:
@@ -58,7 +58,7 @@ class Fold:
         definition = self.definition
         try:
             event = definition.read_event(recorded)
-            self.state = definition.decider.evolve(self.state, event)
+            self.state = definition.evolve(self.state, event)
         except NondeterminismError:
             raise
         except Exception as error:
@@ -111,7 +111,7 @@ def state_at(
             if fold.version == at:
                 break
             if stored.kind == EventRecorded.kind:
-                event = read_event(stored.kind, stored.body)
+                event = read_row(stored)
                 assert isinstance(event, EventRecorded)
                 fold.add(event, stored.seq)
     fold.refuse_violation()
@@ -200,7 +200,7 @@ def _decisions(
     taken: InputTaken | None = None
     asked: list[tuple[StoredEvent, Any]] = []
     for stored in history:
-        event = read_event(stored.kind, stored.body)
+        event = read_row(stored)
         if isinstance(event, InputTaken):
             if taken is not None:
                 yield taken, asked

@@ -99,7 +99,7 @@ def judge(
 
 def _looked_at(fold: Fold) -> bytes | None:
     """Return the state as bytes where it may be changed and that is watched."""
-    if fold.definition.has_immutable_state or not fold.guard.watches_calls:
+    if fold.definition.has_immutable_state or not fold.guard.watches_closely:
         return None
     try:
         return fold.definition.state.encode(fold.state, "state")
@@ -115,7 +115,7 @@ def _evolved(
     for recorded in written:
         # Not what `decide` made: that may be changed by whoever still has it.
         event = definition.read_event(recorded)
-        state = definition.decider.evolve(state, event)
+        state = definition.evolve(state, event)
         events.append(event)
     return state, tuple(events)
 

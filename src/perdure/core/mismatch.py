@@ -49,6 +49,7 @@ from perdure.model.events import (
     UnreadableEventError,
     read_event,
 )
+from perdure.model.rows import read_row
 
 NEIGHBOURS = 3
 """How many matching events are shown above the one that differs."""
@@ -78,7 +79,7 @@ def matches(ask: Ask, stored: StoredEvent, returns: ValueCodec[Any]) -> bool:
     asked = ask.event
     if stored.kind != asked.kind:
         return False
-    recorded = read_event(stored.kind, stored.body)
+    recorded = read_row(stored)
     if recorded == asked:
         return True
     match recorded, asked:

@@ -58,9 +58,9 @@ from perdure.model.events import (
     Terminated,
     TimerFired,
     TimerScheduled,
-    read_event,
     write_event,
 )
+from perdure.model.rows import read_row
 
 
 class Execution(Asking):
@@ -277,7 +277,7 @@ class Execution(Asking):
     def _replay_stretch(self, history: Sequence[StoredEvent], position: int) -> int:
         """Apply the message at a position and match what follows; return the next message's."""
         stored = history[position]
-        event = read_event(stored.kind, stored.body)
+        event = read_row(stored)
         if isinstance(event, Patched):
             self._record(stored)
             return position + 1
@@ -302,7 +302,7 @@ class Execution(Asking):
         return position
 
     def _know_patch(self, stored: StoredEvent) -> None:
-        event = read_event(stored.kind, stored.body)
+        event = read_row(stored)
         assert isinstance(event, Patched)
         self._patches[event.change] = True
 
@@ -369,6 +369,7 @@ class Execution(Asking):
 
     def _begin(self, event: Started) -> None:
         self.parent = event.parent
+        self.lineage = event.lineage
         self.version = event.version
         self.since_ms = event.since_ms or self.now_ms
         self.started_by = event.started_by

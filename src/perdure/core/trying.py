@@ -112,6 +112,8 @@ def try_input(fold: Fold, value: object, now: datetime) -> Trial[Any, Any, Any]:
             unique_key=None,
         )
     assert isinstance(judged, Acceptable)
+    if judged.events:
+        definition.check_evolved(judged.shown, judged.events[-1])
     return Trial(
         decision=judged.decision,
         events=judged.events,

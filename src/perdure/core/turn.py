@@ -10,10 +10,12 @@ import msgspec
 
 from perdure.authoring.registry import BEHAVIOUR, activity_key, inline_key, orchestration_key
 from perdure.authoring.scope import ActivityRequest, InlineRequest
+from perdure.clock import not_before
 from perdure.core.ending import continuation, outcome_of, parent_message
 from perdure.core.identity import child_incarnation
 from perdure.core.pending import Ask, PendingCall
 from perdure.core.replay import Execution
+from perdure.limits import MAX_CHILD_DEPTH as MAX_CHILD_DEPTH
 from perdure.model.events import (
     ActivityCancelled,
     ActivityCompleted,
@@ -31,19 +33,22 @@ from perdure.model.events import (
     Failure,
     InlineScheduled,
     MessageEvent,
-    Parent,
     Started,
     Terminated,
     TimerCancelled,
     TimerFired,
     TimerScheduled,
-    read_event,
     write_event,
 )
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp
 from perdure.model.jobs import JobEnd, NewJob
+from perdure.model.lineage import FIRST, Lineage, Parent, lineage_below
 from perdure.model.messages import Delivery, Message
+from perdure.model.rows import read_message
 from perdure.model.turns import ChildStart, Continuation, NewTimer, Outcome, Turn
+
+MAX_SHOWN = 5
+"""How many of those above a child an error names."""
 
 
 class TurnTerms(msgspec.Struct, frozen=True):
@@ -71,7 +76,7 @@ def run_turn(
     Raises:
         UnreadableEventError: A message is damaged or of an unknown kind.
     """
-    execution.now_ms = max(execution.now_ms, now_ms)
+    execution.now_ms = not_before(execution.now_ms, now_ms)
     changes = _Changes(execution, terms)
     if not messages and terms.lease:
         execution.woken_in_vain()
@@ -106,7 +111,7 @@ class _Changes:
             self._consumed.append(message.no)
         if last is not None or message.execution not in (0, execution.execution):
             return
-        event = read_event(message.kind, message.body)
+        event = read_message(message)
         assert isinstance(event, MessageEvent), f"{message.kind} is not a message"
         if not execution.accepts(event):
             return
@@ -183,7 +188,7 @@ class _Changes:
             case TimerCancelled(schedule=schedule):
                 self._drop_timer(f"timer:{schedule}")
             case ChildScheduled() as event:
-                self._children.append(self._start_child(event, seq))
+                self._call_child(event, seq)
             case ChildCancelled(schedule=schedule):
                 assert ask.cancels is not None
                 self._cancel_child(schedule, ask.cancels, "its parent no longer waits for it")
@@ -254,11 +259,21 @@ class _Changes:
 
     # ---------------------------------------------------------- other instances
 
-    def _start_child(self, event: ChildScheduled, seq: int) -> ChildStart:
-        me = self._parent(seq)
+    def _call_child(self, event: ChildScheduled, seq: int) -> None:
+        me, execution = self._parent(seq), self._execution
+        lineage = lineage_below(
+            execution.parent,
+            execution.lineage,
+            is_cancelled=execution.cancel_reason is not None,
+            is_abandoned=event.on_parent_close == "abandon",
+        )
+        if lineage.depth > MAX_CHILD_DEPTH:
+            self._deliveries.append(self._to(me, _too_deep(me, lineage)))
+            return
         failure = Failure("AlreadyExistsError", f"the id {event.instance_id!r} is taken")
         taken = ChildFailed(schedule=seq, status="not started", failure=failure)
-        return ChildStart(self._new_instance(event, seq, me), self._to(me, taken))
+        new = self._new_instance(event, seq, me, lineage)
+        self._children.append(ChildStart(new, self._to(me, taken)))
 
     def _start_detached(self, event: DetachedScheduled, seq: int) -> ChildStart:
         me = self._parent(seq)
@@ -274,7 +289,11 @@ class _Changes:
         return Parent(instance_id, incarnation, number, seq)
 
     def _new_instance(
-        self, event: ChildScheduled | DetachedScheduled, seq: int, parent: Parent | None
+        self,
+        event: ChildScheduled | DetachedScheduled,
+        seq: int,
+        parent: Parent | None,
+        lineage: Lineage = FIRST,
     ) -> NewInstance:
         execution = self._execution
         kind, body = write_event(
@@ -285,6 +304,7 @@ class _Changes:
                 input=event.input,
                 parent=parent,
                 started_by=execution.instance_id if parent is None else "",
+                lineage=None if lineage == FIRST else lineage,
             )
         )
         return NewInstance(
@@ -302,8 +322,18 @@ class _Changes:
 
     def _cancel_child(self, schedule: int, call: Ask, reason: str) -> None:
         assert isinstance(call.event, ChildScheduled)
+        if self._unstart(schedule):
+            return
         child_id = call.event.instance_id
         self._deliveries.append(self._to_child(schedule, child_id, CancelRequested(reason=reason)))
+
+    def _unstart(self, schedule: int) -> bool:
+        """Take a child back that this very turn would start; tell whether it would."""
+        incarnation = child_incarnation(self._execution.id, schedule)
+        kept = [child for child in self._children if child.instance.incarnation != incarnation]
+        is_found = len(kept) < len(self._children)
+        self._children = kept
+        return is_found
 
     def _to_child(self, schedule: int, instance_id: str, event: MessageEvent) -> Delivery:
         kind, body = write_event(event)
@@ -346,9 +376,23 @@ class _Changes:
 
     def _close_child(self, schedule: int, call: Ask, event: ChildScheduled, how: str) -> None:
         reason = f"its parent {self._execution.instance_id!r} {how}"
+        if event.on_parent_close != "abandon" and self._unstart(schedule):
+            return
         match event.on_parent_close:
             case "cancel":
                 self._cancel_child(schedule, call, reason)
             case "terminate":
                 message = Terminated(reason=reason)
                 self._deliveries.append(self._to_child(schedule, event.instance_id, message))
+
+
+def _too_deep(me: Parent, lineage: Lineage) -> ChildFailed:
+    """Return why a child was not started that would be deeper than children may be."""
+    above = [parent.instance_id for parent in (me, *lineage.above)]
+    shown = above if len(above) <= MAX_SHOWN else [*above[: MAX_SHOWN - 1], "...", above[-1]]
+    failure = Failure(
+        "LimitExceededError",
+        f"it would be {lineage.depth} levels deep, and {MAX_CHILD_DEPTH} are allowed; above it are "
+        f"{', '.join(shown)}. If the depth is meant, let ctx.start begin what nobody waits for",
+    )
+    return ChildFailed(schedule=me.seq, status="not started", failure=failure)

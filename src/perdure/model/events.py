@@ -15,6 +15,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from perdure.model.lineage import Lineage
+from perdure.model.lineage import Parent as Parent
+from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
+
 NULL = msgspec.Raw(b"null")
 """No value. A field cannot be `Raw | None`: msgspec would read nothing but null into it."""
 
@@ -28,15 +32,6 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     at_ms: int = 0
     details: str = ""
     """The exception's content as JSON text, when its class is named in `raises=`."""
-
-
-class Parent(msgspec.Struct, frozen=True, gc=False):
-    """The call that a child answers to."""
-
-    instance_id: str
-    incarnation: int
-    execution: int
-    seq: int
 
 
 class KvEntry(msgspec.Struct, frozen=True, gc=False):
@@ -87,6 +82,8 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     """When the first execution started; 0 in that one."""
     started_by: str = ""
     """The instance that started this one and does not wait for it; empty: a client or a parent."""
+    lineage: Lineage | None = None
+    """Where a child is in its tree; None: its parent is nobody's child."""
 
 
 class InputTaken(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -119,7 +116,7 @@ class ActivityFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True
     schedule: int
     failures: tuple[Failure, ...]
     attempts: int = 1
-    """How many attempts failed."""
+    """How many attempts failed; of an effect how many there were, as its dead job says."""
 
 
 class EffectRetried(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -493,7 +490,3 @@ def read_event(kind: str, body: bytes) -> Event:
     except msgspec.MsgspecError as error:
         raise UnreadableEventError(f"stored event of kind {kind!r} is damaged: {error}") from error
     return event
-
-
-class UnreadableEventError(Exception):
-    """Stored bytes are not an event this version can read. The instance is parked, not failed."""

@@ -62,6 +62,13 @@ class StuckEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     is_rebuild: bool = False
     """Whether it was to begin anew and could not."""
 
+    @property
+    def method(self) -> str:
+        """What it could not get through before any event: setup, or reset; empty: an event."""
+        if self.pos:
+            return ""
+        return "reset" if self.is_rebuild else "setup"
+
 
 def write_stuck(stuck: StuckEvent) -> str:
     """Return it as the text of a reason."""

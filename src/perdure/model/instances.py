@@ -144,4 +144,4 @@ class LiveRow(msgspec.Struct, frozen=True, kw_only=True):
     last_at_ms: int
     attempts: int
     blocked_by: str | None
-    """Digest of the code that does not fit, or "*" when parked."""
+    """The code that does not fit, or "*" when parked: see `model.blocked`."""

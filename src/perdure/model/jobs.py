@@ -47,11 +47,13 @@ class JobPolicy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Of an effect: what the input belongs to that asked for it."""
 
 
-class JobFailures(msgspec.Struct, frozen=True, gc=False):
+class JobFailures(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The attempts of a job that failed: how many, and those that are kept."""
 
     count: int = 0
     kept: tuple[Failure, ...] = ()
+    misfit: str = ""
+    """Why the worker that had it last could not even try, since its arguments do not fit there."""
 
     def plus(self, failure: Failure) -> JobFailures:
         """Return these and one more."""
@@ -59,6 +61,12 @@ class JobFailures(msgspec.Struct, frozen=True, gc=False):
         if len(kept) > MAX_FAILURES_KEPT:
             kept = (kept[0], *kept[1 - MAX_FAILURES_KEPT :])
         return JobFailures(self.count + 1, kept)
+
+    def after(self, end: JobEnd) -> JobFailures:
+        """Return what to keep of them after one more attempt."""
+        if end.failure is not None:
+            return self.plus(end.failure)
+        return JobFailures(self.count, self.kept, end.misfit) if end.misfit else self
 
 
 class NewJob(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -127,6 +135,8 @@ class JobEnd(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Kept with the job when it goes back."""
     refund: bool = False
     """Whether the attempt does not count, because it was given back unstarted."""
+    misfit: str = ""
+    """Why its arguments do not fit the code of the worker that gives it back, kept with the job."""
     details: bytes | None = None
     """What its last heartbeat said, kept with the job when it goes back."""
     is_dead: bool = False

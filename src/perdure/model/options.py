@@ -77,6 +77,11 @@ class Retry:
             raise ValueError(f"jitter must be between 0 and 1, got {self.jitter}")
 
 
+EFFECT_RETRY: Final = Retry(max_attempts=5)
+"""How an effect is retried whose activity does not say. Nobody awaits an effect, so nobody could
+try it again."""
+
+
 def job_policy(
     retry: Retry | None, timeout: timedelta | None, deadline: timedelta | None = None
 ) -> bytes:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
-"""Values for `?`, or for `:name`: int, float, str, bytes or None. On PostgreSQL for `$1`, in order:
-what asyncpg takes for the type of the column."""
+"""Values for `?` in order, or for `:name`: int, float, str, bytes or None. On PostgreSQL also for
+`$1`, and what asyncpg takes for the type of the column; where values are given for `?`, write `??`
+for its operator `?`."""
 
 FeedWork: TypeAlias = Callable[["Tables"], int]
 """Writes to tables what events say; returns the position up to which it did."""

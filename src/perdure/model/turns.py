@@ -251,6 +251,12 @@ class ClaimedTurn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     messages: tuple[Message, ...]
 
 
+SUSPECT_AFTER = 2
+"""After how many losses work is a *suspect*, which may have killed its workers. One loss is nothing
+special: a crash takes everything along that runs, and all of it has to go on at once."""
+_ANY_LOSSES = 2**31 - 1
+
+
 class TurnClaim(NamedTuple):
     """What a worker wants to claim."""
 
@@ -261,6 +267,15 @@ class TurnClaim(NamedTuple):
     lease_ms: int
     lease: int
     """Fresh random token for everything claimed by this call."""
+    suspect_after: int = SUSPECT_AFTER
+    """How often a suspect was claimed without a commit."""
+    takes_suspect: bool = True
+    """Whether it may get a suspect, and then that one alone."""
+
+    @property
+    def losses_below(self) -> int:
+        """How often an instance must have been lost for this claim to pass it over."""
+        return _ANY_LOSSES if self.takes_suspect else self.suspect_after
 
 
 class SessionClaim(NamedTuple):
@@ -286,6 +301,17 @@ class JobClaim(NamedTuple):
     token: int
     sessions: SessionClaim | None = None
     """On what terms it takes jobs with a session; None: not at all."""
+    suspect_after: int = SUSPECT_AFTER
+    """How often a suspect was lost with its worker."""
+    takes_suspect: bool = True
+    """Whether it may get a suspect, and then that one alone."""
+    harmless: tuple[int, ...] = ()
+    """Queues whose jobs are never suspects."""
+
+    def losses_below(self, queue_no: int) -> int:
+        """Return how often a job of a queue must have been lost for this claim to pass it over."""
+        is_taken = self.takes_suspect or queue_no in self.harmless
+        return _ANY_LOSSES if is_taken else self.suspect_after
 
 
 NOBODY = "*"

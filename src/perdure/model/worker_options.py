@@ -18,7 +18,11 @@ ZERO = timedelta(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What a worker removes by itself, and when. None: never."""
+    """What a worker removes by itself, and when. None: never.
+
+    Nothing is removed for its age before the clock has been steady for an hour, from the worker's
+    start or from a jump on; for a day, if nothing in the store is of the last week.
+    """
 
     ended: timedelta | None = None
     """How long instances are kept after they ended."""
@@ -78,7 +82,9 @@ class WorkerOptions:
 
     max_attempts: int = 10
     """How often a turn may be claimed without an accepted commit before its instance is parked,
-    and how often a job may be lost with its worker before it fails."""
+    and how often a job may be lost with its worker before it fails. What was lost twice is taken
+    alone, so that it is not given up for what killed the worker beside it. 1: at the first loss,
+    whatever else was lost with it."""
 
     turn_warning: timedelta = timedelta(seconds=2)
     """How long a turn may compute before the stuck line is logged."""
@@ -94,12 +100,15 @@ class WorkerOptions:
     cancelled and their jobs given back."""
 
     watch_calls: Literal["always", "first", "never"] = "first"
-    """When to watch for clocks, random and uuid inside turns: in every turn (tests, development),
-    in the first turns of each definition, or never. Files, sockets, processes and threads are
-    always watched."""
+    """How to watch for clocks, random and uuid inside turns. "first": closely in the first turns of
+    each definition; after that, from Python 3.12 on, in the code that turns run, in every turn and
+    at next to no cost. Python 3.11 cannot do that: there a definition is watched closely for ever
+    if its code names a clock or the like, itself or in a function that it reaches by name.
+    "always": closely in every turn (tests, development), which takes up to three times as long.
+    "never": not at all. Files, sockets, processes and threads are always watched."""
 
     watched_turns: int = 20
-    """How many turns of each definition are watched under `watch_calls="first"`."""
+    """How many turns of each definition are watched closely under `watch_calls="first"`."""
 
     shadow_rate: float = 0.001
     """Which part of instances is replayed when it ends or leaves memory, to find code that cannot

@@ -236,15 +236,15 @@ class FeedReader:
         stuck = _stuck(error, event, self._failures, is_rebuild=hold.must_reset)
         if self._is_final(error):
             await self._get_stuck(hold, stuck)
-        logger.warning(
-            "a projection could not handle an event and tries again", extra=self._facts(stuck)
-        )
+        tried = "handle an event" if event is not None else f"get through its {stuck.method}"
+        logger.warning("a projection could not %s and tries again", tried, extra=self._facts(stuck))
         delay_ms = delay_after(self._policy, self._failures, chance=chance())
         await asyncio.sleep(delay_ms / 1000)
 
     async def _get_stuck(self, hold: Hold, stuck: StuckEvent) -> NoReturn:
         await hold.get_stuck(stuck)
-        logger.error("a projection is stuck at an event", extra=self._facts(stuck))
+        where = f"in {stuck.method}" if stuck.method else "at an event"
+        logger.error("a projection is stuck %s", where, extra=self._facts(stuck))
         raise LeaseLostError(f"reader {self._name!r} is stuck")
 
     def _facts(self, stuck: StuckEvent) -> dict[str, object]:

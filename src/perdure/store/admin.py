@@ -133,3 +133,8 @@ class AdminStore(Protocol):
         """Remove what is too old, at most so many of each sort; return how many. An unborn id and
         its messages count as one."""
         ...
+
+    async def wake_stranded(self, *, limit: int) -> int:
+        """Let ready what is ready by a time to come, and leases end soon that end in days, at most
+        so many turns and jobs; return how many. A wrong clock has written them. Timers stay."""
+        ...

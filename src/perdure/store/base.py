@@ -79,6 +79,8 @@ class WaitingJob(NamedTuple):
     session: str | None = None
     start_by_ms: int | None = None
     """Until when it must start; None when it has started, or may start at any time."""
+    misfit: str = ""
+    """Why its arguments do not fit the code of the worker that had it last."""
 
 
 class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
@@ -132,7 +134,7 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         has none, no other worker's unexpired one), then all at once end its jobs, consume its
         messages, append its events, add jobs and timers and remove the cancelled ones, put its
         messages, start its children, set `wake_at` to now if there are messages it has not seen and
-        else to its next timer, end its lease, clear `attempts` and `blocked_by`, make the worker
+        else to its next timer, end its lease, clear `attempts`, end a hold, make the worker
         its home. A turn with an outcome removes its live row, inbox, jobs and timers instead. A
         turn that is continued removes the jobs of its execution and all messages addressed to it,
         moves the stamp to the next execution and puts its start and the unread messages, which come
@@ -180,9 +182,17 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         """Lease instances with something to do, longest waiting first, and count the attempt.
 
         Takes ready and abandoned ones alike: `wake_at` doubles as the end of the lease. The claimer
-        becomes the home. An instance with another home is left to it for the first 200 ms. A
-        blocked one is taken only with other code than the one that did not fit. Unborn, parked and
-        unserved ones are never looked at.
+        becomes the home. An instance with another home is left to it for the first 200 ms. One
+        that some code did not fit is taken only with other code. Unborn, held and unserved ones
+        are never looked at. One that was lost `suspect_after` times is taken alone, or left to
+        others if `takes_suspect` says no.
+        """
+        ...
+
+    async def claim_blocked(self, claim: TurnClaim) -> list[ClaimedTurn]:
+        """Lease blocked instances that this code has not been tried on, as `claim_turns` does.
+
+        What has been tried `MAX_TRIES` times is left to code with another digest.
         """
         ...
 
@@ -194,7 +204,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         the job's queue, becomes the claimer's in the same transaction, unless another worker holds
         an unexpired lease on a job of that session and queue. An owner without a row among the
         workers is restarting: its lease decides. A job that starts removes its owner's timer
-        `start:{seq}`.
+        `start:{seq}`. One that was lost `suspect_after` times is taken alone, or left to others if
+        `takes_suspect` says no, unless its queue is harmless.
         """
         ...
 
@@ -239,11 +250,7 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
 
     async def hold(self, holds: Sequence[Hold]) -> list[bool]:
         """Block or park instances under our lease or stamp: their messages stay, nobody claims
-        them until `unblock`. False means that the stamp or lease no longer fits."""
-        ...
-
-    async def unblock(self, definition_no: int, code: str) -> int:
-        """Offer blocked instances of a definition to code that differs; return how many."""
+        them but by `claim_blocked`. False means that the stamp or lease no longer fits."""
         ...
 
     async def unpark(self, instance_id: str) -> bool:

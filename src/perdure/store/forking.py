@@ -24,9 +24,14 @@ _opened: WeakSet[object] = WeakSet()
 def _begin_as_child() -> None:
     _process[0] = os.getpid()
     for thing in list(_opened):
-        # Never freed, not even when the child ends: drivers and event loops close what is freed.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+        keep_for_ever(thing)
     _opened.clear()
+
+
+def keep_for_ever(thing: object) -> None:
+    """Let something never be freed, not even when the process ends: drivers and event loops close
+    what is freed."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 os.register_at_fork(after_in_child=_begin_as_child)

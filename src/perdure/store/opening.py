@@ -24,8 +24,9 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
         url: `sqlite:///relative.db` or `sqlite:////absolute.db`. `sqlite://:memory:` for one in
             memory of this store's own, `sqlite://:memory:NAME` for one that all stores of this
             process share who give the name, as long as one of them is open. Or
-            `postgresql://user@host:port/database`, with `?schema=NAME` and, behind a pooler in
-            transaction mode, `?pooler=transaction`; the rest, such as `sslmode`, is the driver's.
+            `postgresql://user@host:port/database`, with `?schema=NAME`, with `?tables=NAME` for the
+            schema of projections' tables and, behind a pooler in transaction mode, with
+            `?pooler=transaction`; the rest, such as `sslmode`, is the driver's.
         clock: Rules leases and visibility.
 
     Raises:

@@ -276,3 +276,39 @@ class TestLostJobs:
         assert (waiting.queue, waiting.session, waiting.attempt) == (GPU, "s", 0)
         assert await claim_bound(store, queues=(QUEUE,)) == []
         assert await claim_jobs(store, queues=(GPU,)) == []
+
+
+class TestMisfits:
+    """Jobs whose arguments do not fit the code of a worker."""
+
+    async def test_why_a_job_does_not_fit_is_kept_and_counts_as_no_attempt(
+        self, store: Store
+    ) -> None:
+        await begun(store, jobs=(job(),))
+        [claimed] = await claim_jobs(store)
+        back = JobEnd(
+            key=claimed.key, token=claimed.token, retry_at_ms=0, refund=True, misfit="no such one"
+        )
+
+        await store.end_jobs([back])
+        [waiting] = await store.read_jobs("i")
+        [again] = await claim_jobs(store)
+
+        assert (waiting.misfit, waiting.attempt) == ("no such one", 0)
+        assert again.attempt == 1
+        assert again.failures == JobFailures(0, (), "no such one")
+
+    async def test_a_failure_shows_that_it_did_fit(self, store: Store) -> None:
+        await begun(store, jobs=(job(),))
+        fields: list[dict[str, Any]] = [
+            {"misfit": "no such one"},
+            {"failure": Failure("OSError", "no")},
+        ]
+        for each in fields:
+            [claimed] = await claim_jobs(store)
+            back = JobEnd(key=claimed.key, token=claimed.token, retry_at_ms=0, **each)
+            await store.end_jobs([back])
+
+        [again] = await claim_jobs(store)
+
+        assert (again.failures.count, again.failures.misfit) == (1, "")

@@ -5,16 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 
 from perdure.clock import ManualClock
+from perdure.model.blocked import MAX_TRIES
 from perdure.model.instances import Stamp, Status
 from perdure.model.messages import DeliveryStatus
 from perdure.model.turns import ChildStart, Hold
 from perdure.store.base import Store
 from perdure.testing.store_values import (
-    ORCHESTRATION,
+    LEASE_MS,
     STARTED,
     accepted,
     begun,
     claim,
+    claim_blocked,
+    continuation,
     ended,
     events_of,
     first_turn,
@@ -199,6 +202,24 @@ class TestDeliveries:
             (b"b", at_ms),
         ]
 
+    async def test_an_arrival_by_a_wrong_clock_counts_only_while_it_waits(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await begun(store)
+        right_ms = clock()
+        clock.advance(timedelta(days=3650))
+        await store.deliver([message(text="a")])
+        clock.now_ms = right_ms
+
+        await store.deliver([message(text="b")])
+        [claimed] = await claim(store)
+        await accepted(store, turn_of(claimed))
+        await store.deliver([message(text="c")])
+        [later] = await claim(store)
+
+        assert [m.body for m in claimed.messages] == [b"a", b"b"]
+        assert [(m.body, m.effective_at_ms) for m in later.messages] == [(b"c", right_ms)]
+
     async def test_messages_are_applied_by_effective_time(
         self, store: Store, clock: ManualClock
     ) -> None:
@@ -312,7 +333,6 @@ class TestHolds:
     async def test_a_blocked_instance_waits_for_other_code(self, store: Store) -> None:
         await store.start([new_instance()])
         [claimed] = await claim(store, code="c1")
-        [number] = await store.intern([ORCHESTRATION])
 
         assert await store.hold([self._hold(claimed.stamp, lease=claimed.lease)]) == [True]
 
@@ -320,17 +340,63 @@ class TestHolds:
         [row] = await store.read_instances(["i"])
         assert row is not None
         assert (row.status, row.reason) == (Status.BLOCKED, "does not fit \0")
-        assert await store.unblock(number, "c1") == 0
-        assert await store.unblock(number, "c2") == 1
-        assert await claim(store, code="c1") == []
-        [again] = await claim(store, code="c2")
+        assert await claim_blocked(store, code="c1") == []
+        [again] = await claim_blocked(store, code="c2")
+        assert again.attempts == 1
         await accepted(store, turn_of(again))
         [row] = await store.read_instances(["i"])
         assert row is not None
         assert (row.status, row.reason) == (Status.RUNNING, None)
-        live = await store.read_live("i")
-        assert live is not None
-        assert live.blocked_by is None
+
+    async def test_code_that_did_not_fit_takes_the_instance_no_more(self, store: Store) -> None:
+        """It would block it again and again while other code goes on with it."""
+        stamp = await begun(store)
+        await store.hold([self._hold(stamp)])
+        [taken] = await claim_blocked(store, code="c2")
+        await accepted(store, turn_of(taken))
+        await store.deliver([message()])
+
+        assert await claim_blocked(store, code="c3") == []
+        assert not await store.unpark("i")
+        assert await claim(store, code="c1") == []
+        assert len(await claim(store, code="c2")) == 1
+
+    async def test_code_that_did_not_fit_takes_what_was_continued(self, store: Store) -> None:
+        """The next execution has a history of its own."""
+        stamp = await begun(store)
+        await store.hold([self._hold(stamp)])
+        [taken] = await claim_blocked(store, code="c2")
+        await accepted(store, turn_of(taken, continued=continuation()))
+
+        assert len(await claim(store, code="c1")) == 1
+
+    async def test_no_code_is_tried_twice_and_one_digest_not_for_ever(self, store: Store) -> None:
+        stamp = await begun(store)
+        await store.hold([self._hold(stamp, by="d1/0000")])
+        tries = 1
+        while found := await claim_blocked(store, code=f"d1/{tries:04}"):
+            await store.hold([self._hold(stamp, lease=found[0].lease, by=f"d1/{tries:04}")])
+            assert await claim_blocked(store, code=f"d1/{tries:04}") == []
+            tries += 1
+
+        assert tries == MAX_TRIES
+        [claimed] = await claim_blocked(store, code="d2/0000")
+        assert claimed.attempts == 1
+        await store.hold([self._hold(stamp, lease=claimed.lease, by="d2/0000")])
+        assert await claim_blocked(store, code="d1/0000") == []
+
+    async def test_what_is_being_tried_is_left_alone_until_the_lease_is_over(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        stamp = await begun(store)
+        await store.hold([self._hold(stamp)])
+        await claim_blocked(store, code="c2")
+
+        assert await claim_blocked(store, code="c3") == []
+        clock.advance(timedelta(milliseconds=LEASE_MS + 1))
+        assert await claim(store, code="c1") == []
+        [again] = await claim(store, code="c3")
+        assert again.attempts == 2
 
     async def test_a_held_instance_gets_messages_and_sleeps_on(self, store: Store) -> None:
         stamp = await begun(store)
@@ -345,9 +411,8 @@ class TestHolds:
         stamp = await begun(store)
         await store.deliver([message()])
         await store.hold([self._hold(stamp, by="*")])
-        [number] = await store.intern([ORCHESTRATION])
 
-        assert await store.unblock(number, "c2") == 0
+        assert await claim_blocked(store, code="c2") == []
         assert await store.unpark("i")
         assert not await store.unpark("i")
 
@@ -377,9 +442,7 @@ class TestHolds:
         stamp = await begun(store)
         await store.deliver([message()])
         await store.hold([self._hold(stamp)])
-        [number] = await store.intern([ORCHESTRATION])
-        await store.unblock(number, "c2")
-        [claimed] = await claim(store, code="c2")
+        [claimed] = await claim_blocked(store, code="c2")
 
         assert await store.unpark("i")
 

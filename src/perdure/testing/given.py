@@ -141,7 +141,8 @@ def _folded(definition: DeciderDefinition, events: Sequence[Any]) -> Fold:
     fold = Fold(definition, Guard(watch_calls=True))
     with fold.place, fold.guard:
         for number, event in enumerate(events, 1):
-            fold.add(definition.write_event(event), number)
+            folded = fold.add(definition.write_event(event), number)
+            definition.check_evolved(fold.state, folded)
     fold.refuse_violation()
     return fold
 

@@ -22,7 +22,7 @@ from perdure.testing.contract_dead_workers import TestDeadWorkers
 from perdure.testing.contract_deletion import TestDeletion, TestWorkOnDeletedInstances
 from perdure.testing.contract_feed import TestFeed, TestReaders
 from perdure.testing.contract_fence import TestFenceByCommit
-from perdure.testing.contract_jobs import TestDeadJobs, TestHeartbeats, TestLostJobs
+from perdure.testing.contract_jobs import TestDeadJobs, TestHeartbeats, TestLostJobs, TestMisfits
 from perdure.testing.contract_kept import TestReports, TestValues
 from perdure.testing.contract_leases import (
     TestJobs,
@@ -49,6 +49,8 @@ from perdure.testing.contract_starts import (
     TestLateStarts,
     TestStartsWithMessages,
 )
+from perdure.testing.contract_stranded import TestStranded
+from perdure.testing.contract_suspects import TestSuspects
 from perdure.testing.contract_transactions import TestOwnTransactions
 from perdure.testing.contract_turns import (
     TestEnds,
@@ -100,6 +102,7 @@ __all__ = [
     "TestLists",
     "TestLostJobs",
     "TestMessagesAcrossExecutions",
+    "TestMisfits",
     "TestObservations",
     "TestOwnTransactions",
     "TestPruning",
@@ -117,6 +120,8 @@ __all__ = [
     "TestSnapshots",
     "TestStarts",
     "TestStartsWithMessages",
+    "TestStranded",
+    "TestSuspects",
     "TestTimers",
     "TestTotals",
     "TestTurnClaims",

@@ -227,12 +227,19 @@ async def claim(
     limit: int = 100,
     code: str = "c1",
     definitions: tuple[DefinitionKey, ...] = (ORCHESTRATION,),
+    **fields: Any,
 ) -> list[ClaimedTurn]:
     """Claim turns with a fresh lease."""
-    numbers = await store.intern(definitions)
+    served = tuple((number, code) for number in await store.intern(definitions))
     return await store.claim_turns(
-        TurnClaim(worker_id, tuple((no, code) for no in numbers), limit, LEASE_MS, token())
+        TurnClaim(worker_id, served, limit, LEASE_MS, token())._replace(**fields)
     )
+
+
+async def claim_blocked(store: Store, *, code: str) -> list[ClaimedTurn]:
+    """Claim blocked instances with a fresh lease."""
+    [number] = await store.intern([ORCHESTRATION])
+    return await store.claim_blocked(TurnClaim("w1", ((number, code),), 100, LEASE_MS, token()))
 
 
 async def claim_jobs(
@@ -242,12 +249,14 @@ async def claim_jobs(
     limit: int = 100,
     queues: tuple[DefinitionKey, ...] = (QUEUE,),
     sessions: SessionClaim | None = None,
+    is_harmless: bool = False,
+    **fields: Any,
 ) -> list[ClaimedJob]:
     """Claim jobs with a fresh token."""
-    numbers = await store.intern(queues)
-    return await store.claim_jobs(
-        JobClaim(worker_id, tuple(numbers), limit, LEASE_MS, token(), sessions)
-    )
+    numbers = tuple(await store.intern(queues))
+    claim = JobClaim(worker_id, numbers, limit, LEASE_MS, token(), sessions)
+    harmless = numbers if is_harmless else ()
+    return await store.claim_jobs(claim._replace(harmless=harmless, **fields))
 
 
 async def claim_bound(

@@ -16,6 +16,7 @@ from perdure.core.answers import Answer
 from perdure.core.deciding import DeciderExecution
 from perdure.core.identity import ExecutionId
 from perdure.errors import InstanceHeldError
+from perdure.model.blocked import is_held
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status
 from perdure.model.turns import NOBODY, NewObservation
 from perdure.store.base import ExecutionKey, Store
@@ -205,8 +206,7 @@ class Arrivals:
         """Tell whether messages may wait. What is held is not ready, whatever waits for it; what
         has no history yet has its start in the inbox."""
         is_due = live.wake_at_ms is not None and live.wake_at_ms <= self._store.clock()
-        is_held = live.blocked_by is not None
-        return is_due or is_held or bool(live.lease) or live.stamp.next_seq == 1
+        return is_due or is_held(live.blocked_by) or bool(live.lease) or live.stamp.next_seq == 1
 
     # -------------------------------------------------------- new, or over
 

@@ -19,6 +19,7 @@ from perdure.authoring.activity import Activity, encode_result
 from perdure.authoring.failures import describe
 from perdure.authoring.members import encode_returned_input
 from perdure.authoring.scope import InlineRequest
+from perdure.errors import PayloadError
 from perdure.model.events import (
     NULL,
     ActivityCompleted,
@@ -51,13 +52,15 @@ class Raised(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Whether the job is given up, though another attempt might end in another way."""
 
 
-class GivenBack(NamedTuple):
+class GivenBack(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The attempt came to nothing and says nothing about the job."""
 
     delay_ms: int = 0
     """When somebody may try again."""
     refund: bool = False
     """Whether the attempt does not count, because its code was not started."""
+    misfit: str = ""
+    """Why the code here cannot take its arguments. Other code may."""
 
 
 Outcome: TypeAlias = Returned | Raised | GivenBack
@@ -129,13 +132,15 @@ async def call_async(work: Work, input: bytes, context: RunningActivity) -> Outc
     """Call an async function and wait for it."""
     is_calling = False
     try:
-        args, kwargs = work.decode(input)
+        args, kwargs = _decode(work, input)
         is_calling = True
         if work.takes_context:
             args = [context, *args]
         value = await work.fn(*args, **kwargs)
         is_calling = False
         return Returned(msgspec.Raw(work.encode(value)))
+    except _MisfitError as error:
+        return GivenBack(refund=True, misfit=str(error))
     except BaseException as error:
         return _outcome_of(error, work, context, is_final=not is_calling)
 
@@ -159,7 +164,7 @@ def call_sync(
     """Call a plain function. What it returns may be a coroutine, for `finish_async`."""
     is_calling = False
     try:
-        args, kwargs = work.decode(input)
+        args, kwargs = _decode(work, input)
         is_calling = True
         if work.takes_context:
             args = [context, *args]
@@ -168,8 +173,30 @@ def call_sync(
             return value
         is_calling = False
         return Returned(msgspec.Raw(work.encode(value)))
+    except _MisfitError as error:
+        return GivenBack(refund=True, misfit=str(error))
     except BaseException as error:
         return _outcome_of(error, work, context, is_final=not is_calling)
+
+
+class _MisfitError(Exception):
+    """Stored arguments are not those that the code here takes."""
+
+
+def _decode(work: Work, input: bytes) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a job.
+
+    Raises:
+        _MisfitError: They are not those that this code takes. Older or newer code may have asked
+            for it, and takes them.
+        PayloadError: They are damaged, for any code.
+    """
+    try:
+        return work.decode(input)
+    except PayloadError as error:
+        if _is_json(input):
+            raise _MisfitError(str(error)) from None
+        raise
 
 
 def _outcome_of(
@@ -240,21 +267,29 @@ def conclude(
                 schedule=job.key.seq, result=result, failures=job.failures.kept
             )
             return _answer(job, policy, completed)
-        case GivenBack(delay_ms, refund):
+        case GivenBack(delay_ms, refund, misfit):
             return JobEnd(
                 key=job.key,
                 token=job.token,
                 retry_at_ms=now_ms + delay_ms,
                 refund=refund,
+                misfit=misfit,
                 details=details,
             )
         case Raised(failure):
             failure = msgspec.structs.replace(failure, at_ms=now_ms)
-            is_dead = outcome.is_dead or _is_exhausted(job, policy, outcome)
-            if is_dead or _is_final(policy, outcome):
+            is_final = _is_final(policy, outcome)
+            is_dead = (
+                outcome.is_dead
+                or _is_exhausted(job, policy, outcome)
+                or (is_final and not _is_awaited(job))
+            )
+            if is_dead or is_final:
                 all_failures = job.failures.plus(failure)
+                # Of an effect what its dead job says, those that were lost included.
+                attempts = all_failures.count if _is_of_orchestration(job) else job.attempt
                 failed = ActivityFailed(
-                    schedule=job.key.seq, failures=all_failures.kept, attempts=all_failures.count
+                    schedule=job.key.seq, failures=all_failures.kept, attempts=attempts
                 )
                 end = _answer(job, policy, failed)
                 # A dead job is kept with all its failures, so the last one goes with it.
@@ -271,8 +306,19 @@ def conclude(
             )
 
 
+def _is_awaited(job: ClaimedJob) -> bool:
+    """Tell whether code waits for the end of a job, so that a failure is an answer to it. An effect
+    has nobody that waits, and a call that was put back has failed already."""
+    return _is_of_orchestration(job) and not job.is_rerun
+
+
+def _is_of_orchestration(job: ClaimedJob) -> bool:
+    # Deciders have no version.
+    return bool(job.owner_version)
+
+
 def _is_final(policy: JobPolicy, outcome: Raised) -> bool:
-    """Tell whether a failure is an answer: trying again was never promised, or is in vain."""
+    """Tell whether a failure is the last: trying again was never promised, or is in vain."""
     return (
         outcome.is_final
         or policy.max_attempts == 1
@@ -292,8 +338,8 @@ def _is_exhausted(job: ClaimedJob, policy: JobPolicy, outcome: Raised) -> bool:
 def _answer(
     job: ClaimedJob, policy: JobPolicy, event: ActivityCompleted | ActivityFailed
 ) -> JobEnd:
-    # Only orchestrations have a version, and for those a call that has failed stays so.
-    is_retried = job.is_rerun and not job.owner_version
+    # The call of an orchestration that has failed stays so.
+    is_retried = job.is_rerun and not _is_of_orchestration(job)
     kind, body = write_event(_retried(job, policy, event) if is_retried else event)
     return JobEnd(key=job.key, token=job.token, kind=kind, body=body)
 
@@ -318,8 +364,12 @@ def _retried(
 
 def _arguments(input: bytes) -> msgspec.Raw:
     """Return arguments as a part of a message, which those of a damaged row cannot be."""
+    return msgspec.Raw(input) if _is_json(input) else NULL
+
+
+def _is_json(data: bytes) -> bool:
     try:
-        msgspec.json.decode(input)
+        msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return NULL
-    return msgspec.Raw(input)
+        return False
+    return True

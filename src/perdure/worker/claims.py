@@ -16,16 +16,19 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any, NamedTuple
 
 from perdure.clock import Clock, to_ms
+from perdure.clock_watch import since_moved_ms
 from perdure.ids import fresh_id
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import Store, TurnLease
 from perdure.worker.jobs import JobRunner
-from perdure.worker.lanes import Kind
+from perdure.worker.lanes import HARMLESS, Kind
 from perdure.worker.metrics import WorkerMetrics
+from perdure.worker.suspects import suspect_after
 from perdure.worker.turns import TurnRunner
 
 NEVER_MS = 2**62
@@ -33,8 +36,27 @@ NEVER_MS = 2**62
 COMPARE_MAX_S = 0.2
 """How seldom the change count is compared when nothing happens."""
 
+BLOCKED_EVERY_MS = 1_000
+"""How often a worker that claims looks for instances that other code did not fit."""
+
 ON_THE_LOOP = (Kind.ASYNC, Kind.BUILTIN, Kind.WAITING)
 """Kinds with so many slots that one claim for all of them is seldom too small."""
+
+
+class _Claimed(NamedTuple):
+    """What the claims of one moment have come to."""
+
+    turns: list[ClaimedTurn]
+    jobs: list[ClaimedJob]
+    error: BaseException | None
+
+    @classmethod
+    def of(cls, answers: Sequence[Any]) -> _Claimed:
+        """Return the answer to a claim of turns and those to claims of jobs, some of them errors,
+        as one."""
+        turns, *jobs = ([] if isinstance(one, BaseException) else one for one in answers)
+        errors = [one for one in answers if isinstance(one, BaseException)]
+        return cls(turns, [job for some in jobs for job in some], next(iter(errors), None))
 
 
 class Claimer:
@@ -67,6 +89,8 @@ class Claimer:
         self._seldom_s = lease_part_s if store.is_server else 0.0
         self._look_at_ms = 0
         self._claimed_s = 0.0
+        self._blocked_at_ms = 0
+        """When to look for blocked instances again."""
         self._heard_s = 0.0
         """When there was last something to claim, or a change of others."""
         self._seen_changes = -1
@@ -76,6 +100,9 @@ class Claimer:
         """How many of others' changes, of late, had nothing for us."""
         self._quiet = 0
         """How many comparisons in a row found no change."""
+        self._suspect_after = suspect_after(options)
+        self._rounds = 0
+        """How many claims there were; each kind of them may take a suspect in turn."""
         self._starved: tuple[Kind, ...] = ()
         """Kinds of which jobs may wait that there was no room for at the last claim."""
         self._rung = asyncio.Event()
@@ -88,11 +115,13 @@ class Claimer:
         """Say what to claim from now on.
 
         Args:
-            definitions: Numbers of orchestrations, each with the digest of the code that runs it.
+            definitions: Numbers of orchestrations and deciders, each with the name under which the
+                code that runs it here is tried.
             queues: Numbers of queues, by where the code of their jobs runs.
         """
         self._definitions = tuple(definitions)
         self._queues = queues
+        self._blocked_at_ms = 0
         self.look(0)
 
     def look(self, at_ms: int = 0) -> None:
@@ -101,12 +130,14 @@ class Claimer:
             self._look_at_ms = at_ms
             self._rung.set()
 
-    def room_freed(self) -> None:
+    def room_freed(self, job: ClaimedJob) -> None:
         """A job has ended: if there was no room for all that waits, there may be now.
 
-        Not for every single job, since a claim is a transaction: only when few are left to run.
+        Not for every single job, since a claim is a transaction: only when few are left to run, or
+        when another suspect may come.
         """
-        if self._starved and self._jobs.is_hungry(self._starved):
+        was_suspect = job.lost >= self._suspect_after
+        if was_suspect or (self._starved and self._jobs.is_hungry(self._starved)):
             self.look(0)
 
     async def run(self) -> None:
@@ -141,6 +172,7 @@ class Claimer:
         self._is_told = False
         changes = self._store.change_count()
         is_changed, self._seen_changes = changes != self._seen_changes, changes
+        self._rounds += 1
         # Before the claims: whatever announces itself from here on is looked for again.
         self._look_at_ms = NEVER_MS
         found = await self._claim()
@@ -158,65 +190,109 @@ class Claimer:
         return found
 
     async def _claim(self) -> bool:
+        if since_moved_ms(self._clock) < self._lease_ms // 2:
+            # All leases seem to have run out, also of the living. They have time to renew them.
+            return False
+        wanted = self._wanted_jobs()
         # Handed to the store together, so that they share one transaction.
-        claiming = asyncio.gather(self._claim_turns(), self._claim_jobs())
+        claiming = asyncio.gather(
+            self._claim_turns(),
+            *(self._store.claim_jobs(claim) for _, claim in wanted),
+            return_exceptions=True,
+        )
         try:
-            turns, jobs = await asyncio.shield(claiming)
+            answers = await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            await self._give_back(claiming)
+            await self._give_back(_Claimed.of(await claiming))
             raise
-        self._metrics.claimed(len(turns), len(jobs))
-        for job in jobs:
+        claimed = _Claimed.of(answers)
+        self._note_starved(wanted, answers[1:])
+        self._metrics.claimed(len(claimed.turns), len(claimed.jobs))
+        # What was leased is worked on, also if another claim has failed.
+        for job in claimed.jobs:
             self._jobs.run(job)
-        await self._turns.take(turns)
-        return bool(turns or jobs)
+        await self._turns.take(claimed.turns)
+        if claimed.error is not None:
+            raise claimed.error
+        return bool(claimed.turns or claimed.jobs)
 
-    async def _give_back(
-        self, claiming: asyncio.Future[tuple[list[ClaimedTurn], list[ClaimedJob]]]
-    ) -> None:
+    async def _give_back(self, claimed: _Claimed) -> None:
         """The worker stops while the store leases us something, which nobody here will work on."""
-        [claimed] = await asyncio.gather(claiming, return_exceptions=True)
-        if isinstance(claimed, BaseException):
-            return
-        turns, jobs = claimed
-        if turns:
-            leases = [TurnLease(turn.instance_id, turn.lease) for turn in turns]
+        if claimed.turns:
+            leases = [TurnLease(turn.instance_id, turn.lease) for turn in claimed.turns]
             await self._store.release_turns(leases)
         now_ms = self._clock()
         await self._store.end_jobs(
-            [JobEnd(key=job.key, token=job.token, retry_at_ms=now_ms, refund=True) for job in jobs]
+            [
+                JobEnd(key=job.key, token=job.token, retry_at_ms=now_ms, refund=True)
+                for job in claimed.jobs
+            ]
         )
 
     async def _claim_turns(self) -> list[ClaimedTurn]:
-        batch = self._options.claim_batch
-        return await self._store.claim_turns(
-            TurnClaim(self._worker_id, self._definitions, batch, self._lease_ms, fresh_id())
+        ready = self._store.claim_turns(self._turn_claim())
+        now_ms = self._clock()
+        if now_ms < self._blocked_at_ms:
+            return await ready
+        self._blocked_at_ms = now_ms + BLOCKED_EVERY_MS
+        turns, blocked = await asyncio.gather(ready, self._store.claim_blocked(self._turn_claim()))
+        if len(blocked) == self._options.claim_batch:
+            self._blocked_at_ms = 0  # There may be more.
+        return [*turns, *blocked]
+
+    def _turn_claim(self) -> TurnClaim:
+        return TurnClaim(
+            self._worker_id,
+            self._definitions,
+            self._options.claim_batch,
+            self._lease_ms,
+            fresh_id(),
+            self._suspect_after,
+            takes_suspect=self._takes_suspect(0, self._groups(self._jobs.room())),
         )
 
-    async def _claim_jobs(self) -> list[ClaimedJob]:
+    def _wanted_jobs(self) -> list[tuple[tuple[Kind, ...], JobClaim]]:
+        """Return what to claim of jobs, for the kinds there is room for."""
         batch, room = self._options.claim_batch, self._jobs.room()
         groups = self._groups(room)
         terms = self._jobs.sessions.terms(len(groups))
-        wanted = [
-            JobClaim(
-                self._worker_id,
-                tuple(number for kind in group for number in self._queues[kind]),
-                min(batch, *(room[kind] for kind in group)),
-                self._lease_ms,
-                fresh_id(),
-                sessions,
+        harmless = tuple(number for kind in HARMLESS for number in self._queues.get(kind, ()))
+        return [
+            (
+                group,
+                JobClaim(
+                    self._worker_id,
+                    tuple(number for kind in group for number in self._queues[kind]),
+                    min(batch, *(room[kind] for kind in group)),
+                    self._lease_ms,
+                    fresh_id(),
+                    sessions,
+                    self._suspect_after,
+                    takes_suspect=self._takes_suspect(place, groups),
+                    harmless=harmless,
+                ),
             )
-            for group, sessions in zip(groups, terms, strict=True)
+            for place, (group, sessions) in enumerate(zip(groups, terms, strict=True), start=1)
         ]
-        claimed = await asyncio.gather(*(self._store.claim_jobs(claim) for claim in wanted))
+
+    def _note_starved(
+        self,
+        wanted: Sequence[tuple[tuple[Kind, ...], JobClaim]],
+        answers: Sequence[object],
+    ) -> None:
         satisfied = {
             kind
-            for group, claim, jobs in zip(groups, wanted, claimed, strict=True)
-            if len(jobs) < claim.limit
+            for (group, claim), jobs in zip(wanted, answers, strict=True)
+            if isinstance(jobs, list) and len(jobs) < claim.limit
             for kind in group
         }
         self._starved = tuple(kind for kind in self._queues if kind not in satisfied)
-        return [job for some in claimed for job in some]
+
+    def _takes_suspect(self, place: int, groups: Sequence[tuple[Kind, ...]]) -> bool:
+        """Tell whether a claim may take a suspect: that of turns (0) or of a group of jobs (from
+        1), one after the other, and only while none is under way."""
+        is_its_turn = self._rounds % (1 + len(groups)) == place
+        return is_its_turn and self._turns.suspects.may_come() and self._jobs.suspects.may_come()
 
     def _groups(self, room: Mapping[Kind, int]) -> list[tuple[Kind, ...]]:
         """Return the kinds there is room for, in groups that share a claim."""

@@ -21,6 +21,7 @@ from perdure.authoring.registry import (
     orchestration_key,
 )
 from perdure.errors import NotRegisteredError
+from perdure.ids import fresh_id
 from perdure.model.builtins import BUILTINS, OF_DECIDER
 from perdure.model.instances import DefinitionKey
 from perdure.model.options import WorkerOptions
@@ -51,6 +52,7 @@ class Coverage:
         """Whether more is covered than what is known without the store."""
         self.when_behind: Callable[[], None] = lambda: None
         """Called when something is to be served that `learn` has not taken in yet."""
+        self._life = f"{fresh_id():016x}"
         self._noted: set[DefinitionKey] = set()
         self._recorded: set[DefinitionKey] = set()
         self.orchestrations: dict[DefinitionKey, Orchestration[..., Any]] = {}
@@ -137,6 +139,14 @@ class Coverage:
         assert code is not None, "only what is covered is run"
         digest = self.registry.code_of(code.name, code.version)
         return digest if key.variant in ("", code.version) else f"{digest}@{code.version}"
+
+    def tried_as(self, key: DefinitionKey) -> str:
+        """Return what the code that runs a recorded definition here is called when it does not fit.
+
+        No other worker's code has that name. What is chosen by flags, configuration or a factory is
+        in no digest, so whether equal files fit is known of each worker by itself.
+        """
+        return f"{self.digest_for(key)}/{self._life}"
 
     def choose(self, name: str) -> str | None:
         """Return which version begins when that is left open: the preferred one, if it is taken

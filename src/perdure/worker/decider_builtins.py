@@ -32,8 +32,9 @@ from perdure.model.builtins import (
     WaitEventOutput,
     WrittenEvent,
 )
-from perdure.model.events import EventRecorded, read_event
+from perdure.model.events import EventRecorded
 from perdure.model.instances import InstanceRow
+from perdure.model.rows import read_row
 from perdure.store.base import ExecutionKey, Store
 from perdure.worker.attempts import Work
 from perdure.worker.builtins import Door, make_work
@@ -147,7 +148,7 @@ class EventSearch:
             self._version += 1
             if self._version <= self._asked.after:
                 continue
-            recorded = read_event(stored.kind, stored.body)
+            recorded = read_row(stored)
             assert isinstance(recorded, EventRecorded)
             # As the code has it now: another tag may have become one that is waited for.
             now = self._definition.write_event(self._definition.read_event(recorded))

@@ -163,6 +163,16 @@ class Deciding:
         self._executions.replay(execution, past)
         return execution
 
+    async def has_completed(self, instance_id: str) -> bool:
+        """Tell whether an instance that is in memory has completed and only waits for its effects.
+
+        False, too, of one that is not here: only its code could tell.
+        """
+        hot = self._memory.hot.get(instance_id)
+        if hot is None or hot.is_committing or not isinstance(hot.execution, DeciderExecution):
+            return False
+        return hot.execution.is_completed and await self._is_newest(hot)
+
     def go(self, hot: HotInstance) -> None:
         """Run the next turn over the inputs that wait, and the messages before them."""
         if hot.start is not None and not hot.has_inputs():

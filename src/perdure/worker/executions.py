@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.definition import Definition
 from perdure.authoring.orchestration import Orchestration
 from perdure.clock import Clock, to_ms
 from perdure.core.deciding import DeciderExecution
-from perdure.core.guard import Guard
+from perdure.core.guard import Guard, look_at
 from perdure.core.replay import Execution, ExecutionId
 from perdure.core.turn import TurnTerms, run_turn
+from perdure.model.events import UnreadableEventError
 from perdure.model.instances import DefinitionKey, NewInstance
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.messages import Message
@@ -64,8 +66,11 @@ class Executions:
         self._clock = clock
         self._worker_id = worker_id
         self._lease_ms = to_ms(options.lease_for)
-        self._guards = {watch: Guard(watch_calls=watch) for watch in (False, True)}
+        self._audit_only = Guard(watch_calls=False)
+        self._close = Guard(watch_calls=True)
+        self._in_known_code = Guard(watch_calls=True, known_code_only=True)
         self._turns_of: dict[object, int] = {}
+        self._later_guards: dict[object, Guard] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self.taken = TakenKeys()
 
@@ -127,13 +132,16 @@ class Executions:
         Raises:
             NondeterminismError, UnreadableEventError, TurnTooLongError: It cannot be.
         """
-        with self.watchdog.watching(execution.instance_id, execution.name):
-            if past.snapshot is None:
-                execution.replay(past.history)
-            else:
-                assert isinstance(execution, DeciderExecution), "only deciders have snapshots"
-                is_restored = execution.restore(past.snapshot, past.history)
-                assert is_restored, "snapshots that cannot be used are not read"
+        try:
+            with self.watchdog.watching(execution.instance_id, execution.name):
+                if past.snapshot is None:
+                    execution.replay(past.history)
+                else:
+                    assert isinstance(execution, DeciderExecution), "only deciders have snapshots"
+                    is_restored = execution.restore(past.snapshot, past.history)
+                    assert is_restored, "snapshots that cannot be used are not read"
+        except UnreadableEventError as error:
+            raise error.of(execution.instance_id, execution.execution) from error
 
     def run(
         self,
@@ -151,6 +159,7 @@ class Executions:
         Raises:
             TurnTooLongError: It computes too long; an InputTooLongError if that is due to the
                 inputs that callers wait for.
+            UnreadableEventError: A message is damaged or of an unknown kind.
         """
         now_ms = self._clock()
         execution = hot.execution
@@ -188,6 +197,8 @@ class Executions:
             if isinstance(execution, DeciderExecution) and execution.is_answering:
                 raise InputTooLongError(*error.args) from error
             raise
+        except UnreadableEventError as error:
+            raise error.of(execution.instance_id, execution.execution) from error
         finally:
             _unpromise(jobs, promised, made)
 
@@ -216,18 +227,25 @@ class Executions:
             one.answer = answer
         return turn
 
-    def _guard_of_turn(self, definition: object) -> Guard:
+    def _guard_of_turn(self, definition: Definition | DeciderDefinition) -> Guard:
         self._turns_of[definition] = self._turns_of.get(definition, 0) + 1
         return self._guard_for(definition)
 
-    def _guard_for(self, definition: object) -> Guard:
+    def _guard_for(self, definition: Definition | DeciderDefinition) -> Guard:
         match self._options.watch_calls:
             case "always":
-                return self._guards[True]
+                return self._close
             case "never":
-                return self._guards[False]
-        turns = self._turns_of.get(definition, 0)
-        return self._guards[turns < self._options.watched_turns]
+                return self._audit_only
+        if self._turns_of.get(definition, 0) < self._options.watched_turns:
+            return self._close
+        guard = self._later_guards.get(definition)
+        if guard is None:
+            # Not sooner: the modules that the code names are all loaded by now.
+            code = definition.fn if isinstance(definition, Definition) else definition.cls
+            guard = self._close if look_at(code) else self._in_known_code
+            self._later_guards[definition] = guard
+        return guard
 
 
 def _unpromise(jobs: Jobs, promised: Sequence[DefinitionKey], made: Sequence[NewJob]) -> None:

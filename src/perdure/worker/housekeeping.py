@@ -6,6 +6,10 @@ member that lives, or ended later, keeps all of it. Deleting is one transaction 
 once more, so several workers may do it at the same time; whoever comes second removes nothing.
 
 Each round does a bounded part of the work, in small transactions, and says whether there is more.
+
+What is removed is gone, so nothing is removed for its age by a clock that may be wrong: it has to
+run steadily for a while first, and for long if the store knows of no time near it. After a jump,
+what a wrong clock has put into a time to come is brought back.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
-from perdure.clock import Clock, to_ms
+from perdure.clock import JUMP_MS, Clock, to_datetime, to_ms
+from perdure.clock_watch import LASTS_MS, jumps, steady_ms
 from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, Expiry, InstanceFilter, PageMark
 from perdure.model.instances import InstanceRow, Status
@@ -39,6 +44,17 @@ MAX_TREE = 100_000
 MAX_CONTINUED = 100_000
 """How many instances that continued as new are remembered for the next round; others are found
 when all are looked through."""
+
+STEADY_FIRST_MS = 3_600_000
+"""How long a worker's clock must have been steady, from its start or a jump on. A machine that
+starts with a wrong time, or was paused, has asked somebody for the right one by then."""
+
+FAR_BEHIND_MS = 7 * 24 * 3_600_000
+"""When the newest in the store is so much older than the clock, nobody worked for long, or the
+clock is wrong."""
+
+STEADY_IF_FAR_MS = 24 * 3_600_000
+"""How long the clock must have been steady then."""
 
 PAUSE_S = 1.0
 """Pause between rounds while there is more to do."""
@@ -74,6 +90,9 @@ class Member(NamedTuple):
     def of(cls, row: InstanceRow) -> Member:
         """Return what is needed of a row."""
         ended_ms = row.ended_ms if row.status.is_terminal else None
+        if ended_ms is not None:
+            # A clock that was behind when it ended would have it removed too early.
+            ended_ms = max(ended_ms, row.created_ms)
         return cls(row.instance_id, row.incarnation, ended_ms)
 
     @property
@@ -98,6 +117,33 @@ class Housekeeping:
         self._executions_from: PageMark | None = None
         self._has_looked_through = False
         self._continued: set[str] = set()
+        self._steady_first_ms = STEADY_FIRST_MS
+        self._jumps = 0
+        """After how many jumps of the clock what they stranded was looked for."""
+
+    async def open(self) -> None:
+        """Compare the clock with what the store knew before this worker writes anything."""
+        newest = await self._store.list_instances(InstanceFilter(), limit=1)
+        if not newest:
+            return
+        ahead_ms = self._clock() - newest[0].created_ms
+        facts = {"ahead_ms": ahead_ms, "worker_id": self._worker_id}
+        if ahead_ms < -JUMP_MS:
+            self._jumps = -1
+            logger.warning(
+                "the newest instance in the store is from %s, which is still to come by the clock: "
+                "it is wrong now, or was then",
+                to_datetime(newest[0].created_ms).isoformat(timespec="seconds"),
+                extra=facts,
+            )
+        elif ahead_ms > FAR_BEHIND_MS:
+            self._steady_first_ms = STEADY_IF_FAR_MS
+            logger.info(
+                "the newest instance in the store is from %s: nobody worked since, or the clock is "
+                "wrong; housekeeping removes nothing for a day",
+                to_datetime(newest[0].created_ms).isoformat(timespec="seconds"),
+                extra=facts,
+            )
 
     def continued(self, instance_id: str) -> None:
         """An instance continued as new: it may have more executions now than are kept."""
@@ -118,10 +164,14 @@ class Housekeeping:
                 removed = await self.run_once()
 
     async def run_once(self) -> Removed:
-        """Do one round."""
-        deleted, more_ended = await self._remove_ended()
+        """Do one round; of what goes by age nothing, if the clock may be wrong."""
+        deleted, more_ended = DeletedCounts(), False
+        expired, more_expired = 0, False
+        if steady_ms(self._clock) >= self._steady_first_ms:
+            deleted, more_ended = await self._remove_ended()
+            expired, more_expired = await self._expire()
         pruned, more_executions = await self._prune_executions()
-        expired, more_expired = await self._expire()
+        await self._wake_stranded()
         removed = Removed(
             instances=deleted.instances,
             executions=deleted.executions + pruned.executions,
@@ -255,6 +305,20 @@ class Housekeeping:
                 self._has_looked_through = True
                 return pruned, False
         return pruned, True
+
+    # ---------------------------------------------------------------- stranded
+
+    async def _wake_stranded(self) -> None:
+        """Look for what was written by a wrong clock, when there was one and time is steady now."""
+        seen = jumps(self._clock)
+        if seen == self._jumps or steady_ms(self._clock) < LASTS_MS:
+            return
+        while count := await self._store.wake_stranded(limit=BULK_MAX):
+            logger.warning(
+                "work was ready, or under a lease, by a time that a wrong clock wrote; it goes on",
+                extra={"stranded": count, "worker_id": self._worker_id},
+            )
+        self._jumps = seen
 
     # ------------------------------------------------------------------ expiry
 

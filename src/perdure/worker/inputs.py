@@ -7,7 +7,9 @@ import asyncio
 import msgspec
 
 from perdure.authoring.decider_definition import SEPARATOR
+from perdure.core.answers import DirectInput, read_receipt
 from perdure.core.decider_turn import start_of
+from perdure.core.fingerprints import check_same, fingerprint
 from perdure.errors import (
     AlreadyExistsError,
     InputDroppedError,
@@ -17,6 +19,7 @@ from perdure.errors import (
 from perdure.ids import fresh_id, fresh_name
 from perdure.model.events import InputTaken
 from perdure.model.instances import NewInstance, Status
+from perdure.model.rows import read_message
 from perdure.store.base import Store
 
 LOOK_MIN_S = 0.005
@@ -71,9 +74,38 @@ async def queue_input(
         return
     check_decider(name, instance_id, existing.kind, existing.name)
     if existing.status.is_terminal:
-        known = await store.read_receipts(instance_id, [taken.input_id]) if taken.input_id else ()
-        if taken.input_id not in known:
-            raise InstanceEndedError(instance_id, existing.status)
+        await refuse_ended(store, instance_id, existing.status, taken.input_id)
+
+
+async def check_repeated(store: Store, instance_id: str, given: DirectInput) -> None:
+    """Refuse an input whose id was given before with another one, decided or not.
+
+    Raises:
+        InputIdReusedError: It was.
+    """
+    known = await store.read_receipts(instance_id, [given.input_id])
+    if given.input_id not in known:
+        return
+    kept = known[given.input_id]
+    if kept is not None:
+        check_same(instance_id, read_receipt(kept).given, given)
+        return
+    for message in await store.read_inbox(instance_id):
+        if message.kind == InputTaken.kind:
+            taken = read_message(message)
+            if isinstance(taken, InputTaken) and taken.input_id == given.input_id:
+                check_same(instance_id, fingerprint(taken.tag, bytes(taken.input)), given)
+
+
+async def refuse_ended(store: Store, instance_id: str, status: Status, input_id: str) -> None:
+    """Refuse an input that came too late, unless it is one that was given before.
+
+    Raises:
+        InstanceEndedError: It came too late.
+    """
+    known = await store.read_receipts(instance_id, [input_id]) if input_id else ()
+    if input_id not in known:
+        raise InstanceEndedError(instance_id, status)
 
 
 async def wait_receipt(store: Store, instance_id: str, input_id: str) -> bytes | None:

@@ -58,6 +58,7 @@ from perdure.worker.processes import refuse_in_activity_process
 from perdure.worker.running import Host, RunningActivity
 from perdure.worker.served import Served
 from perdure.worker.sessions import BusySessions
+from perdure.worker.suspects import Suspects
 from perdure.worker.transactions import Transactions
 
 logger = logging.getLogger(__name__)
@@ -119,6 +120,7 @@ class JobRunner:
             Kind.WAITING: Lane(Kind.WAITING, WAITING_JOBS),
         }
         self.sessions = BusySessions(options, host.worker_id)
+        self.suspects = Suspects(options)
         self._served = Served(
             registry, builtins=builtins or {}, takes_any_tag=options.tags == "any"
         )
@@ -186,6 +188,7 @@ class JobRunner:
             self._drop(older)
         run = self._prepare(job)
         self._runs[job.key] = run
+        self.suspects.take(job.key, run.losses)
         if job.session is not None:
             self.sessions.begin(job.session)
         self._admit(run)
@@ -280,9 +283,7 @@ class JobRunner:
             run.refusal = raised(error, is_final=True)
         if run.policy.deadline_ms is not None and not job.is_rerun:
             run.context.call_until_ms = job.created_ms + run.policy.deadline_ms
-        # What is our own kills no worker; waiting for a result outlives very many of them.
-        is_own = lane.kind in (Kind.BUILTIN, Kind.WAITING)
-        if job.damage or (job.lost >= self._options.max_attempts and not is_own):
+        if job.damage or run.losses >= self._options.max_attempts:
             run.refusal = refusal_of(job)
         return run
 
@@ -304,6 +305,7 @@ class JobRunner:
         run.lane.running += 1
         run.has_slot = True
         run.began_s = monotonic()
+        self.suspects.begin(run.job.key)
         self.counts.started += 1
         self._started.add(run)
         # Kept: asking for it is a system call before Python 3.12.
@@ -372,6 +374,8 @@ class JobRunner:
 
     def _report(self, run: JobRun, outcome: Outcome) -> None:
         """Tell the end of an attempt, once."""
+        if isinstance(outcome, GivenBack) and outcome.misfit:
+            outcome = self._launcher.leave_to_others(run, outcome)
         try:
             end = self._conclude(run.job, run.policy, outcome, run.context.details)
         except Exception as error:
@@ -413,6 +417,7 @@ class JobRunner:
         assert not run.is_over, "a job ends once"
         run.is_over = True
         del self._runs[run.job.key]
+        self.suspects.end(run.job.key)
         if run.job.session is not None:
             self.sessions.end(run.job.session)
 

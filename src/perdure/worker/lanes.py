@@ -26,6 +26,10 @@ class Kind(StrEnum):
     ELSEWHERE = "elsewhere"  # at other workers: there are no slots of this kind
 
 
+HARMLESS = (Kind.BUILTIN, Kind.WAITING)
+"""What is our own kills no worker; waiting for a result outlives very many of them."""
+
+
 @dataclass(slots=True)
 class JobCounts:
     """What became of the jobs of a runner."""
@@ -104,6 +108,11 @@ class JobRun:
         self.is_told = False
         self.is_over = False
         self.is_abandoned = False
+
+    @property
+    def losses(self) -> int:
+        """How many workers it was lost with, that may have died of it."""
+        return 0 if self.lane.kind in HARMLESS else self.job.lost
 
     def let_cancel(self) -> None:
         """From here on the task that calls this runs user code, and may be cancelled."""

@@ -24,7 +24,6 @@ from perdure.worker.attempts import (
     GivenBack,
     Outcome,
     Raised,
-    Returned,
     Settled,
     Work,
     call_async,
@@ -90,6 +89,20 @@ class Launcher:
         """Return the outcome of a job that cannot be run here, and perhaps elsewhere or later."""
         return GivenBack(self._pauses.next_ms(key), refund=True)
 
+    def leave_to_others(self, run: JobRun, outcome: GivenBack) -> GivenBack:
+        """Return the outcome of a job that does not fit the code here, with a pause in which a
+        worker whose code fits may take it. Said once, by the first worker that could not."""
+        if not run.job.failures.misfit:
+            logger.warning(
+                "the arguments of activity %r do not fit the code here: the job of instance %r "
+                "waits for a worker whose code fits; its jobs() tell why",
+                run.context.activity,
+                run.job.key.instance_id,
+                extra=run.facts,
+            )
+        pause_ms = self._pauses.next_ms(run.job.key)
+        return GivenBack(pause_ms, refund=True, misfit=outcome.misfit)
+
     async def _threaded(self, run: JobRun, work: Work) -> Outcome:
         if run.is_told:
             return GivenBack(refund=True)
@@ -99,7 +112,7 @@ class Launcher:
         value = await self._threads.call(
             partial(context.run, call_sync, work, run.job.input, run.context)
         )
-        if isinstance(value, Returned | Raised | GivenBack):
+        if isinstance(value, Outcome):
             return value
         if run.is_told:
             value.close()

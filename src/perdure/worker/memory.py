@@ -21,6 +21,7 @@ from perdure.worker.hot import HotInstance, HotInstances
 from perdure.worker.kinds import AnyExecution
 from perdure.worker.metrics import WorkerMetrics
 from perdure.worker.shadow import ShadowReplays
+from perdure.worker.suspects import Suspects
 
 
 class Memory:
@@ -45,6 +46,7 @@ class Memory:
         self._metrics = metrics
         self._epoch_no = store.epoch.number
         self._leases: dict[str, TurnLease] = {}
+        self.suspects = Suspects(options)
         self.arriving: dict[str, bool] = {}
         """Instances that are being read for inputs, and whether something was sent meanwhile."""
 
@@ -53,10 +55,14 @@ class Memory:
     def lease(self, claim: ClaimedTurn) -> None:
         """Count a claimed turn among those whose leases are renewed."""
         self._leases[claim.instance_id] = TurnLease(claim.instance_id, claim.lease)
+        self.suspects.take(claim.instance_id, claim.attempts - 1)
+        self.suspects.begin(claim.instance_id)
 
     def unlease(self, instance_id: str) -> None:
         """The turn was committed or given up, or its lease is lost: renew it no more."""
         self._leases.pop(instance_id, None)
+        if self.suspects.end(instance_id):
+            self._look(0)
 
     def leases(self) -> list[TurnLease]:
         """Return the turns that are leased to us; callable from any thread."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from perdure.authoring.decision import AlreadyCompleted, Rejected
+from perdure.core.deciding import DeciderExecution
 from perdure.limits import HISTORY_WARNING_BYTES, HISTORY_WARNING_EVENTS
 from perdure.model.admin import InstanceFilter
 from perdure.model.events import ActivityCompleted, Failure, InputRejected, InputTaken
@@ -57,7 +58,7 @@ class WorkerMetrics:
             metrics.child_calls.add(labels)
             metrics.child_duration.observe(labels, child.took_ms / 1000)
         if not version:
-            self._decided(name, turn)
+            self._decided(execution, turn)
             return
         first_seq = turn.stamp.next_seq
         events = first_seq - 1 + len(turn.events)
@@ -81,9 +82,11 @@ class WorkerMetrics:
         if events >= HISTORY_WARNING_EVENTS or tally.bytes >= HISTORY_WARNING_BYTES:
             self._look_at_growth(hot, turn, events, bytes_before)
 
-    def _decided(self, name: str, turn: Turn) -> None:
+    def _decided(self, execution: AnyExecution, turn: Turn) -> None:
         """A turn of a decider was committed."""
-        metrics = self.metrics
+        metrics, name = self.metrics, execution.name
+        assert isinstance(execution, DeciderExecution), "an orchestration has a version"
+        self._warn_of_failures(execution)
         if turn.job_ends:
             self.jobs_ended(turn.job_ends)
         rejected = sum(kind == InputRejected.kind for kind, _ in turn.events)
@@ -182,6 +185,23 @@ class WorkerMetrics:
         self.metrics.failures.add((execution.name, execution.version, error_type))
         facts = facts_of(execution, self._worker_id)
         logger.info("an instance failed", extra={**facts, "error_type": error_type})
+
+    def _warn_of_failures(self, execution: DeciderExecution) -> None:
+        """Say which effects have failed for good without an input that came of it."""
+        for failed in execution.unheeded:
+            logger.warning(
+                "effect %r of decider %r failed for good, and no input came of it: instance %r, "
+                "after %d attempt(s), %s; %s",
+                failed.activity,
+                execution.name,
+                execution.definition.own_id(execution.instance_id),
+                failed.attempts,
+                failed.type_name,
+                "dead_jobs() has it, and retry_dead_job() runs it again"
+                if failed.has_dead_job
+                else "a time limit of its own has ended it",
+                extra={**facts_of(execution, self._worker_id), "activity": failed.activity},
+            )
 
     def _look_at_growth(self, hot: HotInstance, turn: Turn, events: int, bytes_before: int) -> None:
         """Warn of a history that has become long, once, and again whenever it has doubled."""

@@ -37,7 +37,6 @@ from perdure.model.jobs import ClaimedJob, JobKey
 from perdure.worker.attempts import (
     Outcome,
     Raised,
-    Returned,
     Work,
     activity_work,
     call_sync,
@@ -106,7 +105,7 @@ class Said(msgspec.Struct, frozen=True, tag=True):
 
 _encoder = msgspec.json.Encoder()
 _requests = msgspec.json.Decoder(ProcessRequest)
-_replies = msgspec.json.Decoder(Returned | Raised | Said)
+_replies = msgspec.json.Decoder(Outcome | Said)
 
 
 def _raw(data: bytes | None) -> msgspec.Raw | msgspec.UnsetType:
@@ -278,10 +277,10 @@ class ActivityProcess:
         return _death(_how_it_ended(exitcode))
 
 
-def _hear_out(connection: Connection, context: RunningActivity) -> Returned | Raised:
+def _hear_out(connection: Connection, context: RunningActivity) -> Outcome:
     """Pass on what an attempt says, until it has ended."""
     while True:
-        reply: Returned | Raised | Said = _replies.decode(connection.recv_bytes())
+        reply: Outcome | Said = _replies.decode(connection.recv_bytes())
         if not isinstance(reply, Said):
             return reply
         context.pass_on(_bytes(reply.details), _bytes(reply.progress))
@@ -353,7 +352,7 @@ class _Speaker:
         """Pass on what an activity has said."""
         self.send(Said(_raw(context.details), _raw(context.shown)))
 
-    def send(self, reply: Returned | Raised | Said) -> None:
+    def send(self, reply: Outcome | Said) -> None:
         """Send a reply, whole."""
         with self._lock:
             self._connection.send_bytes(_encoder.encode(reply))
@@ -374,7 +373,7 @@ def serve(connection: Connection) -> None:
         speaker.send(_run(request, stored, speaker))
 
 
-def _run(request: ProcessRequest, input: bytes, speaker: _Speaker) -> Returned | Raised:
+def _run(request: ProcessRequest, input: bytes, speaker: _Speaker) -> Outcome:
     job = ClaimedJob(
         key=request.key,
         token=0,
@@ -401,7 +400,7 @@ def _run(request: ProcessRequest, input: bytes, speaker: _Speaker) -> Returned |
         outcome = call_sync(work, input, context)
     except BaseException as error:
         return raised(error)
-    if isinstance(outcome, Returned | Raised):
+    if isinstance(outcome, Outcome):
         return outcome
     return raised(UsageError(f"{request.name}: process=True is for plain functions"), is_final=True)
 

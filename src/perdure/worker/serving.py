@@ -112,7 +112,6 @@ class Serving:
         self._is_stale = True
         """Whether what is claimed is not what is covered."""
         self._epoch_no = store.epoch.number
-        self._codes: dict[int, str] = {}
         self._tuning = PythonTuning(options)
         self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
         self._gauges = Gauges(store, options, metrics)
@@ -181,6 +180,7 @@ class Serving:
         """Learn the store's numbers for our definitions, and say that we are here."""
         self._loop = asyncio.get_running_loop()
         self._started_ms = self._store.clock()
+        await self.housekeeping.open()
         await self._beat_once()
 
     def loops(self) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
@@ -264,6 +264,11 @@ class Serving:
             self.coverage.note(key)
         return found
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether it takes work."""
+        return self._is_serving
+
     def notice(self) -> None:
         """Something was written by this process that a claim may find."""
         self._look(0)
@@ -335,25 +340,21 @@ class Serving:
         served = {
             numbers[key]: key for key in (*self.coverage.orchestrations, *self.coverage.deciders)
         }
-        codes = {number: self.coverage.digest_for(key) for number, key in served.items()}
+        codes = {number: self.coverage.tried_as(key) for number, key in served.items()}
         self.turns.serve(served)
         self.jobs.serve(self.coverage.queues)
         self.claimer.serve(codes.items(), self._queue_numbers(numbers))
-        for number, code in codes.items():
-            if self._codes.get(number) != code:
-                await self._store.unblock(number, code)
-        self._codes = codes
 
     def _look(self, at_ms: int) -> None:
         self.claimer.look(at_ms)
 
     def _job_ended(self, job: ClaimedJob, end: JobEnd) -> None:
         self.turns.job_ended(job, end)
-        self.claimer.room_freed()
+        self.claimer.room_freed(job)
 
     def _job_settled(self, job: ClaimedJob, settled: Settled) -> None:
         self.turns.job_settled(job.key, settled)
-        self.claimer.room_freed()
+        self.claimer.room_freed(job)
 
     def _leases_lost(self, turns: list[TurnLease], jobs: list[JobLease]) -> None:
         if self._loop is None:

@@ -29,7 +29,6 @@ from perdure.telemetry import error_facts
 from perdure.worker.attempts import (
     GivenBack,
     Outcome,
-    Raised,
     Returned,
     Settled,
     Work,
@@ -159,7 +158,7 @@ class _Attempt:
         self.is_called, self._error = True, None
         work = self._work._replace(fn=self._with(connection))
         value = call_sync(work, self._run.job.input, self._run.context)
-        if isinstance(value, Returned | Raised | GivenBack):
+        if isinstance(value, Outcome):
             return self._done(value)
         value.close()
         problem = f"transaction {self._work.name!r} returned a coroutine: make it `async def`"

@@ -44,6 +44,7 @@ from perdure.worker.kinds import AnyExecution
 from perdure.worker.loading import Past, Wanted, read_pasts
 from perdure.worker.memory import Memory, job_key, owns
 from perdure.worker.metrics import WorkerMetrics, facts_of
+from perdure.worker.orphans import end_orphans
 from perdure.worker.settling import Settlement
 from perdure.worker.unserved import UnservedCalls
 from perdure.worker.watchdog import TurnTooLongError
@@ -81,6 +82,7 @@ class TurnRunner:
             store, options, self._executions, self._background, look=look, metrics=metrics
         )
         self.hot = self._memory.hot
+        self.suspects = self._memory.suspects
         self.shadow = self._memory.shadow
         self._holds = Holds(store, self._background, metrics)
         self._settlement = Settlement(
@@ -261,6 +263,7 @@ class TurnRunner:
         try:
             await self._executions.taken.check(self._store, [one.instance_id for one in claims])
             pasts = await read_pasts(self._store, wanted)
+            claims = await end_orphans(self._store, claims)
         except Exception:
             # No longer renewed, so that somebody claims them again.
             for claim in claims:
@@ -428,7 +431,7 @@ class TurnRunner:
     def _block(self, claim: ClaimedTurn, error: NondeterminismError) -> None:
         self._memory.unlease(claim.instance_id)
         key = self._definitions[claim.definition_no]
-        self._holds.block(claim, key, self._coverage.digest_for(key), error)
+        self._holds.block(claim, key, self._coverage.tried_as(key), error)
 
     def _park(self, claim: ClaimedTurn, why: str, cause: str) -> None:
         self._memory.unlease(claim.instance_id)

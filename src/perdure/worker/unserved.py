@@ -9,6 +9,8 @@ import json
 import logging
 from collections.abc import Iterable
 
+from perdure.clock import Clock
+from perdure.clock_watch import since_moved_ms
 from perdure.model.builtins import OF_DECIDER, RESERVED_PREFIX
 from perdure.model.instances import DefinitionKey
 from perdure.model.turns import WorkerRow
@@ -49,7 +51,7 @@ class UnservedCalls:
             self._background.spawn(self._look(queue))
 
     async def _look(self, queue: DefinitionKey) -> None:
-        since_ms = self._store.clock() - LIVE_WORKER_MS
+        since_ms = alive_since_ms(self._store.clock)
         workers = await self._store.read_workers(seen_since_ms=since_ms)
         if queue not in served_by(workers):
             logger.warning(
@@ -59,6 +61,15 @@ class UnservedCalls:
                 or "hand it to a worker, Worker(url, [...]), and start that",
                 extra={"definition": queue.name},
             )
+
+
+def alive_since_ms(clock: Clock, within_ms: int = LIVE_WORKER_MS) -> int:
+    """Return since when the living have given a sign of life.
+
+    When the clock has just moved ahead, all that the store has look old; they are given time for
+    another one.
+    """
+    return 0 if since_moved_ms(clock) < LIVE_WORKER_MS else clock() - within_ms
 
 
 def served_by(workers: Iterable[WorkerRow]) -> frozenset[DefinitionKey]:

@@ -12,6 +12,9 @@ from perdure.errors import UsageError
 from perdure.store.urls import shown_url
 
 DEFAULT_SCHEMA = "perdure"
+DEFAULT_TABLES = "public"
+"""Where projections of a store in the default schema have their tables: where everybody finds them
+who names no schema. Stores in other schemas share the database with others; see `Address.parse`."""
 MAX_SCHEMA_BYTES = 63
 """Longer names are cut by PostgreSQL, without a word."""
 
@@ -27,12 +30,17 @@ class Address:
     dsn: str = field(repr=False)
     """For the driver: the URL without what is ours."""
     schema: str = DEFAULT_SCHEMA
+    tables: str = DEFAULT_TABLES
+    """The schema of the tables that projections make: beside ours, and for this store alone."""
     pooler: str = "none"
     """What is in between: none, session or transaction."""
 
     @classmethod
     def parse(cls, url: str) -> Address:
         """Read a URL `postgresql://user@host:port/database?schema=perdure&pooler=transaction`.
+
+        With `tables=NAME` the tables of projections are in that schema; if not given, in `public`
+        for a store in the schema `perdure`, and in `NAME_tables` for one in the schema `NAME`.
 
         Everything else behind the question mark is the driver's, such as `sslmode`.
 
@@ -43,10 +51,17 @@ class Address:
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         schema = options.pop("schema", DEFAULT_SCHEMA)
         pooler = options.pop("pooler", "none")
-        if not schema or len(schema.encode()) > MAX_SCHEMA_BYTES or "\0" in schema:
-            raise UsageError(f"schema={schema!r} in the store URL must have 1 to 63 bytes")
-        if schema.startswith("pg_"):
-            raise UsageError(f"schema={schema!r}: names that begin with pg_ are PostgreSQL's own")
+        check_schema(schema, f"schema={schema!r} in the store URL")
+        tables = options.pop("tables", None)
+        if tables is None:
+            tables = DEFAULT_TABLES if schema == DEFAULT_SCHEMA else f"{schema}_tables"
+        else:
+            check_schema(tables, f"tables={tables!r} in the store URL")
+        if tables == schema:
+            raise UsageError(
+                f"tables={tables!r} in the store URL is the schema of the store itself: tables of "
+                "projections are kept apart from perdure's; name another one"
+            )
         if pooler not in ("none", "session", "transaction"):
             raise UsageError(f"pooler={pooler!r} is not known; known: none, session, transaction")
         for name in _FILES:
@@ -55,7 +70,7 @@ class Address:
                     f"{name}={options[name]!r} in the store URL: there is no such file"
                 )
         dsn = urlunsplit(("postgresql", *parts[1:3], urlencode(options), ""))
-        return cls(dsn, schema, pooler)
+        return cls(dsn, schema, tables, pooler)
 
     @property
     def is_pooled(self) -> bool:
@@ -73,7 +88,37 @@ class Address:
     @property
     def quoted_schema(self) -> str:
         """Return the schema as it stands in a statement."""
-        return '"' + self.schema.replace('"', '""') + '"'
+        return quoted(self.schema)
+
+
+def quoted(name: str) -> str:
+    """Return a name as it stands in a statement."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def check_schema(schema: str, named: str, *, most_bytes: int = MAX_SCHEMA_BYTES) -> None:
+    """Refuse what cannot be the name of a schema of ours.
+
+    It stands in the text of statements: quoted, and within $...$ in those that make tables and
+    functions. A dollar sign could end such a text, and no other sign can.
+
+    Args:
+        schema: The name.
+        named: What whoever gave it calls it, with the name.
+        most_bytes: How long it may be.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if not 1 <= len(schema.encode(errors="replace")) <= most_bytes:
+        raise UsageError(f"{named} must have 1 to {most_bytes} bytes")
+    if "$" in schema or not schema.isprintable():
+        raise UsageError(
+            f"{named}: a name with a dollar sign, a line break or another sign that cannot be "
+            "printed could end the statement it stands in; take another one"
+        )
+    if schema.startswith("pg_"):
+        raise UsageError(f"{named}: names that begin with pg_ are PostgreSQL's own")
 
 
 def _split(url: str) -> SplitResult:

@@ -1,8 +1,9 @@
 """Connections of the user's, on which our statements run inside a transaction of the user's.
 
-Nothing of the user's is changed: no session setting, no type codec, no search path. The connection
-is used where it belongs. A blocking one is called by the thread that runs the code; one of an event
-loop is only ever used on that loop, to which the thread hands each statement.
+Nothing of the user's is changed: no session setting, no type codec, and the search path only while
+statements of ours run. The connection is used where it belongs. A blocking one is called by the
+thread that runs the code; one of an event loop is only ever used on that loop, to which the thread
+hands each statement.
 
 A value that JSON columns give is taken as text, whatever the user has set for JSON on the
 connection; so JSON is sent as text too.
@@ -13,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import re
 from abc import abstractmethod
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -60,6 +62,23 @@ class BorrowedConnection(Statements):
         """See `Connection`."""
         return [_plain(row) for row in super().run(name, **params)]
 
+    @contextmanager
+    def own_names(self) -> Iterator[None]:
+        """Have names mean what PostgreSQL means by them, and afterwards what they did before.
+
+        In the schemas of the user's search path others may have what fits our statements better.
+        """
+        [(path, _)] = self.run("pin_path")
+        try:
+            yield
+        except BaseException:
+            # If the transaction has failed, or the connection is gone, so is the setting.
+            with suppress(StoreError):
+                self.forget_writes()
+                self.run("restore_path", path=path)
+            raise
+        self.run("restore_path", path=path)
+
     def set_deadline(self, until_s: float | None) -> None:
         """See `Connection`. Only projections have one."""
         raise AssertionError("no projection runs on a connection of the user's")
@@ -98,7 +117,7 @@ class _OnLoop(BorrowedConnection):
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """See `Connection`."""
-        self._is_ending = name in ("undo_part", "end_part")
+        self._is_ending = name in ("undo_part", "end_part", "restore_path")
         self.is_undone = self.is_undone and not self._is_ending
         rows = super().run(name, **params)
         self.is_undone = self.is_undone or name == "begin_part"

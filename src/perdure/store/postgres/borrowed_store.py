@@ -9,7 +9,7 @@ change them waits. So as little as possible is changed:
 - A definition that has no number yet gets one outside the transaction, or all who meet the same one
   for the first time would wait.
 
-Other processes are told in the same transaction: they hear of it when it is committed.
+Other processes are told when it has ended: see `hints`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from perdure.store.postgres.borrowed import (
 )
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.faults import ConflictError
-from perdure.store.postgres.hints import ARRIVALS, WITHIN, channel_of
 from perdure.store.sql import reading
 from perdure.store.sql.batch import Transaction, run_batch
 from perdure.store.sql.borrowed import BorrowedStore, Loan, PartDefinitions
@@ -141,7 +140,7 @@ class _BlockingLoan(_PostgresLoan):
 
     async def use(self, work: Callable[[Connection], T]) -> T:
         """See `Loan`."""
-        return await self._errands.do(lambda: work(self._open()))
+        return await self._errands.do(lambda: _work(self._open(), work))
 
     def _open(self) -> BorrowedConnection:
         given = unwrap(self._given)
@@ -161,7 +160,7 @@ class _LoopLoan(_PostgresLoan):
         """See `Loan`."""
         connection = self._used = await self._open()
         try:
-            return await beside_loop(lambda: work(connection), connection.cancel)
+            return await beside_loop(lambda: _work(connection, work), connection.cancel)
         finally:
             self._used = None
 
@@ -179,6 +178,11 @@ class _LoopLoan(_PostgresLoan):
         connection = kind(given.connection, loop=loop, address=self._address)
         self._checked(given, connection)
         return connection
+
+
+def _work(connection: BorrowedConnection, work: Callable[[Connection], T]) -> T:
+    with connection.own_names():
+        return work(connection)
 
 
 class UnnumberedError(Exception):
@@ -294,15 +298,14 @@ class BorrowedPostgresStore(BorrowedStore):
         return statuses
 
     async def _send(self, sent: Sequence[Delivery | NewInstance]) -> None:
-        xid = await self._write(lambda t: put_on_the_way(t, sent), hint=ARRIVALS)
+        xid = await self._write(lambda t: put_on_the_way(t, sent), sends=True)
         self._sent = _OnTheWay(self._arrivals, xid)
 
-    async def _write(self, work: Callable[[Transaction], T], *, hint: str = WITHIN) -> T:
+    async def _write(self, work: Callable[[Transaction], T], *, sends: bool = False) -> T:
         def told(transaction: Transaction) -> T:
             result = work(transaction)
-            channel = channel_of(self._postgres.address)
-            [(xid,)] = transaction.connection.run("notify", channel=channel, hint=hint)
-            self._postgres.written_within(xid)
+            [(xid,)] = transaction.connection.run("read_xid")
+            self._postgres.written_within(xid, has_sent=sends)
             return result
 
         while True:
@@ -325,11 +328,10 @@ class BorrowedPostgresStore(BorrowedStore):
         clock = self._outer.clock
         if not isinstance(clock, DatabaseClock):
             return clock()
-        [(now_ms,)] = connection.run("read_now")
-        clock.learn(now_ms)
+        [(database_ms,)] = connection.run("read_now")
+        now_ms = clock.learn(database_ms)
         self.seen_ms = max(self.seen_ms, now_ms)
-        found: int = now_ms
-        return found
+        return now_ms
 
     # ------------------------------------------------------------- the database
 

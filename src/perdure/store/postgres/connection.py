@@ -32,7 +32,14 @@ from perdure.errors import (
 from perdure.model.tables import Parameters
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
-from perdure.store.postgres.faults import TROUBLE, is_broken, is_of_statement, of_user, ours
+from perdure.store.postgres.faults import (
+    DIALECT,
+    TROUBLE,
+    is_broken,
+    is_of_statement,
+    of_user,
+    ours,
+)
 from perdure.store.postgres.statements import Statements
 
 PACKAGE = "perdure.store.postgres"
@@ -46,17 +53,29 @@ _STATEMENTS = 400
 """More than there are, so that each is prepared once."""
 _SETTINGS = {"application_name": "perdure"}
 
+PIN = "SET LOCAL search_path = pg_catalog, pg_temp;"
+"""Begins every transaction of ours. Whoever may create in a schema of the search path can have an
+operator or a function there that fits our statements better than PostgreSQL's own, and it would run
+with our rights (CVE-2018-1058). Our tables and functions are named with their schema.
+
+Between transactions a session of ours has the same path. What a session is given when it begins
+would be its default too, and what projections run is looked for where the user's default says.
+"""
+
 T = TypeVar("T")
 
 
 class PostgresConnection(Statements):
     """See `perdure.store.sql.connection.Connection`."""
 
+    waits = False
+
     def __init__(self, address: Address) -> None:
         super().__init__()
         self.clock: DatabaseClock | None = None
         """Learns the time from what is loaded, unless another one rules."""
         self._address = address
+        self._has_run_own = False
         self._loop = asyncio.new_event_loop()
         try:
             self._connection = self._wait(connect(address))
@@ -68,7 +87,7 @@ class PostgresConnection(Statements):
         return statement(name, self._address.quoted_schema)
 
     def _fetch(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        records = self._wait(self._connection.fetch(text, *values))
+        records = self._wait(fetch(self._connection, self._address, text, *values))
         return [tuple(record) for record in records]
 
     def _execute(self, text: str, values: Sequence[Any]) -> int:
@@ -77,17 +96,24 @@ class PostgresConnection(Statements):
 
     def _learn(self, database_ms: int) -> None:
         if self.clock is not None:
-            self.loaded_at_ms = database_ms
-            self.clock.learn(database_ms)
+            self.loaded_at_ms = self.clock.learn(database_ms)
 
     def run_script(self, text: str) -> None:
         """Run statements without parameters, all in one message."""
         self.statements += 1
         self._wait(self._connection.execute(text))
 
+    def commit(self) -> None:
+        """Commit. What the user's tables have put off until then runs as the user's statements
+        did."""
+        reset = "SET LOCAL search_path TO DEFAULT;" if self._has_run_own else ""
+        self._has_run_own = False
+        self.run_script(f"{reset}COMMIT")
+
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """See `Connection`."""
         self.send_writes()
+        self._has_run_own = True
         values = _places(parameters)
         records = self._wait(self._own(lambda: self._connection.fetch(text, *values)), of_user)
         return [tuple(record) for record in records]
@@ -95,6 +121,7 @@ class PostgresConnection(Statements):
     def run_own_many(self, text: str, rows: Iterable[Parameters]) -> None:
         """See `Connection`."""
         self.send_writes()
+        self._has_run_own = True
         values = [_places(row) for row in rows]
         self._wait(self._own(lambda: self._connection.executemany(text, values)), of_user)
 
@@ -138,7 +165,8 @@ class PostgresConnection(Statements):
         except TROUBLE as error:
             if self._connection.is_closed() or not is_of_statement(error):
                 raise
-            raise RowError(f"a statement cannot be run: {error}") from error
+            hint = f"; {DIALECT}" if isinstance(error, asyncpg.InterfaceError) else ""
+            raise RowError(f"a statement cannot be run: {error}{hint}") from error
 
     def _wait(
         self,
@@ -225,7 +253,25 @@ async def connect(address: Address) -> asyncpg.Connection[asyncpg.Record]:
         raise  # Some are ValueErrors too: a certificate that is refused.
     except (asyncpg.exceptions.ClientConfigurationError, ValueError, OverflowError) as error:
         raise UsageError(f"the store URL {address.shown} cannot be used: {error}") from error
+    if not address.is_pooled:
+        await connection.execute("SET search_path = pg_catalog, pg_temp")
     return connection
+
+
+async def fetch(
+    connection: asyncpg.Connection[asyncpg.Record], address: Address, text: str, *values: Any
+) -> list[asyncpg.Record]:
+    """Run a statement of ours and return its rows."""
+    if not address.is_pooled or connection.is_in_transaction():
+        return await connection.fetch(text, *values)
+    # Any session may be behind a pooler, with any search path.
+    await connection.execute(f"BEGIN; {PIN}")
+    try:
+        return await connection.fetch(text, *values)
+    finally:
+        if not connection.is_closed():
+            # If the statement has failed, this rolls back.
+            await connection.execute("COMMIT")
 
 
 async def close(connection: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -7,7 +7,7 @@ import zlib
 from perdure.errors import SchemaError, StoreError, StoreUnavailableError
 from perdure.store.migrate import Applied, Migration, missing, read_migrations
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.connection import PACKAGE, PostgresConnection, in_schema
+from perdure.store.postgres.connection import PACKAGE, PIN, PostgresConnection, in_schema
 
 OLDEST_SERVER = 13
 
@@ -84,7 +84,7 @@ def read_applied(connection: PostgresConnection, address: Address) -> list[Appli
 def _apply_pending(connection: PostgresConnection, address: Address, *, now_ms: int | None) -> None:
     """Apply what is missing, in one transaction, alone among all processes."""
     # Each statement must see what was committed before it: also the one that had to wait.
-    connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+    connection.run_script(f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {PIN}")
     try:
         # Until the transaction ends. Whoever comes second finds nothing left to do.
         connection.run("lock_migrations", key=zlib.crc32(address.schema.encode()))

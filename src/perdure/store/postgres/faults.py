@@ -55,6 +55,12 @@ _OF_STATEMENT = ("08", "53400", "58P")
 """How codes begin of what says nothing about our server and our connection, if these still stand:
 the server of a foreign table is away, a limit for temporary files, a file that is missing."""
 _CANCELLED = "57014"
+_SYNTAX = "42601"
+DIALECT = (
+    "this store is PostgreSQL: values are written ?, :name or $1, and what only SQLite knows has "
+    "another form, such as INSERT ... ON CONFLICT (id) DO UPDATE SET ... for INSERT OR REPLACE"
+)
+"""What may be wrong with a text that was written for the other database."""
 _CORRUPT = {"XX001", "XX002"}
 _STATEMENT_LOST = {"26000", "42P05"}
 """A prepared statement is missing, or is there twice: somebody shares the session with us."""
@@ -114,6 +120,8 @@ def of_user(where: str, error: BaseException) -> StoreError:
         if error.sqlstate in _CONFLICTS and error.sqlstate[:2] == "23":
             # No other writer will make room: the handler itself has to do something else.
             return RowError(f"the database refused a value: {_text(error)}")
+        if error.sqlstate == _SYNTAX:
+            return StoreError(f"{where} refused a statement ({_text(error)}); {DIALECT}")
         if error.sqlstate in _OURS or error.sqlstate == _CANCELLED or _is_unknown(error):
             return StoreError(f"{where} refused a statement ({_text(error)})")
     return ours(where, error)

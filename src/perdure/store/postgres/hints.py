@@ -9,8 +9,9 @@ Through a pooler in transaction mode nobody can listen. Whoever tells the others
 number too, and there the thread looks now and then whether that has grown. Commits that nobody has
 to know of, such as signs of life, do not raise it, so that a large fleet can wait for little.
 
-A transaction of a user's is told of when it has ended. Those who listen are notified by it; for
-those who cannot the thread asks until it is over.
+A transaction of a user's is told of when it has ended: the thread asks until it is over. It does
+not notify by itself, for the same reason, and because it could not be prepared for a two-phase
+commit then.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import msgspec
 
 from perdure.errors import UsageError
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.connection import close, connect, statement
+from perdure.store.postgres.connection import close, connect, fetch, statement
 from perdure.store.postgres.faults import TROUBLE
 
 GAP_S = 0.01
@@ -43,9 +44,12 @@ DONE_WITHIN_S = 1.0
 """How long a connection that is being made, or an answer that is on its way, is waited for when
 nobody wants it any more."""
 
-WITHIN, ARRIVALS = "within", "arrivals"
-"""What is told of the commit of a user's transaction: that something of ours was in it, and that
-messages are on their way to the inboxes."""
+ENDED_MIN_S = 0.005
+ENDED_MAX_S = 0.2
+"""Pauses between two looks whether transactions of users have ended, which mostly is soon."""
+
+ARRIVALS = "arrivals"
+"""What is told if messages are on their way to the inboxes."""
 
 logger = logging.getLogger(__name__)
 
@@ -71,8 +75,11 @@ class Hints:
         self._thread = threading.Thread(target=self._run, name="perdure-hints", daemon=True)
         self._is_stirred = False
         self._is_closing = False
-        self._open: set[str] = set()
-        """Transactions of users that are to be told of when they have ended."""
+        self._open: dict[str, bool] = {}
+        """Transactions of users that are to be told of when they have ended, and whether they have
+        sent messages."""
+        self._have_sent = False
+        """Whether such a one has ended that nobody was told of yet."""
         self.has_arrivals = True
         """Whether there may be messages that users' transactions have put on their way."""
 
@@ -97,12 +104,18 @@ class Hints:
             with suppress(RuntimeError):  # Closed meanwhile.
                 self._loop.call_soon_threadsafe(self._stirred.set)
 
-    def stir_after(self, xid: str) -> None:
-        """A transaction of a user's has written something that others may want to know of."""
-        # Those who listen hear it from the transaction itself.
-        if self._loop is not None and self._address.is_pooled:
+    def ring(self) -> None:
+        """Something has changed that whoever listens here may not have seen. Called by any
+        thread."""
+        if self._loop is not None:
             with suppress(RuntimeError):  # Closed meanwhile.
-                self._loop.call_soon_threadsafe(self._watch, xid)
+                self._loop.call_soon_threadsafe(self._change)
+
+    def stir_after(self, xid: str, *, has_sent: bool) -> None:
+        """A transaction of a user's has written something that others may want to know of."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # Closed meanwhile.
+                self._loop.call_soon_threadsafe(self._watch, xid, has_sent)
 
     def close(self) -> None:
         """Send what is to be sent, then end the thread."""
@@ -139,6 +152,7 @@ class Hints:
             try:
                 connection = await self._connect()
                 failures = 0
+                self._give_up_open()
                 await serve(connection)
             except asyncio.CancelledError:
                 if connection is not None:
@@ -181,10 +195,14 @@ class Hints:
         await connection.add_listener(self._channel, self._hear)
         self.statements += 1
         self._heard()  # What was committed while nobody listened is found by looking.
+        pause_s = ENDED_MIN_S
         while True:
-            await _first_of(self._stirred, lost)
+            await _first_of(self._stirred, lost, within_s=pause_s if self._open else None)
             if lost.is_set():
                 raise ConnectionResetError("the server has closed the connection")
+            pause_s = ENDED_MIN_S if self._stirred.is_set() else min(pause_s * 2, ENDED_MAX_S)
+            self._stirred.clear()
+            await self._see_ended(connection)
             await self._tell(connection)
             await asyncio.sleep(GAP_S)
 
@@ -195,16 +213,18 @@ class Hints:
         # In this order: a commit after this is told of by the next notification.
         self._is_stirred = False
         self._stirred.clear()
+        have_sent, self._have_sent = self._have_sent, False
         try:
             [(told,)] = await self._ask(
                 connection,
                 "tell",
                 channel=self._channel,
-                own=self._own,
+                own=ARRIVALS if have_sent else self._own,
                 schema=self._address.schema,
             )
         except TROUBLE:
             self._is_stirred = True  # Told on the next connection.
+            self._have_sent = have_sent
             self._stirred.set()
             raise
         number: int = told
@@ -231,10 +251,6 @@ class Hints:
 
     async def _look(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Look whether others have told something, and tell of our own commits."""
-        if self._open:
-            # Another server may be behind the pooler now, which does not know them.
-            self._open.clear()
-            self.stir()
         seen, pause_s = None, LOOK_MIN_S
         while True:
             await self._see_ended(connection)
@@ -263,9 +279,19 @@ class Hints:
         self._stirred.clear()
         return is_woken
 
-    def _watch(self, xid: str) -> None:
-        self._open.add(xid)
+    # ------------------------------------------------------ transactions of users
+
+    def _watch(self, xid: str, has_sent: bool) -> None:
+        self._open[xid] = has_sent or self._open.get(xid, False)
         self._stirred.set()
+
+    def _give_up_open(self) -> None:
+        """Tell of transactions that were watched on another connection: another server may be there
+        now, which does not know them."""
+        if self._open:
+            self._have_sent = True
+            self._open.clear()
+            self.stir()
 
     async def _see_ended(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """See which transactions of users are over: they are told of like commits of our own, and
@@ -273,7 +299,8 @@ class Hints:
         if self._open:
             xids = msgspec.json.encode([*self._open]).decode()
             ended = {xid for (xid,) in await self._ask(connection, "read_ended", xids=xids)}
-            self._open -= ended
+            for xid in ended:
+                self._have_sent = self._open.pop(xid) or self._have_sent
             if ended:
                 self._is_stirred = True
                 self._heard()
@@ -284,7 +311,9 @@ class Hints:
         """Run a statement, to its end also when told to end meanwhile."""
         text, names = statement(name, self._address.quoted_schema)
         self.statements += 1
-        asking = asyncio.ensure_future(connection.fetch(text, *(params[one] for one in names)))
+        asking = asyncio.ensure_future(
+            fetch(connection, self._address, text, *(params[one] for one in names))
+        )
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
@@ -296,19 +325,15 @@ class Hints:
 
     @property
     def _channel(self) -> str:
-        return channel_of(self._address)
+        """Where commits in the schema are told of."""
+        return f"perdure_{zlib.crc32(self._address.schema.encode()):08x}"
 
 
-def channel_of(address: Address) -> str:
-    """Return where commits in a schema are told of."""
-    return f"perdure_{zlib.crc32(address.schema.encode()):08x}"
-
-
-async def _first_of(*events: asyncio.Event) -> None:
-    """Wait until one of them is set."""
+async def _first_of(*events: asyncio.Event, within_s: float | None) -> None:
+    """Wait until one of them is set, or for so long."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=within_s)
     finally:
         for one in waiting:
             one.cancel()

@@ -20,6 +20,7 @@ that the rows are still the same and writes, and what it finds otherwise is run 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -34,14 +35,17 @@ from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
-from perdure.store.postgres.connection import PostgresConnection, connect_again
+from perdure.store.postgres.connection import PIN, PostgresConnection, connect_again
 from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError, LockedError
 from perdure.store.postgres.unheard import NOTHING, Unheard
 from perdure.store.sql.batch import Transaction, Work, run_batch
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.kept import KeptRows
+from perdure.store.sql.kept_check import KeptRowsError, check_kept, is_switched_on
 from perdure.store.sql.rows import LoadedRows, ids_of
 from perdure.store.sql.writes import Writes
+
+logger = logging.getLogger(__name__)
 
 TRIES = 8
 """How often a batch is run that others are in the way of."""
@@ -55,6 +59,7 @@ HURRY_S = 10.0
 
 BEGIN = f"""
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+{PIN}
 SET LOCAL plan_cache_mode = force_generic_plan;
 SET LOCAL enable_seqscan = off;
 SET LOCAL enable_hashjoin = off;
@@ -103,6 +108,7 @@ class Lane:
         """What the server has as long as it does not crash."""
         self._unheard = Unheard()
         self._kept = KeptRows()
+        self._checks_kept = is_switched_on()
         self._hurry_until_s = 0.0
         self._plans_until_s = 0.0
         self._plans_until_rows = FIRST_PLANS_LAST_ROWS
@@ -224,6 +230,7 @@ class Lane:
             return None
         self._kept.was_right()
         self._kept.keep(transaction.decided, xid)
+        self._check_kept(connection)
         self.counters.rows += rows
         return results
 
@@ -275,7 +282,19 @@ class Lane:
             if transaction.has_worked:
                 # It may have changed the same rows, in the same transaction.
                 self._kept.forget_these(transaction.commit.rows)
+            self._check_kept(connection)
         return results
+
+    def _check_kept(self, connection: PostgresConnection) -> None:
+        """Compare what is remembered with what is stored, where that is asked for."""
+        if not self._checks_kept:
+            return
+        try:
+            check_kept(self._kept, connection)
+        except (KeptRowsError, StoreError):
+            # What was committed is told whatever comes of it.
+            logger.exception("what is remembered could not be confirmed")
+            self._undo(connection)
 
     def _hurry(self) -> str:
         """Return what lets a transaction not wait for long, if others have waited in vain."""
@@ -297,7 +316,7 @@ class Lane:
 
     def _commit(self, connection: PostgresConnection) -> None:
         try:
-            connection.run_script("COMMIT")
+            connection.commit()
         except StoreError:
             self._undo(connection)
             raise
@@ -313,9 +332,7 @@ class Lane:
             # Changes of instances are told the time with the rows that they load.
             return self._clock()
         [(now_ms,)] = connection.run("read_now")
-        connection.clock.learn(now_ms)
-        database_ms: int = now_ms
-        return database_ms
+        return connection.clock.learn(now_ms)
 
     def _connected(self) -> PostgresConnection:
         if self._connection is not None and self._connection.is_broken:
@@ -334,7 +351,7 @@ class Lane:
     def _read_mark(self, connection: PostgresConnection) -> str | None:
         """Return what the server has as long as it does not crash, if that can be told now."""
         try:
-            connection.run_script("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+            connection.run_script(f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {PIN}")
             # Who waited for another process to make it sees it only when it looks again.
             found = connection.run("read_mark", mark=fresh_id())
             found = found or connection.run("read_mark", mark=fresh_id())

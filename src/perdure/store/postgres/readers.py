@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.connection import PostgresConnection, connect_again
+from perdure.store.postgres.connection import PIN, PostgresConnection, connect_again
 
 READERS = 2
 """Threads that read. More would only wait for the interpreter."""
@@ -23,7 +23,7 @@ FIRST_PLANS_LAST_S, PLANS_LAST_S = 0.1, 10.0
 """A plan that was made while a table was nearly empty reads all of it later. So new ones are made
 after as much time as a connection has been in use, at most after this."""
 
-BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL jit = off;"
+BEGIN = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {PIN} SET LOCAL jit = off;"
 
 T = TypeVar("T")
 

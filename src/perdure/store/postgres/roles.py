@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from perdure.errors import UsageError
-from perdure.store.postgres.address import MAX_SCHEMA_BYTES
+from perdure.store.postgres.address import MAX_SCHEMA_BYTES, check_schema
 
 LONGEST_ROLE = "_worker"
 
@@ -18,10 +17,7 @@ def read_roles(schema: str) -> str:
         UsageError: The name cannot be that of a schema, or the roles' names would be too long.
     """
     most = MAX_SCHEMA_BYTES - len(LONGEST_ROLE)
-    if not schema or "\0" in schema or "\n" in schema or len(schema.encode()) > most:
-        raise UsageError(f"--schema {schema!r} must be one line of 1 to {most} bytes")
-    if schema.startswith("pg_"):
-        raise UsageError(f"--schema {schema!r}: names that begin with pg_ are PostgreSQL's own")
+    check_schema(schema, f"--schema {schema!r}", most_bytes=most)
     text = (resources.files("perdure.store.postgres") / "roles.sql").read_text(encoding="utf-8")
 
     def named(found: re.Match[str]) -> str:

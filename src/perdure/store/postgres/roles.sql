@@ -23,6 +23,9 @@
 
 BEGIN;
 
+-- What others have put into the schemas of the search path must not be called by a superuser.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 DO $roles$
 DECLARE
     wanted TEXT;

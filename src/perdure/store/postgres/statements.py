@@ -15,6 +15,7 @@ class Statements(ABC):
     """The part of `perdure.store.sql.connection.Connection` that no driver has to do with."""
 
     locks = True
+    waits = True
     loaded_at_ms: int | None = None
 
     def __init__(self) -> None:

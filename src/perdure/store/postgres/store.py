@@ -40,13 +40,16 @@ from perdure.store.postgres.readers import Readers
 from perdure.store.postgres.tables import Approved
 from perdure.store.postgres.threaded_transactions import ThreadedTransactions
 from perdure.store.postgres.transactions import Ending, check_drivers
-from perdure.store.sql.batch import Transaction
+from perdure.store.sql.batch import Transaction, Work
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.store import SqlStore
 from perdure.store.transactions import OwnWork
 
 LANES = 2
 """Connections that write. While one waits for the disk, the other can prepare the next batch."""
+ARRIVALS = LANES
+"""The lane beside them that moves what users' transactions have sent: it may wait for such a
+transaction, and nobody shall wait with it. It connects when it is needed."""
 NUMBER_AT_ONCE = 10_000
 """Events of the feed that get their positions in one transaction."""
 
@@ -65,9 +68,7 @@ class PostgresStore(SqlStore):
 
     def __init__(self, address: Address, *, clock: Clock) -> None:
         is_real = clock is system_clock
-        super().__init__(
-            clock=DatabaseClock() if is_real else clock, approval=Approved(address.schema)
-        )
+        super().__init__(clock=DatabaseClock() if is_real else clock, approval=Approved(address))
         self.address = address
         self._lanes: list[Lane] = []
         self._batchers: list[Batcher] = []
@@ -78,7 +79,7 @@ class PostgresStore(SqlStore):
         self._threaded_transactions = ThreadedTransactions(
             address, ending, committed=self._hints.stir
         )
-        self._arrivals = Arrivals(address, self._hints, self._work)
+        self._arrivals = Arrivals(address, self._hints, self._work_on_arrivals)
         self._place: Place | None = None
         self.known_connections: WeakSet[Any] = WeakSet()
         """Connections of users that were seen to be to this database."""
@@ -124,7 +125,8 @@ class PostgresStore(SqlStore):
             raise
 
     def _start(self, connection: PostgresConnection) -> None:
-        for number in range(LANES):
+        names = [*(f"perdure-write-{number}" for number in range(LANES)), "perdure-arrivals"]
+        for name in names:
             lane = Lane(self.address, clock=self.clock, epoch=self.epoch, stirred=self._hints.stir)
             self._lanes.append(lane)
             self._batchers.append(
@@ -133,7 +135,7 @@ class PostgresStore(SqlStore):
                     exclusive=nullcontext(),
                     finish=lane.close,
                     counters=lane.counters,
-                    name=f"perdure-write-{number}",
+                    name=name,
                 )
             )
         self._lanes[0].use(connection)
@@ -145,6 +147,7 @@ class PostgresStore(SqlStore):
         """Finish what was handed in, then let go of the database."""
         if not self._batchers or self._process.is_elsewhere:
             return
+        await self._arrivals.close()
         await self._async_transactions.close()
         await wait_off_loop(self._threaded_transactions.close)
         await asyncio.gather(*(batcher.close() for batcher in self._batchers))
@@ -174,6 +177,19 @@ class PostgresStore(SqlStore):
         await self._arrivals.move_hinted()
         return await super().claim_turns(claim)
 
+    async def _work_on_arrivals(
+        self,
+        run: Callable[[Transaction], T],
+        *,
+        patience_s: float | None = None,
+        is_quiet: bool = False,
+    ) -> T:
+        if not self._batchers:
+            raise StoreError("the store is not open")
+        [result] = await self._batchers[ARRIVALS].submit([Work(run, is_quiet)], patience_s)
+        value: T = result
+        return value
+
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
         """Return when the next turn or job of these becomes claimable; None for never."""
         at_ms = await super().next_wake_ms(definitions, queues)
@@ -198,9 +214,9 @@ class PostgresStore(SqlStore):
             raise StoreError(f"{self.address.shown} has lost its tables")
         return self._place
 
-    def written_within(self, xid: str) -> None:
+    def written_within(self, xid: str, *, has_sent: bool) -> None:
         """A transaction of a user's has written something that others may want to know of."""
-        self._hints.stir_after(xid)
+        self._hints.stir_after(xid, has_sent=has_sent)
 
     async def intern_early(self, key: DefinitionKey) -> None:
         """Give a definition its number before a user's transaction needs it."""

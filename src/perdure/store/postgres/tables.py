@@ -9,19 +9,25 @@ PostgreSQL has nothing that says what any statement would do. So the first word 
 of which sort it is; its text must not name perdure's schema, and names without a schema do not lead
 there; and what reads or changes rows is explained, and every table in its plan looked at. A text
 that was found good is not asked about again.
+
+Names without a schema lead to one schema alone, whatever the role or the connection is set to: see
+`Address.tables`. What else is in the transaction is run with its own path, before and after.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from perdure.errors import UsageError
+from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
 from perdure.model.tables import Parameters
+from perdure.store.postgres.address import MAX_SCHEMA_BYTES, Address, quoted
+from perdure.store.postgres.faults import DIALECT
+from perdure.store.postgres.pieces import Sort, pieces_of
+from perdure.store.postgres.placeholders import numbered
 from perdure.store.sql.connection import Connection
 
 MAX_TEXTS = 1_000
@@ -46,37 +52,63 @@ with the connection."""
 _AHEAD = {"OR", "REPLACE", "UNIQUE", "UNLOGGED", "MATERIALIZED", "RECURSIVE", "CONSTRAINT", "ON"}
 """What may stand before the sort of an object."""
 
-_PIECE = re.compile(
-    r"""
-      (?P<space> \s+ | --[^\n]* )
-    | (?P<comment> /\* )
-    | (?P<string> [eE]'(?:[^'\\]|''|\\.)*' | '(?:[^']|'')*' )
-    | (?P<dollars> (?P<tag>\$(?:[^\W\d]\w*)?\$) .*? (?P=tag) )
-    | "(?:[^"]|"")*"
-    | [^\W\d][\w$]*
-    | \$?\d+
-    | .
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_COMMENT_EDGE = re.compile(r"/\*|\*/")
-
 
 class Approved:
     """Statements that were found good, kept between transactions. See `Approval`.
 
     Args:
-        schema: Of perdure's own tables.
+        address: Of the store; names the schema of perdure's own tables, and that of the user's.
     """
 
-    def __init__(self, schema: str) -> None:
-        self._schema = schema
+    def __init__(self, address: Address) -> None:
+        self._schema = address.schema
+        self._tables = address.tables
         self._texts: set[tuple[str, bool]] = set()
         self.goes_on_after_errors = False
 
-    def begin(self, connection: Connection) -> None:
-        """Have tables without a schema found, and made, elsewhere than among ours."""
-        connection.run("hide_schema", schema=self._schema)
+    def begin(self, connection: Connection, name: str, *, from_pos: int, defining: bool) -> str:
+        """Have tables without a schema found, and made, in the schema that they belong to."""
+        if defining:
+            self._make_schema(connection, name, from_pos)
+        # Last, or it would come first.
+        [(former, _)] = connection.run("set_path", path=f"{quoted(self._tables)}, pg_temp")
+        return str(former)
+
+    def end(self, connection: Connection, begun: str) -> None:
+        """Have names found as before."""
+        connection.run("set_path", path=begun)
+
+    def translate(self, text: str, parameters: Parameters) -> tuple[str, Parameters]:
+        """Return a statement with the signs that PostgreSQL has for values."""
+        return numbered(text, parameters)
+
+    def _make_schema(self, connection: Connection, name: str, from_pos: int) -> None:
+        if len(self._tables.encode()) > MAX_SCHEMA_BYTES:
+            raise RowError(
+                f"the schema {self._schema} has too long a name for one of its projections' tables "
+                "beside it; name one with tables=NAME in the store URL"
+            )
+        [(is_there,)] = connection.run("has_schema", schema=self._tables)
+        if is_there:
+            return
+        schema = quoted(self._tables)
+        if from_pos:
+            raise RowError(
+                f"projection {name!r} has handled events up to {from_pos}, and the schema "
+                f"{self._tables}, where its tables should be, is not there: if they are elsewhere, "
+                "name their schema with tables=NAME in the store URL, or make this one and move "
+                f"them with ALTER TABLE ... SET SCHEMA {schema}; if they are lost, rebuild it"
+            )
+        try:
+            connection.run_own(f"CREATE SCHEMA {schema}", ())
+        except StoreUnavailableError:
+            raise
+        except StoreError as error:
+            raise RowError(
+                f"the schema {self._tables} for the tables of projections is not there and cannot "
+                f"be made ({error}): have somebody run CREATE SCHEMA {schema}; GRANT USAGE, CREATE "
+                f"ON SCHEMA {schema} TO the role of the workers"
+            ) from error
 
     def forget(self) -> None:
         """Ask again: tables or views have changed."""
@@ -127,6 +159,8 @@ class Approved:
 def _problem(pieces: list[str], *, defining: bool) -> str:
     """Return what is wrong with the sort of a statement."""
     sort = _sort(pieces)
+    if sort == "REPLACE" or [piece.upper() for piece in pieces[:2]] == ["INSERT", "OR"]:
+        return DIALECT
     makes_table = any(
         piece.upper() == "INTO" and before.upper() not in ("INSERT", "MERGE")
         for before, piece in pairwise(pieces)
@@ -166,27 +200,9 @@ def _nodes(plan: Any) -> Iterator[dict[str, Any]]:
 
 def _pieces(text: str) -> Iterator[str]:
     """Return words, quoted names and signs; a string as '', and no comments."""
-    at = 0
-    while at < len(text):
-        found = _PIECE.match(text, at)
-        assert found is not None, "the last alternative takes any character"
-        at = found.end()
-        if found["comment"]:
-            at = _end_of_comment(text, at)
-        elif found["string"] or found["dollars"]:
-            yield "''"
-        elif not found["space"]:
-            yield found[0]
-
-
-def _end_of_comment(text: str, at: int) -> int:
-    """Return where a comment ends, which may have others in it."""
-    depth = 1
-    for edge in _COMMENT_EDGE.finditer(text, at):
-        depth += 1 if edge[0] == "/*" else -1
-        if depth == 0:
-            return edge.end()
-    return len(text)
+    for sort, piece in pieces_of(text):
+        if sort is not Sort.SPACE:
+            yield "''" if sort is Sort.STRING else piece
 
 
 def _without_end(pieces: list[str]) -> list[str]:

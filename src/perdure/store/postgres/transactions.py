@@ -31,25 +31,28 @@ IDLE_S = 60.0
 ROLL_BACK_WITHIN_S = 5.0
 
 BEGIN = """
-SELECT set_config('perdure.job', $1::text, true), current_setting('role')
+SELECT
+    pg_catalog.set_config('perdure.job', $1::pg_catalog.text, true),
+    pg_catalog.current_setting('role')
 """
 """Marks the transaction, so that another one that the function has begun is told from it."""
 
 END = """
-SELECT current_setting('perdure.job', true),
-    set_config('role', $1::text, true),
-    set_config('plan_cache_mode', 'force_generic_plan', true),
-    set_config('enable_seqscan', 'off', true),
-    set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true),
-    set_config('lock_timeout', '5s', true),
-    set_config('statement_timeout', '50s', true)
+SELECT
+    pg_catalog.current_setting('perdure.job', true),
+    pg_catalog.set_config('role', $1::pg_catalog.text, true),
+    pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true),
+    pg_catalog.set_config('enable_seqscan', 'off', true),
+    pg_catalog.set_config('enable_hashjoin', 'off', true),
+    pg_catalog.set_config('enable_mergejoin', 'off', true),
+    pg_catalog.set_config('lock_timeout', '5s', true),
+    pg_catalog.set_config('statement_timeout', '50s', true)
 """
 """For what is ours: the role as it was before the function, and settings as in every batch."""
 
 RESET = """
 RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; CLOSE ALL; UNLISTEN *;
-SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES
+SELECT pg_catalog.pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES
 """
 """Removes what a function may have left behind, but not what the driver has prepared."""
 
@@ -98,8 +101,8 @@ class Ending:
                 f"{work.activity} has ended the transaction itself: what it writes is committed "
                 "with its result when it returns, and rolled back when it raises"
             )
-        is_ours, _ = end_job(connection, end, clock=self._clock)
-        connection.send_writes()
+        with connection.own_names():
+            is_ours, _ = end_job(connection, end, clock=self._clock)
         return is_ours
 
     def unusable(self, work: OwnWork, *, is_lost: bool) -> StoreError | UsageError:

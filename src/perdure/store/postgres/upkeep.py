@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from perdure.store.findings import Finding
 from perdure.store.migrate import Migration, read_migrations
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.connection import PACKAGE, PostgresConnection, in_schema
+from perdure.store.postgres.connection import PACKAGE, PIN, PostgresConnection, in_schema
 from perdure.store.postgres.database import pending, script
 from perdure.store.postgres.examining import (
     look_at_autovacuum,
@@ -93,6 +93,7 @@ class PostgresUpkeep:
     def _read(self, work: Callable[[PostgresConnection], T]) -> T:
         connection = PostgresConnection(self._address)
         try:
+            connection.run_script(f"BEGIN READ ONLY; {PIN}")
             return work(connection)
         finally:
             connection.close()
@@ -106,11 +107,11 @@ class PostgresUpkeep:
             "migration_no": str(migration.number),
             "name": _literal(migration.name),
             "checksum": _literal(migration.checksum),
-            "now_ms": "(extract(EPOCH FROM clock_timestamp()) * 1000)",
+            "now_ms": "(extract(EPOCH FROM clock_timestamp())::numeric * 1000::numeric)",
         }
         for param, value in values.items():
             record = record.replace(f":{param}::", f"{value}::")
-        return f"BEGIN;\n{script(migration, self._address)}\n{record}COMMIT;\n"
+        return f"BEGIN;\n{PIN}\n{script(migration, self._address)}\n{record}COMMIT;\n"
 
 
 @cache

@@ -1,7 +1,8 @@
 """The part of a store that people use; the rest of it is in `store`.
 
 What is said in `perdure.store.admin` is not repeated here. Lists and counts are in `lists` and
-`overview`, removal in `removal`, what an operator does by hand in `repair`.
+`overview`, removal in `removal`, what an operator does by hand in `repair`, what a wrong clock left
+in `stranded`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from perdure.model.admin import (
 )
 from perdure.model.instances import DefinitionKey, InstanceRow
 from perdure.model.jobs import JobKey
-from perdure.store.sql import lists, overview, removal, repair
+from perdure.store.sql import lists, overview, removal, repair, stranded
 from perdure.store.sql.batch import Transaction
 from perdure.store.sql.connection import Connection
 
@@ -162,3 +163,10 @@ class SqlAdmin(ABC):
         return await self._work(
             lambda t: removal.remove_expired(t.connection, expired, expiry, now_ms=now_ms)
         )
+
+    async def wake_stranded(self, *, limit: int) -> int:
+        """Wake what a wrong clock has put into a time to come; return how many turns and jobs."""
+        now_ms = self.clock()
+        found = await self._read(lambda c: stranded.find_stranded(c, limit=limit, now_ms=now_ms))
+        await self._work(lambda t: stranded.wake_stranded(t.connection, found, now_ms=now_ms))
+        return len(found.turns) + len(found.jobs)

@@ -20,6 +20,7 @@ from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.flush import flush
+from perdure.store.sql.locking import PutOffError
 from perdure.store.sql.rows import LoadedRows, ids_of, load
 
 
@@ -80,7 +81,10 @@ def _work(transaction: Transaction, operations: Sequence[Any], results: list[Any
     before = None if count is None else count()
     for index, operation in enumerate(operations):
         if type(operation) is Work:
-            results[index] = operation.run(transaction)
+            try:
+                results[index] = operation.run(transaction)
+            except PutOffError:
+                results[index] = LATER
     transaction.has_worked = count is None or count() != before
 
 

@@ -2,17 +2,19 @@
 
 A claim asks once per definition for what has waited longest, shares its limit among them in turn,
 and leases what it chose. All of it happens inside the caller's transaction, so what was found is
-still there when it is leased.
+still there when it is leased. What was lost with its worker time and again is a suspect, which a
+claim takes alone or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from perdure.model.blocked import MAX_TRIES
 from perdure.model.instances import DefinitionKey, Stamp, part_of
 from perdure.model.jobs import ClaimedJob, JobBeat, JobFailures, JobKey
 from perdure.model.messages import Message
@@ -35,11 +37,12 @@ MAX_MESSAGES = 1_000
 """Messages of one instance that one claim returns; the next claim brings the rest."""
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """The same in bytes; a single message may be larger."""
-_LONG_AGO_MS = 0
 _INSTANCES_PER_READ = 32
 """Bounds the blob of one statement: 32 instances of 18 MB stay under SQLite's 1 GB."""
 _JOBS_PER_READ = 100
-_VISIBLE_AT, _SESSION = 5, 6
+_ATTEMPTS = 7
+"""Place in a row of `find_turns`."""
+_VISIBLE_AT, _LOSSES, _SESSION = 5, 6, 7
 """Places in a row of `find_jobs` and `find_session_jobs`; only the latter has a session."""
 
 T = TypeVar("T")
@@ -48,38 +51,98 @@ _failures = msgspec.json.Decoder(JobFailures)
 
 # ------------------------------------------------------------------------- turns
 
+FindTurns = Callable[[Connection, TurnClaim, int], Sequence[Sequence[Any]]]
+"""Finds what may be leased at a time, for each definition of a claim."""
 
-def claim_turns(
-    connection: Connection, claim: TurnClaim, *, now_ms: int, offset: int
-) -> list[ClaimedTurn]:
-    """Lease instances that are ready or abandoned."""
-    if not claim.definitions or claim.limit < 1:
-        return []
+
+class TurnClaiming:
+    """A claim of instances.
+
+    It is run again if the answer to its commit was lost, and then finds what it has leased, without
+    counting the attempts a second time.
+
+    Args:
+        claim: What is wanted.
+        find: Finds what may be leased, for each definition.
+    """
+
+    def __init__(self, claim: TurnClaim, find: FindTurns) -> None:
+        self._claim = claim
+        self._find = find
+        self._chosen: list[Any] = []
+        """What was leased when it was run last; perhaps that was undone."""
+
+    def run(self, connection: Connection, *, now_ms: int, offset: int) -> list[ClaimedTurn]:
+        """Lease instances and return them with their messages."""
+        claim = self._claim
+        if not claim.definitions or claim.limit < 1:
+            return []
+        self._chosen = self._find_leased(connection, now_ms) or self._lease(
+            connection, now_ms=now_ms, offset=offset
+        )
+        keys = [(part, instance_id) for part, instance_id, *_ in self._chosen]
+        inboxes = [
+            inbox
+            for some in _chunks(keys, _INSTANCES_PER_READ)
+            for inbox in _read_visible(connection, some, now_ms)
+        ]
+        return [
+            _claimed(row, inbox, claim.lease)
+            for row, inbox in zip(self._chosen, inboxes, strict=True)
+        ]
+
+    def _find_leased(self, connection: Connection, now_ms: int) -> list[Any]:
+        if not self._chosen:
+            return []
+        leases = pack(
+            [(part, instance_id, self._claim.lease) for part, instance_id, *_ in self._chosen]
+        )
+        [(text,)] = connection.run("find_held_turns", leases=leases, now_ms=now_ms)
+        return [self._chosen[index] for index in sorted(unpack(text))]
+
+    def _lease(self, connection: Connection, *, now_ms: int, offset: int) -> list[Any]:
+        claim = self._claim
+        candidates = self._find(connection, claim, now_ms)
+        suspects = [
+            [turn for turn in some if turn[_ATTEMPTS] >= claim.suspect_after] for some in candidates
+        ]
+        chosen = _choose(candidates, suspects, claim.limit, offset)
+        if chosen:
+            connection.run(
+                "lease_turns",
+                keys=pack([(part, instance_id) for part, instance_id, *_ in chosen]),
+                lease=claim.lease,
+                until_ms=now_ms + claim.lease_ms,
+                worker_id=claim.worker_id,
+            )
+        return chosen
+
+
+def find_ready(connection: Connection, claim: TurnClaim, now_ms: int) -> Sequence[Sequence[Any]]:
+    """Find instances that are ready or abandoned."""
     [(text,)] = connection.run(
         "find_turns",
         definitions=pack(claim.definitions),
         worker_id=claim.worker_id,
         now_ms=now_ms,
         home_ms=now_ms - HOME_ADVANTAGE_MS,
+        losses_below=claim.losses_below,
         limit=claim.limit,
     )
-    chosen = share(unpack(text), claim.limit, offset)
-    if not chosen:
-        return []
-    keys = [(part, instance_id) for part, instance_id, *_ in chosen]
-    connection.run(
-        "lease_turns",
-        keys=pack(keys),
-        lease=claim.lease,
-        until_ms=now_ms + claim.lease_ms,
-        worker_id=claim.worker_id,
+    found: list[Any] = unpack(text)
+    return found
+
+
+def find_blocked(connection: Connection, claim: TurnClaim, now_ms: int) -> Sequence[Sequence[Any]]:
+    """Find blocked instances that this code has not been tried on."""
+    [(text,)] = connection.run(
+        "find_blocked",
+        definitions=pack(claim.definitions),
+        max_tries=MAX_TRIES,
+        limit=claim.limit,
     )
-    inboxes = [
-        inbox
-        for some in _chunks(keys, _INSTANCES_PER_READ)
-        for inbox in _read_visible(connection, some, now_ms)
-    ]
-    return [_claimed(row, inbox, claim.lease) for row, inbox in zip(chosen, inboxes, strict=True)]
+    found: list[Any] = unpack(text)
+    return found
 
 
 def _claimed(row: Sequence[Any], inbox: _Inbox, lease: int) -> ClaimedTurn:
@@ -128,23 +191,28 @@ def _read_visible(
 
 
 def renew_turns(
-    connection: Connection, leases: Sequence[TurnLease], *, now_ms: int, until_ms: int
+    connection: Connection, leases: Sequence[TurnLease], *, held_ms: int, until_ms: int
 ) -> list[TurnLease]:
-    """Extend leases that are still held and return those that are not."""
+    """Extend leases that are still held and return those that are not.
+
+    Args:
+        held_ms: Those that ended before are not.
+    """
     if not leases:
         return []
     packed = pack([(part_of(lease.instance_id), *lease) for lease in leases])
-    [(text,)] = connection.run("find_held_turns", leases=packed, now_ms=now_ms)
+    [(text,)] = connection.run("find_held_turns", leases=packed, now_ms=held_ms)
     held = set(unpack(text))
     if held:
-        connection.run("renew_turns", leases=packed, now_ms=now_ms, until_ms=until_ms)
+        connection.run("renew_turns", leases=packed, now_ms=held_ms, until_ms=until_ms)
     return [lease for index, lease in enumerate(leases) if index not in held]
 
 
-def release_turns(connection: Connection, leases: Sequence[TurnLease], *, now_ms: int) -> None:
-    """Give back turns that were claimed and not worked on."""
+def release_turns(connection: Connection, leases: Sequence[TurnLease], *, now_ms: int) -> bool:
+    """Give back turns that were claimed and not worked on; tell whether that was all of them, or
+    somebody else has locked some."""
     packed = pack([(part_of(lease.instance_id), *lease) for lease in leases])
-    connection.run("release_turns", leases=packed, now_ms=now_ms)
+    return not connection.run("release_turns", leases=packed, now_ms=now_ms)
 
 
 def unpark(connection: Connection, instance_id: str, *, now_ms: int) -> bool:
@@ -167,56 +235,91 @@ def unpark(connection: Connection, instance_id: str, *, now_ms: int) -> bool:
 # -------------------------------------------------------------------------- jobs
 
 
-def claim_jobs(
-    connection: Connection,
-    claim: JobClaim,
-    *,
-    now_ms: int,
-    offset: int,
-    marks: SessionMarks,
-    definitions: Definitions,
-) -> list[ClaimedJob]:
-    """Lease jobs that wait or were abandoned."""
-    if not claim.queues or claim.limit < 1:
-        return []
-    [(text,)] = connection.run(
-        "find_jobs", queues=pack(claim.queues), now_ms=now_ms, limit=claim.limit
-    )
-    candidates = unpack(text)
-    if claim.sessions is not None:
-        with_session = find_session_jobs(
-            connection,
-            claim,
-            claim.sessions,
-            now_ms=now_ms,
-            marks=marks,
-            definitions=definitions,
+class JobClaiming:
+    """A claim of jobs that wait or were abandoned; run again like a claim of turns."""
+
+    def __init__(self, claim: JobClaim, marks: SessionMarks) -> None:
+        self._claim = claim
+        self._marks = marks
+        self._chosen: list[Any] = []
+        self._until_ms = 0
+
+    def run(
+        self, connection: Connection, definitions: Definitions, *, now_ms: int, offset: int
+    ) -> list[ClaimedJob]:
+        """Lease jobs and return them."""
+        claim = self._claim
+        if not claim.queues or claim.limit < 1:
+            return []
+        chosen = self._find_leased(connection, now_ms)
+        if not chosen:
+            self._until_ms = now_ms + claim.lease_ms
+            chosen = self._find(connection, definitions, now_ms=now_ms, offset=offset)
+            self._lease(connection, chosen, now_ms)
+        self._chosen = chosen
+        claimed = [
+            job
+            for some in _chunks(chosen, _JOBS_PER_READ)
+            for job in _read_claimed(connection, some, claim.token, self._until_ms)
+        ]
+        _lift_limits(
+            connection, [job.key for job, start_by_ms in claimed if start_by_ms is not None]
         )
-        for queue_no, plain in zip(claim.queues, candidates, strict=True):
-            # Whoever waits longest comes first, with a session or without.
-            plain.extend(with_session.get(queue_no, ()))
-            plain.sort(key=lambda job: job[_VISIBLE_AT])
-    chosen = share(candidates, claim.limit, offset)
-    if not chosen:
-        return []
-    if claim.sessions is not None:
-        sessions = [job[_SESSION:] for job in chosen if len(job) > _SESSION]
-        if sessions:
-            take_sessions(connection, sessions, claim.sessions, now_ms=now_ms)
-    connection.run(
-        "lease_jobs",
-        keys=pack(chosen),
-        token=claim.token,
-        worker_id=claim.worker_id,
-        until_ms=now_ms + claim.lease_ms,
-    )
-    claimed = [
-        job
-        for some in _chunks(chosen, _JOBS_PER_READ)
-        for job in _read_claimed(connection, some, claim.token, now_ms + claim.lease_ms)
-    ]
-    _lift_limits(connection, [job.key for job, start_by_ms in claimed if start_by_ms is not None])
-    return [job for job, _ in claimed]
+        return [job for job, _ in claimed]
+
+    def _find_leased(self, connection: Connection, now_ms: int) -> list[Any]:
+        if not self._chosen:
+            return []
+        leases = pack([(*job[:_VISIBLE_AT], self._claim.token) for job in self._chosen])
+        [(text,)] = connection.run("find_held_jobs", leases=leases, now_ms=now_ms)
+        return [self._chosen[index] for index in sorted(dict(unpack(text)))]
+
+    def _find(
+        self, connection: Connection, definitions: Definitions, *, now_ms: int, offset: int
+    ) -> list[Any]:
+        claim = self._claim
+        [(text,)] = connection.run(
+            "find_jobs",
+            queues=pack([(queue_no, claim.losses_below(queue_no)) for queue_no in claim.queues]),
+            now_ms=now_ms,
+            limit=claim.limit,
+        )
+        candidates = unpack(text)
+        if claim.sessions is not None:
+            with_session = find_session_jobs(
+                connection,
+                claim,
+                claim.sessions,
+                now_ms=now_ms,
+                marks=self._marks,
+                definitions=definitions,
+            )
+            for queue_no, plain in zip(claim.queues, candidates, strict=True):
+                # Whoever waits longest comes first, with a session or without.
+                plain.extend(with_session.get(queue_no, ()))
+                plain.sort(key=lambda job: job[_VISIBLE_AT])
+        suspects = [
+            [job for job in some if job[_LOSSES] >= claim.suspect_after]
+            for queue_no, some in zip(claim.queues, candidates, strict=True)
+            if queue_no not in claim.harmless
+        ]
+        return _choose(candidates, suspects, claim.limit, offset)
+
+    def _lease(self, connection: Connection, chosen: list[Any], now_ms: int) -> None:
+        claim = self._claim
+        if not chosen:
+            return
+        if claim.sessions is not None:
+            sessions = [job[_SESSION:] for job in chosen if len(job) > _SESSION]
+            if sessions:
+                take_sessions(connection, sessions, claim.sessions, now_ms=now_ms)
+        connection.run(
+            "lease_jobs",
+            keys=pack(chosen),
+            token=claim.token,
+            worker_id=claim.worker_id,
+            until_ms=self._until_ms,
+        )
 
 
 def _lift_limits(connection: Connection, started: Sequence[JobKey]) -> None:
@@ -277,16 +380,16 @@ def _read_failures(data: bytes) -> tuple[JobFailures, str]:
 
 
 def renew_jobs(
-    connection: Connection, leases: Sequence[JobLease], *, now_ms: int, until_ms: int
+    connection: Connection, leases: Sequence[JobLease], *, now_ms: int, held_ms: int, until_ms: int
 ) -> list[JobLease]:
-    """Extend leases that are still held and return those that are not."""
+    """Extend leases that are still held and return those that are not; see `renew_turns`."""
     if not leases:
         return []
     packed = pack([(part_of(lease.key.instance_id), *lease.key, lease.token) for lease in leases])
-    [(text,)] = connection.run("find_held_jobs", leases=packed, now_ms=now_ms)
+    [(text,)] = connection.run("find_held_jobs", leases=packed, now_ms=held_ms)
     held: dict[int, str | None] = dict(unpack(text))
     if held:
-        connection.run("renew_jobs", leases=packed, now_ms=now_ms, until_ms=until_ms)
+        connection.run("renew_jobs", leases=packed, now_ms=held_ms, until_ms=until_ms)
     sessions = [session for session in held.values() if session is not None]
     if sessions:
         touch_sessions(connection, sessions, now_ms=now_ms)
@@ -296,8 +399,8 @@ def renew_jobs(
 def lost_jobs(connection: Connection, leases: Sequence[JobLease]) -> list[JobLease]:
     """Return the leases that somebody else has ended or taken; one that just ran out is not."""
     packed = pack([(part_of(lease.key.instance_id), *lease.key, lease.token) for lease in leases])
-    [(text,)] = connection.run("find_held_jobs", leases=packed, now_ms=_LONG_AGO_MS)
-    held = dict(unpack(text))
+    [(text,)] = connection.run("find_leased_jobs", leases=packed)
+    held = set(unpack(text))
     return [lease for index, lease in enumerate(leases) if index not in held]
 
 
@@ -319,6 +422,18 @@ def beat_jobs(connection: Connection, beats: Sequence[JobBeat], *, now_ms: int) 
 
 
 # ------------------------------------------------------------------------ sharing
+
+
+def _choose(
+    candidates: Sequence[Sequence[T]], suspects: Sequence[Sequence[T]], limit: int, offset: int
+) -> list[T]:
+    """Take one suspect alone if there is one, else as many as the limit allows.
+
+    What dies with its worker then has died of itself, or of what that worker already ran.
+    """
+    if any(suspects):
+        return share(suspects, 1, offset)
+    return share(candidates, limit, offset)
 
 
 def share(candidates: Sequence[Sequence[T]], limit: int, offset: int) -> list[T]:

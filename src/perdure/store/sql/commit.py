@@ -18,6 +18,7 @@ from collections.abc import Callable
 import msgspec
 
 from perdure.errors import RowError
+from perdure.model.blocked import going_on, held_by, is_held
 from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
 from perdure.model.jobs import JobEnd, JobFailures, JobKey
 from perdure.model.turns import (
@@ -185,6 +186,8 @@ class Commit:
         if turn.kv or turn.report is not None:
             self._keep_values(turn, row)
         has_unseen = row.last_no > turn.seen_no
+        if not has_unseen:
+            self.inboxes.emptied(row)
         self._settle(turn, row)
         if turn.outcome is not None:
             self._end(turn, row, turn.outcome)
@@ -267,9 +270,9 @@ class Commit:
 
     def _settle(self, turn: Turn, row: LiveState) -> None:
         """End the lease, and leave the instance hot at the worker that committed."""
-        if row.blocked_by is not None:
+        if row.blocked_by is not None and is_held(row.blocked_by):
             self.changes.statuses[row.instance_id] = StatusChange(row, Status.RUNNING, None)
-            row.blocked_by = None
+            row.blocked_by = going_on(row.blocked_by)
         row.lease = 0
         row.lease_until_ms = 0
         row.attempts = 0
@@ -311,6 +314,7 @@ class Commit:
         row.jobs = [pending for pending in row.jobs if pending.execution != old]
         row.execution = old + 1
         row.next_seq = 1
+        row.blocked_by = None
         row.definition_no = self._number_of(following.definition)
         kind, body = following.start
         self.inboxes.put(row, kind, body, execution=row.execution, rank=RANK_START)
@@ -450,14 +454,14 @@ class Commit:
 
     @staticmethod
     def _failures_with(end: JobEnd, job: JobState) -> bytes | None:
-        if end.failure is None:
+        if end.failure is None and not end.misfit:
             return job.failures
         try:
             earlier = JobFailures() if job.failures is None else _failures.decode(job.failures)
         except msgspec.MsgspecError:
             # The claim has told of the damage; the job must not be stuck because of it.
             earlier = JobFailures()
-        return _encoder.encode(earlier.plus(end.failure))
+        return _encoder.encode(earlier.after(end))
 
     def _requeue(self, end: JobEnd, job: JobState, visible_at_ms: int) -> None:
         job.failures = self._failures_with(end, job)
@@ -478,10 +482,12 @@ class Commit:
             return False
         if not self._holds(hold.lease, row):
             return False
-        row.blocked_by = hold.blocked_by
+        row.blocked_by = held_by(row.blocked_by, hold.blocked_by)
+        row.attempts = 0
         row.wake_at_ms = None
         row.lease = 0
         row.lease_until_ms = 0
+        row.attempts = 0  # Whoever holds it has not died of it.
         row.dirty = True
         self.changes.statuses[hold.instance_id] = StatusChange(row, hold.status, hold.reason)
         return True

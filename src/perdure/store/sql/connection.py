@@ -29,6 +29,8 @@ class Connection(Protocol):
     """The database's time when rows were loaded last; None if it has no clock of its own."""
     locks: bool
     """Whether rows have to be locked, because others may write at the same time."""
+    waits: bool
+    """Whether it waits for rows that others have locked. Who shares a transaction does not."""
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""

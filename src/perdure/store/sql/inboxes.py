@@ -7,6 +7,7 @@ others, the older ones first.
 
 from __future__ import annotations
 
+from perdure.model.blocked import is_held
 from perdure.model.instances import part_of
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import CarriedMessage
@@ -98,6 +99,11 @@ class Inboxes:
             row.wake_at_ms = min(self._now_ms, row.wake_at_ms or self._now_ms)
             row.is_due_unsure = False
 
+    def emptied(self, row: LiveState) -> None:
+        """No message waits any more: one that came while the clock was wrong is in order with
+        nothing, so arrivals go by the clock again."""
+        row.last_at_ms = min(row.last_at_ms, self._now_ms)
+
     @staticmethod
     def _may_wake(row: LiveState, *, hurries: bool) -> bool:
         """Tell whether a message makes the instance ready.
@@ -106,7 +112,7 @@ class Inboxes:
         when held. Not before the first turn, which has its own time, unless the message hurries.
         Not unborn.
         """
-        if not row.is_born or row.lease != 0 or row.blocked_by is not None:
+        if not row.is_born or row.lease != 0 or is_held(row.blocked_by):
             return False
         return row.next_seq > 1 or hurries
 

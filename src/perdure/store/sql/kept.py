@@ -9,6 +9,7 @@ says when it was wrong.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from perdure.model.jobs import JobKey
 from perdure.store.sql.changes import Changes
@@ -105,6 +106,10 @@ class KeptRows:
             self._forget(instance_id)
         while len(self._live) > MAX_KEPT:
             self._forget(next(iter(self._live)))
+
+    def newest(self, count: int = 100) -> list[LiveState]:
+        """Return the rows that were kept last, up to so many."""
+        return list(islice(reversed(self._live.values()), count))
 
     def forget(self) -> None:
         """Remember nothing: somebody else may have changed the rows."""

@@ -5,6 +5,9 @@ or that it starts: see `rows`. Whoever changes rows of instances in another way 
 the same order, and looks at the rows after that. So a commit that was faster is seen, and one that
 comes later waits, and then finds what was left.
 
+Who shares a transaction with others waits for nobody, or they would wait too: an operation that
+cannot have its locks now is put off, and is run again soon.
+
 What is not there cannot be locked. An id without any row may come to life meanwhile, and so may the
 successor of a row that was waited for; so whoever has locked still says which incarnation it means,
 or does only what is right for any.
@@ -21,15 +24,28 @@ from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import pack
 
 
+class PutOffError(Exception):
+    """Somebody else has locked what an operation needs; it has changed nothing yet."""
+
+
 def lock_instances(connection: Connection, instance_ids: Iterable[str]) -> None:
-    """Keep all others from changing rows of these instances until the transaction ends."""
+    """Keep all others from changing rows of these instances until the transaction ends.
+
+    Raises:
+        PutOffError: Somebody else has locked one of them, and the connection waits for nobody.
+    """
     if not connection.locks:
         return
     ids = dict.fromkeys(instance_ids)
     if ids:
         keys = pack([(part_of(instance_id), instance_id) for instance_id in ids])
-        connection.run("lock_live", keys=keys)
-        connection.run("lock_instances", keys=keys)
+        if connection.waits:
+            connection.run("lock_live", keys=keys)
+            connection.run("lock_instances", keys=keys)
+            return
+        [(are_locked,)] = connection.run("try_instances", keys=keys)
+        if not are_locked:
+            raise PutOffError
 
 
 def lock_feed(connection: Connection) -> None:

@@ -11,7 +11,7 @@ from perdure.model.admin import KvRow, ReportRow, SessionRow
 from perdure.model.events import StoredEvent
 from perdure.model.feeds import StoredSnapshot
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status, part_of
-from perdure.model.jobs import JobKey
+from perdure.model.jobs import JobFailures, JobKey
 from perdure.model.messages import Message
 from perdure.model.turns import UniqueKey, WorkerRow
 from perdure.store.base import ExecutionKey, WaitingJob
@@ -28,6 +28,7 @@ _LAST_SEQ = 2**62
 """More events than any history has."""
 
 _definitions = msgspec.json.Decoder(tuple[DefinitionKey, ...])
+_failures = msgspec.json.Decoder(JobFailures)
 
 
 def read_histories(
@@ -129,9 +130,19 @@ def read_jobs(connection: Connection, instance_id: str) -> list[WaitingJob]:
     """Return the open jobs of an instance."""
     rows = connection.run("read_jobs", part=part_of(instance_id), instance_id=instance_id)
     return [
-        WaitingJob(JobKey(instance_id, *row[:3]), DefinitionKey(*row[3:7]), *row[7:])
+        WaitingJob(JobKey(instance_id, *row[:3]), DefinitionKey(*row[3:7]), *row[7:14])._replace(
+            misfit=_misfit_in(row[14])
+        )
         for row in rows
     ]
+
+
+def _misfit_in(failures: bytes | None) -> str:
+    """Return why a job was given back, from what is kept of its failures."""
+    try:
+        return _failures.decode(failures).misfit if failures else ""
+    except msgspec.MsgspecError:
+        return ""  # Whoever claims it tells of the damage.
 
 
 def read_workers(connection: Connection, seen_since_ms: int) -> list[WorkerRow]:

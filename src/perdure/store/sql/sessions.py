@@ -91,7 +91,15 @@ def find_session_jobs(
     [(text,)] = connection.run(
         "find_session_jobs",
         sessions=pack(
-            [(one.queue_no, one.session, _is_ours(holders, one.session, terms)) for one in admitted]
+            [
+                (
+                    one.queue_no,
+                    one.session,
+                    _is_ours(holders, one.session, terms),
+                    claim.losses_below(one.queue_no),
+                )
+                for one in admitted
+            ]
         ),
         worker_id=claim.worker_id,
         now_ms=now_ms,
@@ -213,15 +221,20 @@ def renew_sessions(
     busy: Sequence[str],
     *,
     now_ms: int,
+    held_ms: int,
     lease_ms: int,
     idle_ms: int,
 ) -> list[str]:
-    """Extend the sessions of an owner, and return which of the busy ones it no longer has."""
+    """Extend the sessions of an owner, and return which of the busy ones it no longer has.
+
+    Args:
+        held_ms: Those that ended before are its own no more.
+    """
     connection.run(
         "renew_sessions",
         owner=owner,
         busy=pack(busy),
-        now_ms=now_ms,
+        now_ms=held_ms,
         until_ms=now_ms + lease_ms,
         idle_ms=now_ms - idle_ms,
     )

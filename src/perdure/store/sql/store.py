@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.clock import Clock
+from perdure.clock_watch import LASTS_MS, since_moved_ms, steady_ms
 from perdure.errors import StoreError
 from perdure.model.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
@@ -30,6 +31,7 @@ from perdure.model.turns import (
     WorkerRow,
 )
 from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
+from perdure.store.batching import LATER
 from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
@@ -47,6 +49,8 @@ _encode = msgspec.json.encode
 
 
 FORGET_WORKERS_AFTER_MS = 3_600_000
+FORGET_WHEN_STEADY_MS = 2 * LASTS_MS
+"""How long the clock must have been steady: the living need time for a sign of life by it."""
 """How long a worker that gives no sign of life is kept for people to see: it was killed."""
 
 
@@ -161,22 +165,23 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def claim_turns(self, claim: TurnClaim) -> list[ClaimedTurn]:
         """Lease instances with something to do, and count the attempt."""
+        claiming = claims.TurnClaiming(claim, claims.find_ready)
         return await self._work(
-            lambda t: claims.claim_turns(t.connection, claim, now_ms=t.now_ms, offset=t.number),
-            is_quiet=True,
+            lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=t.number), is_quiet=True
+        )
+
+    async def claim_blocked(self, claim: TurnClaim) -> list[ClaimedTurn]:
+        """Lease blocked instances that this code has not been tried on."""
+        claiming = claims.TurnClaiming(claim, claims.find_blocked)
+        return await self._work(
+            lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=t.number), is_quiet=True
         )
 
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
         """Lease jobs of these queues, and count the attempt."""
+        claiming = claims.JobClaiming(claim, self._session_marks)
         return await self._work(
-            lambda t: claims.claim_jobs(
-                t.connection,
-                claim,
-                now_ms=t.now_ms,
-                offset=t.number,
-                marks=self._session_marks,
-                definitions=t.definitions,
-            ),
+            lambda t: claiming.run(t.connection, t.definitions, now_ms=t.now_ms, offset=t.number),
             is_quiet=True,
         )
 
@@ -185,15 +190,37 @@ class SqlStore(SqlAdmin, SqlDeciders):
     ) -> tuple[list[TurnLease], list[JobLease]]:
         """Extend leases; return those that are lost."""
 
-        def renew_all(transaction: Transaction) -> tuple[list[TurnLease], list[JobLease]]:
-            connection, now_ms = transaction.connection, transaction.now_ms
-            until_ms = now_ms + lease_ms
-            return (
-                claims.renew_turns(connection, turns, now_ms=now_ms, until_ms=until_ms),
-                claims.renew_jobs(connection, jobs, now_ms=now_ms, until_ms=until_ms),
+        def renew_turns(transaction: Transaction) -> list[TurnLease]:
+            now_ms = transaction.now_ms
+            return claims.renew_turns(
+                transaction.connection,
+                turns,
+                held_ms=self._held_ms(now_ms, lease_ms),
+                until_ms=now_ms + lease_ms,
             )
 
-        return await self._work(renew_all, is_quiet=True)
+        def renew_jobs(transaction: Transaction) -> list[JobLease]:
+            now_ms = transaction.now_ms
+            return claims.renew_jobs(
+                transaction.connection,
+                jobs,
+                now_ms=now_ms,
+                held_ms=self._held_ms(now_ms, lease_ms),
+                until_ms=now_ms + lease_ms,
+            )
+
+        # Two operations of one transaction, or of two if one of them is in trouble.
+        lost_turns, lost_jobs = await self._submit(
+            [Work(renew_turns, is_quiet=True), Work(renew_jobs, is_quiet=True)], None
+        )
+        return lost_turns, lost_jobs
+
+    def _held_ms(self, now_ms: int, lease_ms: int) -> int:
+        """Return what the end of a lease must lie behind for its holder still to have it.
+
+        When the clock has just moved ahead, the end says nothing: whose token is stored holds it.
+        """
+        return 0 if since_moved_ms(self.clock) < lease_ms else now_ms
 
     async def beat_jobs(self, beats: Sequence[JobBeat]) -> None:
         """Keep what running jobs say of their progress; a job whose lease is lost says nothing."""
@@ -212,7 +239,13 @@ class SqlStore(SqlAdmin, SqlDeciders):
         """Extend the owner's sessions; return those of the busy ones that it no longer has."""
         return await self._work(
             lambda t: sessions.renew_sessions(
-                t.connection, owner, busy, now_ms=t.now_ms, lease_ms=lease_ms, idle_ms=idle_ms
+                t.connection,
+                owner,
+                busy,
+                now_ms=t.now_ms,
+                held_ms=self._held_ms(t.now_ms, lease_ms),
+                lease_ms=lease_ms,
+                idle_ms=idle_ms,
             ),
             is_quiet=True,
         )
@@ -223,15 +256,12 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def release_turns(self, leases: Sequence[TurnLease]) -> None:
         """Give back turns that were claimed and not worked on; the attempt does not count."""
-        await self._work(lambda t: claims.release_turns(t.connection, leases, now_ms=t.now_ms))
 
-    async def unblock(self, definition_no: int, code: str) -> int:
-        """Offer blocked instances of a definition to code that differs; return how many."""
-        return await self._work(
-            lambda t: len(
-                t.connection.run("unblock", definition_no=definition_no, code=code, now_ms=t.now_ms)
-            )
-        )
+        def release(transaction: Transaction) -> object:
+            is_all = claims.release_turns(transaction.connection, leases, now_ms=transaction.now_ms)
+            return None if is_all else LATER
+
+        await self._work(release)
 
     async def unpark(self, instance_id: str) -> bool:
         """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""
@@ -244,7 +274,8 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
         def work(transaction: Transaction) -> None:
             transaction.connection.run("beat", **params)
-            transaction.connection.run("bury_workers", before_ms=before_ms)
+            if steady_ms(self.clock) >= FORGET_WHEN_STEADY_MS:
+                transaction.connection.run("bury_workers", before_ms=before_ms)
 
         await self._work(work, is_quiet=True)
 

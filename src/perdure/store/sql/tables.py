@@ -47,8 +47,30 @@ class Approval(Protocol):
     """Whether a handler may catch the error of a statement and go on. If not, PostgreSQL runs none
     of its statements any more until all it wrote is undone."""
 
-    def begin(self, connection: Connection) -> None:
-        """Make a connection ready for a handler, until the transaction ends."""
+    def begin(self, connection: Connection, name: str, *, from_pos: int, defining: bool) -> str:
+        """Make a connection ready for a handler; what is returned is handed to `end`.
+
+        Args:
+            connection: In a part of its transaction, which is undone if this raises.
+            name: Of the projection.
+            from_pos: Up to where it has handled events.
+            defining: Whether it sets itself up.
+
+        Raises:
+            RowError: There is no place for its tables.
+        """
+        ...
+
+    def end(self, connection: Connection, begun: str) -> None:
+        """Make a connection as it was before a handler that has not failed."""
+        ...
+
+    def translate(self, text: str, parameters: Parameters) -> tuple[str, Parameters]:
+        """Return a statement and its values as the database has them.
+
+        Raises:
+            UsageError: A value is missing.
+        """
         ...
 
     def check(
@@ -92,6 +114,7 @@ class OwnTables:
     def execute(self, sql: str, parameters: Parameters = (), /) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows."""
         connection = self._open()
+        sql, parameters = self._approval.translate(sql, parameters)
         try:
             self._approval.check(connection, sql, parameters, defining=self._defining)
             return connection.run_own(sql, parameters)
@@ -103,12 +126,13 @@ class OwnTables:
     def execute_many(self, sql: str, rows: Iterable[Parameters], /) -> None:
         """Run one statement once per row of parameters."""
         connection = self._open()
-        ready = list(rows)
+        ready = [self._approval.translate(sql, row) for row in rows]
         if not ready:
             return
+        [(text, first), *_] = ready
         try:
-            self._approval.check(connection, sql, ready[0], defining=self._defining)
-            connection.run_own_many(sql, ready)
+            self._approval.check(connection, text, first, defining=self._defining)
+            connection.run_own_many(text, [row for _, row in ready])
         except StoreError as error:
             self._note(connection, error)
             self._check_time(error)
@@ -190,9 +214,15 @@ def work_feed(
     connection.run("begin_part")
     done = None
     if moved(from_pos):
-        approval.begin(connection)
-        tables = OwnTables(connection, approval, within_s=within_s, defining=defining)
-        done = _run_on_tables(tables, work)
+        done = _run_on_tables(
+            connection,
+            approval,
+            name,
+            from_pos=from_pos,
+            work=work,
+            within_s=within_s,
+            defining=defining,
+        )
         if done.error is not None:
             connection.run("undo_part")
         elif done.pos != from_pos and not moved(done.pos):
@@ -201,7 +231,28 @@ def work_feed(
     return done
 
 
-def _run_on_tables(tables: OwnTables, work: FeedWork) -> WorkDone:
+def _run_on_tables(
+    connection: Connection,
+    approval: Approval,
+    name: str,
+    *,
+    from_pos: int,
+    work: FeedWork,
+    within_s: float | None,
+    defining: bool,
+) -> WorkDone:
+    try:
+        begun = approval.begin(connection, name, from_pos=from_pos, defining=defining)
+    except RowError as error:
+        return WorkDone(error=error)
+    done = _run(OwnTables(connection, approval, within_s=within_s, defining=defining), work)
+    if done.error is None:
+        # Otherwise undone with what it wrote.
+        approval.end(connection, begun)
+    return done
+
+
+def _run(tables: OwnTables, work: FeedWork) -> WorkDone:
     try:
         done = WorkDone(work(tables))
     except Exception as error:

@@ -18,6 +18,7 @@ class Writes:
     """Stands for a connection while it is decided what to write, and keeps that."""
 
     loaded_at_ms: int | None = None
+    waits = True
 
     def __init__(self, *, locks: bool) -> None:
         self.locks = locks

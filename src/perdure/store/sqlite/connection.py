@@ -140,6 +140,7 @@ class SqliteConnection:
     """
 
     locks = False
+    waits = True
     loaded_at_ms: int | None = None
 
     def __init__(self, bare: sqlite3.Connection, path: str) -> None:

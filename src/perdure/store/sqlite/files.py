@@ -1,4 +1,4 @@
-"""Make sure that a database file is where nobody else can tamper with it (SEC-29)."""
+"""Make sure that a database file is where nobody else can tamper with it (SEC-29), and stays."""
 
 from __future__ import annotations
 
@@ -6,10 +6,48 @@ import os
 import stat
 from pathlib import Path
 
-from perdure.errors import StoreUnavailableError
+from perdure.errors import StoreCorruptError, StoreUnavailableError
 
 _ENDS = ("", "-journal", "-wal", "-shm", "-lock")
 """What the names of the files of a database end with; the last one is ours."""
+
+
+class OpenedFile:
+    """The file behind a path, as it was when the store was opened.
+
+    What is written to a file that was renamed or removed meanwhile is gone with it, and SQLite does
+    not notice. Going on with the one that has taken its place would be worse: the WAL beside it may
+    be that of the old one.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        found = os.stat(path)
+        self._identity = (found.st_dev, found.st_ino)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the path still leads to it."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # Out of reach for a moment; whoever reads or writes is told.
+        return (found.st_dev, found.st_ino) == self._identity
+
+    def check(self) -> None:
+        """Refuse to read or write what is no longer there.
+
+        Raises:
+            StoreCorruptError: Something else is behind the path now, or nothing.
+        """
+        if not self.is_there:
+            raise StoreCorruptError(
+                f"{self._path} was replaced or removed while it was open; what is written now is "
+                "lost. Stop all processes that use it, put the backup in its place without the "
+                f"old {self._path}-wal and {self._path}-shm, and start them again"
+            )
 
 
 def prepare_file(path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.store.sqlite.connection import SqliteConnection, connect
 from perdure.store.sqlite.database import READER_BUSY_MS
+from perdure.store.sqlite.files import OpenedFile
 
 READERS = 2
 """Threads that read. More would only wait for the interpreter."""
@@ -23,6 +24,7 @@ class Readers:
     """Reading connections to a file, and the threads that use them."""
 
     def __init__(self, path: str) -> None:
+        self._file = OpenedFile(path)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="perdure-read")
         self._idle: SimpleQueue[SqliteConnection] = SimpleQueue()
         self._is_closed = False
@@ -43,6 +45,7 @@ class Readers:
             self._idle.get().close()
 
     def _run(self, work: Callable[[SqliteConnection], T]) -> T:
+        self._file.check()
         connection = self._idle.get()
         try:
             for tries_left in reversed(range(_TRIES)):

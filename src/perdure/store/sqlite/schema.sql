@@ -36,15 +36,15 @@ CREATE TABLE live (
     lease_until_ms INTEGER NOT NULL,
     home           TEXT,                 -- the worker that has it in memory
     last_no        INTEGER NOT NULL,     -- number of its newest message
-    last_at_ms     INTEGER NOT NULL,     -- arrival of its newest message; never decreases
+    last_at_ms     INTEGER NOT NULL,     -- arrival of its newest message; rises while one waits
     last_commit    INTEGER NOT NULL,
     attempts       INTEGER NOT NULL,     -- claims since the last accepted commit
-    blocked_by     TEXT,                 -- digest of the code that does not fit, '*' when parked
+    blocked_by     TEXT,                 -- code that does not fit, '*' when parked: model/blocked.py
     PRIMARY KEY (part, instance_id)
 ) STRICT, WITHOUT ROWID;
 -- claim_turns, next_wake. An instance that waits without a timer is not in it.
 CREATE INDEX live_by_wake ON live (definition_no, wake_at_ms) WHERE wake_at_ms IS NOT NULL;
--- unblock. Empty as long as nothing is blocked.
+-- find_blocked. Empty as long as nothing is blocked.
 CREATE INDEX live_by_block ON live (definition_no) WHERE blocked_by IS NOT NULL;
 
 -- The wide row people list. Written at start, end and change of status only.

@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from perdure.clock import Clock
+from perdure.clock import Clock, system_clock
+from perdure.clock_watch import WatchedSystemClock
 from perdure.errors import StoreError, UsageError
 from perdure.store.batching import Batcher
 from perdure.store.borrowing import Errands
@@ -43,11 +44,12 @@ class SqliteStore(SqlStore):
 
     Args:
         path: A file, ":memory:", or ":memory:NAME".
-        clock: Rules leases and visibility.
+        clock: Rules leases and visibility. The system's clock is watched for jumps.
     """
 
     def __init__(self, path: str, *, clock: Clock) -> None:
-        super().__init__(clock=clock, approval=Approved())
+        is_real = clock is system_clock
+        super().__init__(clock=WatchedSystemClock() if is_real else clock, approval=Approved())
         self._counters = StoreCounters()
         self._is_in_memory = is_in_memory(path)
         self.path = path if self._is_in_memory else os.path.abspath(path)

@@ -53,8 +53,16 @@ class Approved:
         self._texts: set[tuple[str, bool]] = set()
         self.goes_on_after_errors = True
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: Connection, name: str, *, from_pos: int, defining: bool) -> str:
         """Nothing has to be made ready."""
+        return ""
+
+    def end(self, connection: Connection, begun: str) -> None:
+        """Nothing has to be put back."""
+
+    def translate(self, text: str, parameters: Parameters) -> tuple[str, Parameters]:
+        """It is SQLite's own already."""
+        return text, parameters
 
     def forget(self) -> None:
         """Ask again: tables or triggers have changed."""

@@ -20,11 +20,13 @@ from typing import Any
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.store.counters import StoreCounters
+from perdure.store.forking import keep_for_ever
 from perdure.store.sql.batch import Transaction, Work, run_batch
 from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.kept import KeptRows
+from perdure.store.sql.kept_check import check_kept, is_switched_on
 from perdure.store.sql.packing import BatchTooLargeError
 from perdure.store.sql.rows import LoadedRows
 from perdure.store.sql.writes import UnknownError, Writes
@@ -35,6 +37,7 @@ from perdure.store.sqlite.connection import (
     has_wal_reset_bug,
 )
 from perdure.store.sqlite.database import LOCK_WITHIN_S, connect_writer, migrate
+from perdure.store.sqlite.files import OpenedFile
 from perdure.store.sqlite.lock import WriteLock
 from perdure.store.sqlite.memory import MemoryLock, is_in_memory
 
@@ -64,8 +67,10 @@ class Writer:
         self._lock = lock
         self._clock = clock
         self._connection: SqliteConnection | None = None
+        self._file: OpenedFile | None = None
         self._at_once: AtOnce | None = None
         self._kept = KeptRows()
+        self._checks_kept = is_switched_on()
         self._version: int | None = None
         """What the database says as long as nobody else writes; None: nothing is kept."""
         self._warned_of_old_sqlite = not has_wal_reset_bug(sqlite3.sqlite_version_info)
@@ -77,6 +82,8 @@ class Writer:
         with self._lock.within(LOCK_WITHIN_S):
             self._connect()
             assert self._connection is not None
+            if not is_in_memory(self._path):
+                self._file = OpenedFile(self._path)
             migrate(self._connection, where=self._path, now_ms=self._clock())
 
     def close(self) -> None:
@@ -97,9 +104,11 @@ class Writer:
 
         Raises:
             StoreUnavailableError: A resource is missing; nothing was written.
+            StoreCorruptError: The file is damaged, or was replaced.
             Exception: Some operation cannot be written, and so none was.
         """
         connection = self._connected()
+        self._check_file()
         before = connection.statements
         results = self._run_at_once(connection, operations)
         if results is None:
@@ -108,8 +117,23 @@ class Writer:
         self._counters.operations += len(operations)
         self._counters.statements += connection.statements - before
         with self._committed():
+            self._check_kept(connection)
             self._look_around()
+        # Again: it may have been replaced in between, and then nobody may be told that this lasts.
+        self._check_file()
         return results
+
+    def _check_kept(self, connection: SqliteConnection) -> None:
+        """Compare what is remembered with what is stored, where that is asked for. If another
+        process has written meanwhile, nothing of it will be used."""
+        if self._checks_kept and self._version is not None:
+            [(version,)] = connection.run("read_data_version")
+            if version == self._version:
+                check_kept(self._kept, connection)
+
+    def _check_file(self) -> None:
+        if self._file is not None:
+            self._file.check()
 
     def _run_at_once(
         self, connection: SqliteConnection, operations: Sequence[Any]
@@ -255,6 +279,10 @@ class Writer:
     def _disconnect(self) -> None:
         if self._connection is not None:
             connection, self._connection = self._connection, None
+            if self._file is not None and not self._file.is_there:
+                # Closing it would remove the WAL beside the file that has taken its place.
+                keep_for_ever(connection)
+                return
             with suppress(StoreError):
                 connection.close()
 

@@ -2,14 +2,26 @@
 -- Params: name; lease; until_ms; now_ms. Returns: name, pos, status, reason, losses,
 -- lease_until_ms, updated_ms; or no row if it cannot be had.
 -- A lease that ran out means a worker that was lost. If there were events to handle, that counts:
--- they were given their positions just before. Of two that come at once the second finds the lease
--- of the first.
+-- they were given their positions just before. Who has the row locked is reading, perhaps for long,
+-- or will be: nobody waits for that.
+WITH free AS MATERIALIZED (
+    SELECT
+    FROM perdure.checkpoints
+    WHERE checkpoints.part = 0
+      AND checkpoints.name = :name::text
+    FOR UPDATE SKIP LOCKED
+)
 INSERT INTO perdure.checkpoints AS stored (
     name, pos, lease, lease_until_ms, status, reason, losses, updated_ms
 )
-VALUES (
-    :name::text, 0, :lease::bigint, :until_ms::bigint, 'running', NULL, 0, :now_ms::bigint
-)
+SELECT :name::text, 0, :lease::bigint, :until_ms::bigint, 'running', NULL, 0, :now_ms::bigint
+WHERE EXISTS (SELECT FROM free)
+   OR NOT EXISTS (
+       SELECT
+       FROM perdure.checkpoints
+       WHERE checkpoints.part = 0
+         AND checkpoints.name = :name::text
+   )
 ON CONFLICT (part, name) DO UPDATE SET
     losses = CASE
         WHEN stored.lease IN (0, excluded.lease) THEN stored.losses

@@ -7,7 +7,7 @@ SET lease = 0,
     lease_until_ms = 0,
     last_commit = :commit_id::bigint,
     wake_at_ms = CASE
-        WHEN lease <> 0 OR (blocked_by IS NULL AND next_seq > 1)
+        WHEN lease <> 0 OR (coalesce(blocked_by LIKE '-%', TRUE) AND next_seq > 1)
         THEN least(:now_ms::bigint, wake_at_ms)
         ELSE wake_at_ms
     END

@@ -1,5 +1,6 @@
 -- Find messages on their way, in the order they were sent, and which can be put into inboxes now.
--- Params: key, a number made of the schema's name; after, the last one that was seen; limit.
+-- Params: key, a number made of the schema's name; after, the last one that was seen; limit; busy,
+-- JSON [instance_id, ...], whose messages have to wait and are left out.
 -- Returns: part, no, instance_id, body; NULL for a body that has to wait.
 -- One transaction at a time moves them, or a later message could come before an earlier one; who
 -- comes second finds nothing. What is for an instance that somebody has locked, as an open
@@ -12,6 +13,7 @@ waiting AS MATERIALIZED (
     FROM perdure.arrivals
     WHERE (SELECT is_alone FROM alone)
       AND no > :after::bigint
+      AND instance_id NOT IN (SELECT value FROM jsonb_array_elements_text(:busy::jsonb))
     ORDER BY no
     LIMIT :limit::bigint
 ),

@@ -5,10 +5,10 @@
 -- Goes from session to session by the index: a backlog costs as much as a single job. The limit
 -- outside ends the recursion, because rows are made only as they are asked for.
 WITH RECURSIVE heads (queue_no, session) AS (
-    SELECT (wanted.value #>> '{}')::bigint, (
+    SELECT (wanted.value #>> '{}'::text[])::bigint, (
         SELECT jobs.session
         FROM perdure.jobs
-        WHERE jobs.queue_no = (wanted.value #>> '{}')::bigint
+        WHERE jobs.queue_no = (wanted.value #>> '{}'::text[])::bigint
           AND jobs.session > :after::text
         ORDER BY jobs.session
         LIMIT 1

@@ -3,4 +3,4 @@
 -- that.
 SELECT
     perdure.load_2(:names::text[], :keys::jsonb[]),
-    floor(extract(EPOCH FROM clock_timestamp()) * 1000)::bigint;
+    floor(extract(EPOCH FROM clock_timestamp())::numeric * 1000::numeric)::bigint;

@@ -5,10 +5,10 @@
 -- Jobs with a session count only while their time lies ahead: what waits already belongs to another
 -- worker (or there was no room for it), and would hide when the rest becomes due.
 WITH RECURSIVE heads (queue_no, session) AS (
-    SELECT (wanted.value #>> '{}')::bigint, (
+    SELECT (wanted.value #>> '{}'::text[])::bigint, (
         SELECT jobs.session
         FROM perdure.jobs
-        WHERE jobs.queue_no = (wanted.value #>> '{}')::bigint
+        WHERE jobs.queue_no = (wanted.value #>> '{}'::text[])::bigint
           AND jobs.session IS NOT NULL
         ORDER BY jobs.session
         LIMIT 1
@@ -31,7 +31,7 @@ FROM (
     SELECT (
         SELECT live.wake_at_ms
         FROM perdure.live
-        WHERE live.definition_no = (wanted.value #>> '{}')::bigint
+        WHERE live.definition_no = (wanted.value #>> '{}'::text[])::bigint
           AND live.wake_at_ms IS NOT NULL
         ORDER BY live.wake_at_ms
         LIMIT 1
@@ -41,7 +41,7 @@ FROM (
     SELECT (
         SELECT jobs.visible_at_ms
         FROM perdure.jobs
-        WHERE jobs.queue_no = (wanted.value #>> '{}')::bigint
+        WHERE jobs.queue_no = (wanted.value #>> '{}'::text[])::bigint
           AND jobs.session IS NULL
         ORDER BY jobs.visible_at_ms
         LIMIT 1

@@ -1,13 +1,12 @@
 -- Give up all sessions of an owner.
 -- Params: owner. Returns: nothing.
--- Locked in the order of their keys first, as take_sessions does it. One that another owner takes
--- meanwhile is that owner's and stays.
+-- What somebody else has locked is being taken over, or runs out.
 WITH held AS MATERIALIZED (
     SELECT sessions.part, sessions.session
     FROM perdure.sessions
     WHERE sessions.owner = :owner::text
     ORDER BY sessions.part, sessions.session
-    FOR UPDATE
+    FOR UPDATE SKIP LOCKED
 )
 DELETE FROM perdure.sessions
 USING held

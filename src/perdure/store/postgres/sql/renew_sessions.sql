@@ -2,10 +2,20 @@
 -- revives a lease.
 -- Params: owner; busy, JSON [session, ...]; now_ms; until_ms; idle_ms (used before: left to run
 -- out). Returns: nothing.
+-- What somebody else has locked is left as it is: the next renewal extends it.
+WITH held AS MATERIALIZED (
+    SELECT sessions.part, sessions.session
+    FROM perdure.sessions
+    WHERE sessions.owner = :owner::text
+      AND sessions.until_ms > :now_ms::bigint
+      AND sessions.until_ms < :until_ms::bigint
+      AND (sessions.used_ms >= :idle_ms::bigint
+           OR sessions.session IN (SELECT value FROM jsonb_array_elements_text(:busy::jsonb)))
+    ORDER BY sessions.part, sessions.session
+    FOR UPDATE SKIP LOCKED
+)
 UPDATE perdure.sessions
 SET until_ms = :until_ms::bigint
-WHERE owner = :owner::text
-  AND until_ms > :now_ms::bigint
-  AND until_ms < :until_ms::bigint
-  AND (used_ms >= :idle_ms::bigint
-       OR session IN (SELECT value FROM jsonb_array_elements_text(:busy::jsonb)));
+FROM held
+WHERE sessions.part = held.part
+  AND sessions.session = held.session;

@@ -10,5 +10,5 @@ SET blocked_by = NULL,
     END
 WHERE part = :part::smallint
   AND instance_id = :instance_id::text
-  AND blocked_by IS NOT NULL
+  AND blocked_by NOT LIKE '-%'
 RETURNING incarnation;

@@ -1,5 +1,5 @@
 -- Run the statements of a commit as a transaction, if the rows that it was decided on are still as
--- they were: see migrations/0006_known.sql.
+-- they were: see migrations/0007_known.sql.
 -- Params: live_rows, JSON [[part, instance_id, xid, last_commit], ...], with the transaction that
 -- wrote a row last; job_rows, JSON [[part, instance_id, incarnation, execution, seq, token], ...];
 -- names; rows, JSON of each; bodies of each, or NULL; now_ms. Returns: the id of the transaction as
@@ -13,4 +13,4 @@ SELECT
         :bodies::bytea[],
         :now_ms::bigint
     ),
-    floor(extract(EPOCH FROM clock_timestamp()) * 1000)::bigint;
+    floor(extract(EPOCH FROM clock_timestamp())::numeric * 1000::numeric)::bigint;

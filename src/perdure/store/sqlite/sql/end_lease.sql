@@ -7,7 +7,7 @@ SET lease = 0,
     lease_until_ms = 0,
     last_commit = :commit_id,
     wake_at_ms = iif(
-        lease <> 0 OR (blocked_by IS NULL AND next_seq > 1),
+        lease <> 0 OR (coalesce(blocked_by LIKE '-%', TRUE) AND next_seq > 1),
         min(:now_ms, coalesce(wake_at_ms, :now_ms)),
         wake_at_ms
     )

@@ -1,6 +1,6 @@
 -- Read the open jobs of an instance.
 -- Params: part; instance_id. Returns: incarnation, execution, seq, the queue's definition,
--- visible_at_ms, token, worker_id, attempt, created_ms, session, start_by_ms.
+-- visible_at_ms, token, worker_id, attempt, created_ms, session, start_by_ms, failures.
 SELECT
     jobs.incarnation,
     jobs.execution,
@@ -15,7 +15,8 @@ SELECT
     jobs.attempt,
     jobs.created_ms,
     jobs.session,
-    jobs.start_by_ms
+    jobs.start_by_ms,
+    jobs.failures
 FROM jobs
 CROSS JOIN definitions
 WHERE jobs.part = :part

@@ -7,5 +7,5 @@ SET blocked_by = NULL,
     wake_at_ms = iif(lease <> 0 AND lease_until_ms > :now_ms, wake_at_ms, :now_ms)
 WHERE part = :part
   AND instance_id = :instance_id
-  AND blocked_by IS NOT NULL
+  AND blocked_by NOT LIKE '-%'
 RETURNING incarnation;

@@ -1,4 +1,4 @@
--- Commits on rows that the writer knows, with the functions of 0005.
+-- Commits on rows that the writer knows, with the functions of 0006.
 
 -- Runs the statements of a commit, in the order in which they are given, if the rows that it was
 -- decided on are still the same and nobody has locked them: live rows [part, instance_id, xid of
@@ -23,6 +23,7 @@ SET enable_mergejoin = off
 SET enable_bitmapscan = off
 SET jit = off
 SET lock_timeout = '50ms'
+SET search_path = pg_catalog, pg_temp
 AS $function$
 #variable_conflict use_column
 DECLARE

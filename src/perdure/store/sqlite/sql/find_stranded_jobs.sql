@@ -1,0 +1,16 @@
+-- Find jobs that wait, or whose lease is to end, by a time that a wrong clock wrote.
+-- Params: now_ms; far_ms (no lease ends so late); limit. Returns: one JSON text, [[part,
+-- instance_id, incarnation, execution, seq, visible_at_ms, token], ...].
+-- A job that nobody has tried waits for nothing. Reads the whole table, so it is no part of a
+-- transaction that writes.
+SELECT json_group_array(json_array(
+    part, instance_id, incarnation, execution, seq, visible_at_ms, token
+))
+FROM (
+    SELECT part, instance_id, incarnation, execution, seq, visible_at_ms, token
+    FROM jobs
+    WHERE visible_at_ms > :now_ms
+      AND (token <> 0 AND visible_at_ms > :far_ms
+           OR token = 0 AND attempt = 0 AND created_ms > :now_ms)
+    LIMIT :limit
+);
