@@ -10,6 +10,7 @@ import pytest
 from tests.named import ROOT, known_tests
 from tools.mutants import MUTANTS
 from tools.mutants.mutant import Mutant
+from tools.mutants.trying import WRONG_PACKAGE, Run, judge
 
 AT_LEAST = 30
 
@@ -49,3 +50,38 @@ def test_the_page_tells_of_these_mutants() -> None:
 
     rows = re.findall(r"^\| `(\S+)` \| (.+) \| `tests/[^`]+` \|$", page, re.MULTILINE)
     assert rows == [(mutant.name, mutant.breaks) for mutant in MUTANTS]
+
+
+def mutant(**fields: bool) -> Mutant:
+    return Mutant("name", "what", "ids.py", "find", "replace", ("tests/test_a.py",), **fields)
+
+
+def test_a_mutant_is_caught_by_the_first_test_that_fails() -> None:
+    output = "1 failed\nFAILED tests/test_a.py::test_b[c] - assert 1 - 1\nFAILED tests/test_a.py::d"
+
+    assert judge(mutant(), Run(1, output)) == ("tests/test_a.py::test_b[c]", "assert 1 - 1")
+
+
+@pytest.mark.parametrize(
+    ("code", "output"),
+    [
+        (0, "1 passed"),
+        (1, "ERROR tests/test_a.py::test_b - in a fixture"),
+        (2, "ERROR tests/test_a.py - SyntaxError"),
+        (WRONG_PACKAGE, ""),
+    ],
+)
+def test_what_is_no_failed_test_catches_nothing(code: int, output: str) -> None:
+    caught_by, reason = judge(mutant(), Run(code, output))
+
+    assert caught_by == ""
+    assert output in reason or code == 0
+
+
+@pytest.mark.parametrize("may_hang", [False, True])
+def test_a_test_that_does_not_end_counts_where_that_is_expected(may_hang: bool) -> None:
+    output = "FAILED tests/test_a.py::test_b - Failed: Timeout (>20.0s) from pytest-timeout."
+
+    caught_by, _ = judge(mutant(may_hang=may_hang), Run(1, output))
+
+    assert bool(caught_by) == may_hang

@@ -4,53 +4,22 @@
     python -m tools.mutants --only NAME    one, with the reason why its test failed
     python -m tools.mutants --jobs 4       so many at a time
 
-Each is made in a copy of `src` in a temporary folder, and its tests are run with that copy in the
-place of the installed package; the working tree is not touched. First the same tests are run
-without any change: one that fails anyway would catch everything.
-
-Exits with 1 if a mutant survives: then a test is missing.
+First the same tests are run without any change: one that fails anyway would catch everything. Exits
+with 1 if a mutant survives: then a test is missing.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-from time import monotonic
-
-import pytest
 
 from tools.mutants import GROUPS, MUTANTS
-from tools.mutants.mutant import Mutant
+from tools.mutants.trying import ROOT, Verdict, check_tests, try_mutant
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/mutants.md"
 JOBS = 2
-TEST_WITHIN_S = 60
-"""How long one test may take."""
-HANGING_TEST_WITHIN_S = 20
-"""The same where a test that does not end is what is expected."""
-RUN_WITHIN_S = 600
-"""How long all tests of one mutant may take, in case that nothing else ends them."""
-
-WRONG_PACKAGE = 99
-LAUNCH = f"""
-import sys
-import perdure, pytest
-folder, *arguments = sys.argv[1:]
-if not perdure.__file__.startswith(folder):
-    sys.exit({WRONG_PACKAGE})
-sys.exit(pytest.main(arguments))
-"""
-"""Runs pytest, if the package that it will test is the copy."""
 
 HEAD = """# Mutants
 
@@ -58,97 +27,6 @@ Made by `make mutants`; do not edit. Each row is a line of the code that was bro
 copy, and the first test that failed because of it. The list is in `tools/mutants`. One that no test
 notices makes the command fail.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the tests had to say of a mutant."""
-
-    mutant: Mutant
-    caught_by: str
-    """The test that failed; empty: none did, or none that counts."""
-    reason: str
-    took_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """How a run of pytest has ended."""
-
-    code: int
-    output: str
-
-    @property
-    def failure(self) -> tuple[str, str] | None:
-        """The first test that failed, and why."""
-        for line in self.output.splitlines():
-            if line.startswith("FAILED "):
-                test, _, reason = line.removeprefix("FAILED ").partition(" - ")
-                return test, reason
-        return None
-
-
-def try_mutant(mutant: Mutant) -> Verdict:
-    """Run the tests of a mutant against it."""
-    begun_s = monotonic()
-    within_s = HANGING_TEST_WITHIN_S if mutant.may_hang else TEST_WITHIN_S
-    run = run_tests(mutant.tests, mutant=mutant, within_s=within_s)
-    caught_by, reason = judge(mutant, run)
-    return Verdict(mutant, caught_by, reason, monotonic() - begun_s)
-
-
-def judge(mutant: Mutant, run: Run) -> tuple[str, str]:
-    """Return which test has caught a mutant, if one has, and why or why not."""
-    if run.code == pytest.ExitCode.OK:
-        return "", "all its tests pass"
-    failure = run.failure
-    if run.code != pytest.ExitCode.TESTS_FAILED or failure is None:
-        return "", f"its tests could not be run: exit code {run.code}\n{run.output}"
-    test, reason = failure
-    if "Timeout (>" in reason and not mutant.may_hang:
-        return "", f"{test} did not end, which is not how it should be noticed"
-    return test, reason
-
-
-def run_tests(tests: Iterable[str], *, mutant: Mutant | None, within_s: float) -> Run:
-    """Run tests against a copy of the package, mutated or not, until the first failure."""
-    with tempfile.TemporaryDirectory(prefix="perdure-mutant-") as folder:
-        source = Path(folder) / "src"
-        # With what was compiled: the times of the files are kept, so it stays valid.
-        shutil.copytree(ROOT / "src", source)
-        if mutant is not None:
-            write_mutant(mutant, source / "perdure")
-        options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", f"--timeout={within_s}"]
-        process = subprocess.Popen(
-            [sys.executable, "-c", LAUNCH, str(source), *options, *tests],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(source), "COLUMNS": "1000"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            output, _ = process.communicate(timeout=RUN_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-        return Run(process.returncode, output)
-
-
-def write_mutant(mutant: Mutant, package: Path) -> None:
-    """Change the file of a mutant, in a copy of the package."""
-    file = mutant.file_in(package)
-    file.write_text(mutant.applied_to(file.read_text(encoding="utf-8")), encoding="utf-8")
-    for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
-        compiled.unlink()
-
-
-def check_tests(mutants: Sequence[Mutant]) -> str:
-    """Run the tests of mutants on the code as it is; return what they say if one fails."""
-    tests = dict.fromkeys(test for mutant in mutants for test in mutant.tests)
-    run = run_tests(tests, mutant=None, within_s=TEST_WITHIN_S)
-    return "" if run.code == pytest.ExitCode.OK else run.output
 
 
 def page(verdicts: Sequence[Verdict]) -> str:
@@ -185,7 +63,7 @@ def main() -> int:
         for verdict in threads.map(try_mutant, mutants):
             verdicts.append(verdict)
             caught_by = verdict.caught_by or f"SURVIVES: {verdict.reason}"
-            tell(f"{verdict.mutant.name:<36} {verdict.took_s:5.1f} s  {caught_by}")
+            tell(f"{verdict.mutant.name:<38} {verdict.took_s:5.1f} s  {caught_by}")
             if arguments.only and verdict.caught_by:
                 tell(f"    {verdict.reason}")
     survivors = [verdict for verdict in verdicts if not verdict.caught_by]

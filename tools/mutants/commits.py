@@ -449,6 +449,17 @@ EPOCHS = (
         (f"{EPOCH}test_the_number_of_a_definition_is_the_same_for_ever",),
     ),
     Mutant(
+        "replaced-files-are-written",
+        "who writes to a file that is no longer behind its path is told that it is stored",
+        "store/sqlite/files.py",
+        "return (found.st_dev, found.st_ino) == self._identity",
+        "return True",
+        (
+            "tests/engine/test_gone_back.py"
+            "::test_nothing_is_told_to_be_written_to_a_file_that_is_no_longer_there",
+        ),
+    ),
+    Mutant(
         "ids-come-from-random",
         "ids repeat when user code seeds `random`, and a new turn is taken for an old one",
         "ids.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.mutants.mutant import Mutant
 
 CONTRACT = "tests/store/test_sqlite_contract.py::"
+CUTS = "tests/store/test_postgres_cuts.py::"
 POSTGRES = "tests/store/test_postgres_contract.py::"
 
 CLAIMS = (
@@ -45,11 +46,38 @@ CLAIMS = (
     ),
     Mutant(
         "blocked-is-offered-to-the-same-code",
-        "a blocked instance is claimed again by the code that cannot replay it",
-        "store/sqlite/sql/find_turns.sql",
+        "a blocked instance is tried again by the code that cannot replay it",
+        "store/sqlite/sql/find_blocked.sql",
         "AND instr(live.blocked_by, wanted.value ->> 1) = 0",
         "",
         (f"{CONTRACT}TestHolds::test_a_blocked_instance_waits_for_other_code",),
+    ),
+    Mutant(
+        "blocked-goes-back-to-the-same-code",
+        "an instance that goes on with other code is claimed by the code that cannot replay it",
+        "store/sqlite/sql/find_turns.sql",
+        "AND instr(live.blocked_by, wanted.value ->> 1) = 0",
+        "",
+        (f"{CONTRACT}TestHolds::test_code_that_did_not_fit_takes_the_instance_no_more",),
+    ),
+    Mutant(
+        "unheard-claims-are-lost",
+        "what was claimed without hearing of it waits for the end of its lease",
+        "store/sql/claims.py",
+        "self._chosen = self._find_leased(connection, now_ms) or self._lease(",
+        "self._chosen = self._lease(",
+        (f"{CUTS}test_a_claim_of_turns_that_was_committed_unheard_is_found_and_counted_once",),
+    ),
+    Mutant(
+        "suspects-are-claimed-with-others",
+        "what kills its process takes others with it",
+        "store/sql/claims.py",
+        "if any(suspects):",
+        "if False:",
+        (
+            f"{CONTRACT}TestSuspects"
+            "::test_instances_that_were_lost_more_often_are_claimed_one_at_a_time",
+        ),
     ),
     Mutant(
         "claimed-jobs-are-not-counted",
