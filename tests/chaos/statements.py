@@ -93,8 +93,10 @@ class StatementStore(FaultyStore):
             self._live_or_die()
             try:
                 return await call(*args, **kwargs)
-            except DiedError:
-                self.struck.set()
+            except (DiedError, asyncio.CancelledError):
+                if self.is_dead:
+                    # A turn that nobody lives to hear of is told of in its receipt, not raised.
+                    self.struck.set()
                 raise asyncio.CancelledError from None
 
         return called
