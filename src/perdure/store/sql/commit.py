@@ -93,8 +93,7 @@ class Commit:
 
     def commit_turn(self, turn: Turn) -> TurnReceipt:
         """Accept a turn, or say why not."""
-        again = self._sent_again(turn)
-        if again is not None:
+        if (again := self._sent_again(turn)) is not None:
             return again
         if turn.start is not None:
             _check_first(turn, turn.start)
