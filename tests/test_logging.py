@@ -19,6 +19,9 @@ TELL_ALL = {
     "worker/serving.py",
     "client/watch.py",
     "worker/feed_watch.py",
+    "store/postgres/arrivals.py",
+    "store/postgres/lane.py",
+    "store/sqlite/lock.py",
     "store/sqlite/writer.py",
 }
 """Files that may log an exception with its text: there it is one of the store or our own, since

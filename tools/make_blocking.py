@@ -25,6 +25,7 @@ NOT_FOR_CALLERS = {
     "Administration": (
         "store",
         "noticed_work",
+        "own_worker_id",
         "noticed_gone",
         "noticed_job_end",
         "live_workers",
@@ -45,6 +46,7 @@ NOT_FOR_CALLERS = {
         "wait_kept",
         "is_here",
         "noticed_work",
+        "own_worker_id",
         "noticed_end",
         "noticed_gone",
         "noticed_job_end",

@@ -211,7 +211,8 @@ class Batcher:
 
     def _refuse_if_closed(self) -> None:
         if self._closing.is_set():
-            why = "" if self._defect is None else f": its thread has ended ({self._defect!r})"
+            defect = type(self._defect).__name__
+            why = "" if self._defect is None else f": its thread has ended ({defect})"
             raise StoreError(f"the store is closed{why}")
 
     def _lose_patience(self, call: Call, patience_s: float) -> None:
@@ -271,13 +272,14 @@ class Batcher:
             # Nobody may wait for a thread that is gone.
             self._defect = error
             self._closing.set()
-            logger.critical("the thread that writes has ended", exc_info=error)
+            logger.critical("the thread that writes has ended: %s", type(error).__name__)
             self._fail_all(error)
         finally:
             self._finish()
 
     def _fail_all(self, error: BaseException) -> None:
-        told = StoreError(f"the thread that writes has ended ({error!r}); open the store again")
+        why = type(error).__name__
+        told = StoreError(f"the thread that writes has ended ({why}); open the store again")
         for call in [*self._backlog, *self._drain()]:
             call.take()
             self._wake(call.loop, [call], told)

@@ -27,5 +27,11 @@ async def wait_off_loop(block: Callable[[], T]) -> T:
         except BaseException as error:
             answer.set_exception(error)
 
-    threading.Thread(target=run, name="perdure-wait", daemon=True).start()
-    return await asyncio.wrap_future(answer)
+    thread = threading.Thread(target=run, name="perdure-wait", daemon=True)
+    thread.start()
+    try:
+        return await asyncio.wrap_future(answer)
+    finally:
+        if answer.done():
+            # It has nothing left to do: whoever closes a store leaves no thread behind.
+            thread.join()
