@@ -107,11 +107,11 @@ class TestBadValues:
         turns = [first_turn(new_instance(f"i{number}")) for number in range(20)]
         turns[13] = first_turn(new_instance("i13"), jobs=(job(2), job(2)))
 
-        outcomes = await asyncio.gather(
-            *(store.commit([turn]) for turn in turns), return_exceptions=True
-        )
+        outcomes = await asyncio.gather(*(store.commit([turn]) for turn in turns))
 
-        assert [number for number, one in enumerate(outcomes) if isinstance(one, RowError)] == [13]
+        errors = [receipt.error for [receipt] in outcomes]
+        assert [number for number, error in enumerate(errors) if error is not None] == [13]
+        assert isinstance(errors[13], RowError)
         rows = await store.read_instances([turn.instance_id for turn in turns])
         assert [number for number, row in enumerate(rows) if row is None] == [13]
 
