@@ -22,7 +22,7 @@ def test_a_finding_is_mended_or_judged(row: list[str]) -> None:
     _, shown, commit = row
 
     assert re.search(r"`tests/|judged|left for", shown)
-    assert re.fullmatch(r"[0-9a-f]{7}(, [0-9a-f]{7})*|–", commit)
+    assert re.fullmatch(r"[0-9a-f]{7}(, [0-9a-f]{7})*|none", commit)
 
 
 @pytest.mark.parametrize("named", NAMED)
