@@ -167,7 +167,7 @@ def test_migrations_that_are_missing_fail_and_are_not_made_up_for(path: str) -> 
     done = run_doctor(path)
 
     assert done.returncode == 1
-    missing = "1 of 3 migrations are missing: 3 deciders"
+    missing = "1 of 4 migrations are missing: 3 deciders"
     assert lines(done)["schema"] == ["fail", missing, "run: perdure migrate"]
     assert lines(run_doctor(path))["schema"][1] == missing
 

@@ -176,7 +176,7 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         "owner": f"worker-{n % 1000}",
         "until_ms": UNTIL_MS,
         "token": n,
-        "definition_no": 1 + number,
+        "definition_no": 99 if name == "intern" else 1 + number,
         "queue_no": 6 + n % 5,
         "code": "other code",
         "whether it is ours": False,

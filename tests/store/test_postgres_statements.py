@@ -71,7 +71,6 @@ ONLY_HERE = {
     "read_transaction_over",
     "read_xid",
     "refuse_unborn",
-    "reset_path",
     "restore_path",
     "set_lock_timeout",
     "set_path",
@@ -103,7 +102,7 @@ WHOLE = {
 }
 """Statements that read everything: for the checker, for people, and to find what is too old or was
 written by a wrong clock. Each but two is run by readers only."""
-COMMANDS = ("begin_part", "undo_part", "end_part", "reset_path")
+COMMANDS = ("begin_part", "undo_part", "end_part")
 """Have no plan."""
 SEARCHING = sorted({*NAMES} - WHOLE - {*COMMANDS} - {"load", "write"})
 INSERTING = ("insert_", "put_", "bury_", "refuse_")

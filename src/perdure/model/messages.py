@@ -6,7 +6,9 @@ under the instance's row lock, so a lower number never appears later.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -52,3 +54,13 @@ class DeliveryStatus(StrEnum):
     DUPLICATE = "duplicate"  # its message_id was delivered before
     ENDED = "ended"  # the instance has ended; nothing was stored
     ABSENT = "absent"  # no such instance or incarnation; nothing was stored
+
+
+def digest_of(messages: Iterable[Message], numbers: Collection[int]) -> int:
+    """Return a number that tells messages with these numbers from others that have them."""
+    digest = blake2b(digest_size=8)
+    for no, at_ms, kind, body, *_ in messages:
+        if no in numbers:
+            digest.update(b"%d %d %s %d " % (no, at_ms, kind.encode(), len(body)))
+            digest.update(body)
+    return int.from_bytes(digest.digest()) >> 1 | 1

@@ -137,6 +137,9 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Number of the newest message the turn knows of."""
     consumed: tuple[int, ...] = ()
     """Numbers of the messages it took (or dropped) from the inbox."""
+    taken: int = 0
+    """What tells the messages that it took from others, if no lease does: see `digest_of`. Numbers
+    do not: a store that has gone back gives them again."""
     timers_gone: tuple[str, ...] = ()
     """Keys of timers that are cancelled, before those of this turn are set."""
     job_ends: tuple[JobEnd, ...] = ()

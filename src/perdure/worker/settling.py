@@ -105,20 +105,20 @@ class Settlement:
     def _failed(
         self, hot: HotInstance, turn: Turn, asked: Sequence[Asked], error: StoreError
     ) -> None:
-        """The database does not take a turn. Only who is told so may think that nothing happened:
-        of one whose store was closed nobody knows."""
-        if isinstance(error, StoreUnavailableError):
+        """The database does not take a turn: those who wait are told, or people are."""
+        if asked and isinstance(error, StoreUnavailableError):
+            # The store was closed, and nobody knows: to decide again would be to assume.
             for one in asked:
                 one.fail(error)
         elif asked:
             self._spoil(asked, turn, error)
         elif isinstance(error, RowError):
             self._background.spawn(self._park_unstorable(hot, turn, error))
-            return
-        elif turn.job_ends:
-            self._memory.spawn_ends(turn.job_ends)
-        facts = facts_of(hot.execution, turn.worker_id)
-        logger.error("a turn could not be committed: %s", error, extra=facts)
+        else:
+            facts = facts_of(hot.execution, turn.worker_id)
+            logger.error("a turn could not be committed: %s", error, extra=facts)
+            if turn.job_ends and not isinstance(error, StoreUnavailableError):
+                self._memory.spawn_ends(turn.job_ends)
 
     def _spoil(self, asked: Sequence[Asked], turn: Turn, error: StoreError) -> None:
         """The database refuses a turn with inputs that callers wait for: each is tried by itself,

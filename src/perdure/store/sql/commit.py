@@ -151,7 +151,7 @@ class Commit:
         return TurnReceipt(TurnStatus.ACCEPTED, last_no, has_unseen=row is not None)
 
     def _is_fenced_in(self, turn: Turn, row: LiveState) -> bool:
-        if not row.is_born or row.stamp != turn.stamp:
+        if not row.is_born or row.stamp != turn.stamp or not self.rows.has_taken(turn):
             return False
         if row.blocked_by == NOBODY and not turn.lease:
             # It waits for an operator, who may end it; inputs of callers are not decided, and who

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from perdure.model.instances import NewInstance, Stamp, part_of
 from perdure.model.jobs import JobEnd, JobKey, NewJob
-from perdure.model.messages import Delivery
+from perdure.model.messages import Delivery, Message, digest_of
 from perdure.model.turns import Hold, Turn, UniqueKey
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import pack, unpack
@@ -163,12 +163,19 @@ class LoadedRows:
     """Instances that somebody else has locked, where locks are not waited for."""
     waiting: dict[str, dict[int, int]] = field(default_factory=dict)
     """Numbers and ranks of the stored messages of instances that may vanish."""
+    taken: dict[TurnPlace, int] = field(default_factory=dict)
+    """What tells the stored messages that turns took without a lease from others."""
     commits: dict[TurnPlace, int] = field(default_factory=dict)
     """Which turns were accepted where turns of this batch want to be, of those that come too late
     or come again."""
     assumed_new: set[str] = field(default_factory=set)
     """Instances that nobody has looked for: what is decided holds only if the batch starts them,
     because then inserting their rows shows whether they were there."""
+
+    def has_taken(self, turn: Turn) -> bool:
+        """Tell whether the messages that a turn took are those that are stored. Where it has a
+        lease, that tells: whoever has lost the messages has lost the claim that came after."""
+        return not turn.taken or turn.taken == self.taken.get(place_of(turn))
 
 
 def load(connection: Connection, changes: Sequence[Change], *, waits: bool = True) -> LoadedRows:
@@ -200,6 +207,12 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
         _keep_wide(rows, missing, unpack(text))
     if connection.locks:
         _look_again(connection, rows, wanted, waits=waits)
+    for turn in wanted.turns:
+        if turn.taken and is_next(turn, rows):
+            part = part_of(turn.instance_id)
+            found = connection.run("read_inbox", part=part, instance_id=turn.instance_id)
+            stored = [Message(*row) for row in found]
+            rows.taken[place_of(turn)] = digest_of(stored, set(turn.consumed))
     late = [turn for turn in wanted.turns if not is_next(turn, rows)]
     if late:
         places = [place_of(turn) for turn in late]
@@ -301,7 +314,12 @@ class Wanted:
     def is_plain(self) -> bool:
         """Tell whether nothing is wanted but live rows, jobs, and that new ids are free."""
         return not (
-            self.receipts or self.unique_keys or self.observed or self.vanishing or self.replaces
+            self.receipts
+            or self.unique_keys
+            or self.observed
+            or self.vanishing
+            or self.replaces
+            or any(turn.taken for turn in self.turns)
         )
 
     def add(self, change: Change) -> None:
