@@ -12,7 +12,7 @@ import msgspec
 
 from perdure import activity_context
 
-What = Literal["begin", "end", "failed", "asked", "started", "ready", "refused"]
+What = Literal["begin", "end", "failed", "asked", "started", "ready", "refused", "forked"]
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):

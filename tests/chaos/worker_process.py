@@ -16,11 +16,11 @@ from datetime import timedelta
 
 from perdure import Engine, WorkerOptions
 from perdure.errors import StoreUnavailableError
-from tests.chaos import accounts, workload
+from tests.chaos import accounts, bank, workload
 from tests.chaos.ledger import FileLedger, Ledger
 from tests.chaos.workload import chain
 
-DEFINITIONS = [*workload.DEFINITIONS, *accounts.DEFINITIONS]
+DEFINITIONS = [*workload.DEFINITIONS, *accounts.DEFINITIONS, *bank.DEFINITIONS]
 LEASE = timedelta(seconds=1)
 
 OPTIONS = WorkerOptions(
