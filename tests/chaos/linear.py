@@ -26,6 +26,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -52,6 +53,9 @@ CLIENT_ENDS_WITHIN_S = 90.0
 LATE_BY_S = 0.03
 BEHIND_BY = 40
 """How many calls a copy has missed when it takes over."""
+
+SETTINGS = {"deadlock_timeout": "50ms"}
+"""Who is entangled with others is soon freed: what counts here is what they are told then."""
 
 EXPECTED = (*storm.EXPECTED, "a turn could not be committed", "has gone back")
 
@@ -199,6 +203,7 @@ class Scene:
         self._ledger = LedgerTail(self.fleet.ledger)
         self._at_work: set[int] = set()
         self._begun = 0
+        self._deadlocks = 0
 
     def close(self) -> None:
         self.customers.close()
@@ -258,6 +263,9 @@ class Scene:
     async def stop_server(self, kind: str) -> None:
         """Crash the server; or put a copy that is behind into its place."""
         assert self.server is not None
+        self.count_deadlocks()
+        # A crash makes the server forget.
+        self._deadlocks = 0
         if kind == "crash":
             await asyncio.to_thread(self.server.stop, "immediate")
             await asyncio.to_thread(self.server.start)
@@ -275,6 +283,14 @@ class Scene:
         await asyncio.to_thread(as_superuser, standby, "SELECT pg_promote()")
         self.proxy.lead_to(standby.url(self.url.rpartition("/")[2]))
         await asyncio.to_thread(server.close)
+
+    def count_deadlocks(self) -> None:
+        """Count them before the server forgets."""
+        if self.server is not None:
+            question = "SELECT sum(deadlocks)::int FROM pg_stat_database"
+            [(count,)] = as_superuser(self.server, question)
+            self.counts["deadlocks, seen"] += count - self._deadlocks
+            self._deadlocks = count
 
     # ------------------------------------------------------------------- how far it is
 
@@ -321,11 +337,11 @@ def writes(statement: str) -> bool:
     return statement == "COMMIT" or "write_known" in statement
 
 
-def as_superuser(server: Server, statement: str) -> None:
+def as_superuser(server: Server, statement: str) -> list[tuple[Any, ...]]:
     """Run a statement on a server."""
     url = server.url("postgres", role=SUPERUSER)
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(statement.encode())
+        return connection.execute(statement.encode()).fetchall()
 
 
 @asynccontextmanager
@@ -373,6 +389,7 @@ async def linear(
         await scene.customers.stop()
         report.problems += scene.customers.problems
         report.problems += await scene.until_idle()
+        scene.count_deadlocks()
         fleet = scene.fleet
         codes = await asyncio.gather(*(fleet.stop(worker) for worker in list(fleet.workers)))
         report.problems += [f"a worker ended with {code}" for code in codes if code]
@@ -399,7 +416,7 @@ async def set_up(store: str, seed: int, folder: Path) -> AsyncIterator[Scene]:
         finally:
             scene.close()
         return
-    server = await asyncio.to_thread(Server, durable=True)
+    server = await asyncio.to_thread(Server, durable=True, settings=SETTINGS)
     try:
         url = server.create_database()
         await forbid_poison(store, url)

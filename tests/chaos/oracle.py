@@ -359,8 +359,16 @@ class _Case:
         marks = [one.mark for one in self.group_of(call)]
         # A rejection of an `execute` with an id is a receipt and nothing else.
         is_kept = (call.begun.account, call.begun.input_id) in self.stored.receipts
-        if not self.decisions(marks) and not is_kept and not self.may_be_lost(call):
+        if not (self.decisions(marks) or is_kept or self._may_leave_no_trace(call)):
             yield f"not there: {call} was never decided"
+
+    def _may_leave_no_trace(self, call: Call) -> bool:
+        """Tell whether it may be lost, or was rejected when there was no such account."""
+        if self.may_be_lost(call):
+            return True
+        entries = self.stored.entries.get(call.begun.account, [])
+        is_first = not entries or self.spans[entries[0].mark][1] > call.begun_ns
+        return call.begun.what != "deposit" and is_first
 
     def _started(self, call: Call) -> Iterator[str]:
         if call.mark not in self.stored.errands and not self.may_be_lost(call):
@@ -386,9 +394,9 @@ class _Case:
                 yield f"not ended: errand {mark}"
                 continue
             told = None if result is None or result.answer != "result" else result.told
-            if result is not None and told is not None and not self.may_be_lost(result):
-                if told.steps != steps:
-                    yield f"not as told: errand {mark} returned {steps}, told was {told.steps}"
+            is_kept = result is not None and not self.may_be_lost(result)
+            if told is not None and is_kept and told.steps != steps:
+                yield f"not as told: errand {mark} returned {steps}, told was {told.steps}"
             # It may have heard from a database that is gone, and told that to the one in its place.
             heard = Call(start.begun, told)
             if not self.may_be_lost(heard):
