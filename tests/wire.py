@@ -130,6 +130,11 @@ class _Listener:
 Applies = Callable[[str], bool]
 
 
+def writes(statement: str) -> bool:
+    """Tell whether a statement is the last of a commit, in one call or in steps."""
+    return statement == "COMMIT" or "write_known" in statement
+
+
 class Proxy(_Listener):
     """Hands everything on, until it is told to do something else."""
 

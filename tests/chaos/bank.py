@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -71,10 +70,9 @@ class Moved:
 
 @activity
 async def carry(to: str, amount: int, mark: str) -> Deposit:
-    """Bring money to an account. Like much of what people run, it seeds `random`; at times it
-    forks, and the child lives on for a while with all that it has inherited."""
+    """Bring money to an account. At times it forks, and the child lives on for a while with all
+    that it has inherited."""
     with noted():
-        random.seed(0)
         if _number_in(mark) % FORK_EVERY == 0:
             context = activity_context()
             context.resource(Ledger).note("forked", context.idempotency_key)

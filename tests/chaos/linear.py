@@ -22,28 +22,27 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 
-from perdure import Client
 from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
 from perdure.testing.invariants import check
-from tests import rows
 from tests.chaos import storm
 from tests.chaos.bank import POISON
 from tests.chaos.fleet import ROOT, Fleet
 from tests.chaos.ledger import LedgerTail, read_ledger
 from tests.chaos.oracle import Call, stored_in, violations
+from tests.chaos.poison import poison
 from tests.chaos.told import Begun, Line, Telling, TellingTail, Told, WentBack
 from tests.chaos.worker_process import LEASE
 from tests.postgres import SUPERUSER, Server, Standby
-from tests.wire import Proxy
+from tests.wire import Proxy, writes
 
 CLIENTS = 3
 WORKERS = 3
@@ -58,27 +57,6 @@ SETTINGS = {"deadlock_timeout": "50ms"}
 """Who is entangled with others is soon freed: what counts here is what they are told then."""
 
 EXPECTED = (*storm.EXPECTED, "a turn could not be committed", "has gone back")
-
-TRIGGERS = {
-    "sqlite": (
-        f"""
-        CREATE TRIGGER refuse BEFORE INSERT ON history WHEN NEW.instance_id = 'bank:{POISON}'
-        BEGIN SELECT RAISE(ABORT, 'it is closed'); END
-        """,
-    ),
-    "postgres": (
-        f"""
-        CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN
-            IF NEW.instance_id = 'bank:{POISON}' THEN RAISE EXCEPTION 'it is closed'; END IF;
-            RETURN NEW;
-        END $$
-        """,
-        "CREATE TRIGGER refuse BEFORE INSERT ON perdure.history"
-        " FOR EACH ROW EXECUTE FUNCTION public.refuse()",
-    ),
-}
-"""Rules of an operator's, against one account."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +111,14 @@ class Report:
         return "\n".join(lines)
 
 
+class Fault(Protocol):
+    """Lets one thing go wrong."""
+
+    __name__: str
+
+    async def __call__(self, kind: str, /) -> None: ...
+
+
 class Customers:
     """The client processes."""
 
@@ -169,7 +155,13 @@ class Customers:
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
         for process in self.processes:
-            code = await asyncio.to_thread(process.wait, CLIENT_ENDS_WITHIN_S)
+            try:
+                code = await asyncio.to_thread(process.wait, CLIENT_ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                self.problems.append("a client waits for an answer that does not come")
+                process.kill()
+                process.wait()
+                continue
             if code:
                 log = (self._folder / "clients").read_text(errors="replace")[-2000:]
                 self.problems.append(f"a client ended with {code}: {log}")
@@ -213,24 +205,25 @@ class Scene:
 
     # ------------------------------------------------------------------- what goes wrong
 
-    async def rage(self, size: Size, kinds: set[str]) -> None:
+    async def rage(self, size: Size) -> None:
         """Let everything go wrong, each sort by itself, once the calls are so far."""
-        sorts = (
+        sorts: tuple[tuple[Fault, tuple[str, ...]], ...] = (
             (self.kill, ("kill",)),
             (self.freeze, ("freeze",)),
             (self.kill_client, ("kill a client",)),
-            (self.cut, ("cut before", "cut after")),
-            (self.stop_server, ("crash", "go back")),
         )
+        if self.server is not None:
+            sorts += (
+                (self.cut, ("cut before", "cut after")),
+                (self.stop_server, ("crash", "go back")),
+            )
         async with asyncio.TaskGroup() as tasks:
             for do, sort in sorts:
-                what = [kind for kind in sort if kind in kinds for _ in range(size.faults[kind])]
+                what = [kind for kind in sort for _ in range(size.faults.get(kind, 0))]
                 self.chance.shuffle(what)
                 tasks.create_task(self._rage_by(do, what, size.operations))
 
-    async def _rage_by(
-        self, do: Callable[[str], Awaitable[None]], what: list[str], operations: int
-    ) -> None:
+    async def _rage_by(self, do: Fault, what: list[str], operations: int) -> None:
         # Not at the very end: what is broken then meets no more load.
         chance = random.Random(f"{self.seed}:{do.__name__}")
         moments = sorted(chance.uniform(0.05, 0.95) * operations for _ in what)
@@ -332,11 +325,6 @@ class Scene:
             return await store.read_contents()
 
 
-def writes(statement: str) -> bool:
-    """Tell whether a statement is the last of a commit, in one call or in steps."""
-    return statement == "COMMIT" or "write_known" in statement
-
-
 def as_superuser(server: Server, statement: str) -> list[tuple[Any, ...]]:
     """Run a statement on a server."""
     url = server.url("postgres", role=SUPERUSER)
@@ -372,19 +360,15 @@ def left_in(contents: Contents) -> list[str]:
 # ------------------------------------------------------------------------------- one run
 
 
-async def linear(
-    store: str, size: Size, seed: int, folder: Path, *, kinds: set[str] | None = None
-) -> Report:
+async def linear(store: str, size: Size, seed: int, folder: Path) -> Report:
     """Run it; the report says what is wrong in the end."""
-    applies = {*ANYWHERE, *(ON_POSTGRES if store == "postgres" else ())}
-    kinds = applies if kinds is None else applies & kinds
     report, began_s = Report(store, seed), time.monotonic()
     async with set_up(store, seed, folder) as scene:
         for _ in range(WORKERS):
             scene.fleet.add()
         for _ in range(CLIENTS):
             scene.customers.add()
-        await scene.rage(size, kinds)
+        await scene.rage(size)
         await scene.until_begun(size.operations)
         await scene.customers.stop()
         report.problems += scene.customers.problems
@@ -409,7 +393,7 @@ async def set_up(store: str, seed: int, folder: Path) -> AsyncIterator[Scene]:
     """Make a store with a rule against one account, and close everything in the end."""
     if store == "sqlite":
         url = f"sqlite:///{folder}/store.db"
-        await forbid_poison(store, url)
+        await poison(url, f"bank:{POISON}")
         scene = Scene(folder, url, seed)
         try:
             yield scene
@@ -419,7 +403,7 @@ async def set_up(store: str, seed: int, folder: Path) -> AsyncIterator[Scene]:
     server = await asyncio.to_thread(Server, durable=True, settings=SETTINGS)
     try:
         url = server.create_database()
-        await forbid_poison(store, url)
+        await poison(url, f"bank:{POISON}")
     except BaseException:
         server.close()
         raise
@@ -430,14 +414,6 @@ async def set_up(store: str, seed: int, folder: Path) -> AsyncIterator[Scene]:
             yield scene
         finally:
             scene.close()
-
-
-async def forbid_poison(store: str, url: str) -> None:
-    """Make the tables, and the rule."""
-    async with Client(url):
-        pass
-    for statement in TRIGGERS[store]:
-        await asyncio.to_thread(rows.run, url, statement)
 
 
 def count(report: Report, lines: list[Line], fleet: Fleet) -> None:
@@ -462,18 +438,23 @@ def main() -> None:
     parser.add_argument("--store", choices=("sqlite", "postgres"), default="postgres")
     parser.add_argument("--operations", type=int, help="how many at least")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
-    parser.add_argument("--faults", help=f"some of: {', '.join((*ANYWHERE, *ON_POSTGRES))}")
+    parser.add_argument(
+        "--faults",
+        help="these alone, as in 'kill=5,cut after=20': " + ", ".join((*ANYWHERE, *ON_POSTGRES)),
+    )
     parser.add_argument("--full", action="store_true", help=f"{FULL} instead of {SMALL}")
     parser.add_argument("--folder", help="where everything is written, and stays")
     given = parser.parse_args()
     size = FULL if given.full else SMALL
-    if given.operations:
-        size = Size(operations=given.operations, faults=size.faults)
-    kinds = None if given.faults is None else set(filter(None, given.faults.split(",")))
+    faults = size.faults
+    if given.faults is not None:
+        named = (one.partition("=") for one in given.faults.split(",") if one)
+        faults = {kind: int(count or faults[kind]) for kind, _, count in named}
+    size = Size(operations=given.operations or size.operations, faults=faults)
     with tempfile.TemporaryDirectory(prefix="perdure-linear-") as passing:
         folder = Path(given.folder or passing)
         folder.mkdir(exist_ok=True)
-        report = asyncio.run(linear(given.store, size, given.seed, folder, kinds=kinds))
+        report = asyncio.run(linear(given.store, size, given.seed, folder))
     print(report)  # noqa: T201 - a program
     sys.exit(1 if report.problems else 0)
 
