@@ -93,5 +93,7 @@ class LedgerTail:
         with self._path.open("rb") as file:
             file.seek(self._place)
             data = file.read()
+        # Of a line that is being written there may be only the beginning.
+        data = data[: data.rfind(b"\n") + 1]
         self._place += len(data)
         return [msgspec.json.decode(line, type=Line) for line in data.splitlines()]
