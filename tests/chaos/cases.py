@@ -27,7 +27,7 @@ TRIES = 40
 """How often a call is made again while the store cannot be had."""
 TRY_AGAIN_S = 0.25
 SENDERS = ("ada", "grace")
-POISON_EVERY = 5
+POISON_EVERY = 20
 """One of so many cases has a neighbour that the database refuses."""
 NOTES = 3
 """How many signals each sender sends to one instance."""

@@ -53,9 +53,9 @@ class Size:
     has_poison: bool = True
 
 
-SMALL = Size(cases=300, kills=10, crashes=2, freezes=2, cuts=20)
+SMALL = Size(cases=300, kills=10, crashes=2, freezes=2, cuts=10)
 """What every run of the tests has time for."""
-FULL = Size(cases=2_000, kills=50, crashes=5, freezes=5, cuts=200)
+FULL = Size(cases=2_000, kills=50, crashes=5, freezes=5, cuts=100)
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Workers are killed and frozen while PostgreSQL crashes: nothing is lost, nothing is doubled.
 
 Here with 300 orchestrations and deciders, 10 kills, 2 crashes of the server, 2 frozen workers and
-20 cut lines; with PERDURE_CHAOS_FULL=1, or by `python -m tests.chaos.storm --full`, with 2,000, 50,
-5, 5 and 200. Some inputs have a neighbour that the database refuses, every activity seeds `random`.
+10 cut lines; with PERDURE_CHAOS_FULL=1, or by `python -m tests.chaos.storm --full`, with 2,000, 50,
+5, 5 and 100. Some inputs have a neighbour that the database refuses, every activity seeds `random`.
 """
 
 from __future__ import annotations
