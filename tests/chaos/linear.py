@@ -305,6 +305,8 @@ class Scene:
     async def _one_at_work(self) -> subprocess.Popen[bytes]:
         while True:
             self._at_work |= self.fleet.at_work(self._ledger.read())
+            for one in self.fleet.workers:
+                assert one.poll() is None, f"a worker ended by itself: see {self.fleet.log}"
             found = [one for one in self.fleet.workers if one.pid in self._at_work]
             if found:
                 return self.chance.choice(found)
