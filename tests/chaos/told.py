@@ -14,6 +14,8 @@ from typing import Literal
 
 import msgspec
 
+from tests.chaos.ledger import whole_lines
+
 How = Literal["execute", "send", "start", "result"]
 What = Literal["deposit", "withdraw", "transfer", "errand"]
 Answer = Literal[
@@ -107,7 +109,6 @@ class TellingTail:
         with self._path.open("rb") as file:
             file.seek(self._place)
             data = file.read()
-        # Of a line that is being written there may be only the beginning.
-        data = data[: data.rfind(b"\n") + 1]
+        data = whole_lines(data)
         self._place += len(data)
         return [msgspec.json.decode(line, type=Line) for line in data.splitlines()]
