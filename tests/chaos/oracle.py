@@ -19,7 +19,7 @@ it; all else must hold all the same.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -473,13 +473,11 @@ class _Case:
             ]
             # What began when the copying had begun and was told by the old one is not in the copy
             # if anything is lost that was told earlier.
-            told = [
-                call for call in within if call.answer == "accepted" and not call.begun.input_id
-            ]
-            lost = [call for call in told if not self.places[_recorded(call)]]
+            told = [one for one in within if one.answer == "accepted" and not one.begun.input_id]
+            lost = [call for call in told if not self.places[call.mark]]
             first_ns = min((call.ended_ns for call in lost), default=NEVER)
             for call in told:
-                if call.begun_ns > first_ns and self.places[_recorded(call)]:
+                if call.begun_ns > first_ns and self.places[call.mark]:
                     yield f"kept: {call}, although {len(lost)} told before are lost"
 
     def not_adding_up(self) -> Iterator[str]:
@@ -489,19 +487,12 @@ class _Case:
                 yield f"below zero: {account} had {min(balances)}"
         there = sum(balances[-1] for balances in self.balances.values())
         asked = 0
-        for mark, count in Counter({mark: len(self.places[mark]) for mark in self.places}).items():
-            expected = self._expected(mark)
-            call = self.calls.get(mark)
-            is_inside = mark.endswith(ARRIVED) or (call and call.begun.what == "transfer")
-            if count and expected is not None and not is_inside:
+        for mark in [mark for mark, places in self.places.items() if places]:
+            expected, call = self._expected(mark), self.calls.get(_caller_of(mark))
+            if expected is not None and call is not None and call.begun.what != "transfer":
                 asked += expected.amount
         if there != asked:
             yield f"money: the accounts have {there}, deposits less withdrawals are {asked}"
-
-
-def _recorded(call: Call) -> str:
-    assert call.told is not None
-    return call.told.recorded
 
 
 def _caller_of(mark: str) -> str:

@@ -1,0 +1,43 @@
+"""A store that has gone back: a turn over messages that it has lost is not accepted (S47)."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from perdure.model.events import Body
+from perdure.model.turns import TurnReceipt, TurnStatus
+from perdure.store.opening import open_store
+from perdure.testing.store_values import begun, message, next_turn
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="the stamp says on which turn another one is based, not on which life its messages are",
+)
+async def test_a_turn_over_messages_that_the_store_has_lost_is_refused(tmp_path: Path) -> None:
+    """Its instance is as it was, so the stamp fits. Accepted, it would record what was never sent,
+    and take away what has that number now."""
+    path = tmp_path / "store.db"
+    store = open_store(f"sqlite:///{path}")
+    await store.open()
+    stamp = await begun(store)
+    with closing(sqlite3.connect(":memory:")) as saved, closing(sqlite3.connect(path)) as file:
+        file.backup(saved)
+        await store.deliver([message(text="lost")])
+        [lost] = await store.read_inbox("i")
+        saved.backup(file)
+    await store.deliver([message(text="kept")])
+    turn = next_turn(
+        "i", stamp, events=(Body(lost.kind, lost.body),), consumed=(lost.no,), seen_no=lost.no
+    )
+
+    receipts = await store.commit([turn])
+    inbox = await store.read_inbox("i")
+    await store.close()
+
+    assert receipts == [TurnReceipt(TurnStatus.REFUSED)]
+    assert len(inbox) == 1
