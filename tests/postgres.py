@@ -338,7 +338,7 @@ class Standby(Server):
 
     def __init__(self, primary: Server) -> None:
         self._primary = primary
-        super().__init__(durable=True)
+        super().__init__(durable=True, settings=primary._settings)
 
     def _make(self) -> None:
         self._programs = self._primary._programs

@@ -130,6 +130,11 @@ class _Listener:
 Applies = Callable[[str], bool]
 
 
+def writes(statement: str) -> bool:
+    """Tell whether a statement is the last of a commit, in one call or in steps."""
+    return statement == "COMMIT" or "write_known" in statement
+
+
 class Proxy(_Listener):
     """Hands everything on, until it is told to do something else."""
 
@@ -138,6 +143,8 @@ class Proxy(_Listener):
         self.cuts = 0
         self.lines = 0
         """How many connections were made."""
+        self.late_by_s = 0.0
+        """How long it takes to make one: time for others to be faster than who was cut off."""
         self._cut_before: Applies | None = None
         self._cut_after: Applies | None = None
         self._flowing = asyncio.Event()
@@ -174,6 +181,7 @@ class Proxy(_Listener):
         self.lines += 1
         hello = await read_hello(reader, writer)
         await self._flowing.wait()
+        await asyncio.sleep(self.late_by_s)
         theirs, to_server = await self._connect()
         to_server.write(hello)
         is_last = asyncio.Event()

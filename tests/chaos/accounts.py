@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from perdure import Context, Decider, Decision, activity, orchestration
+from perdure import Context, Decider, Decision, Retry, activity, orchestration
 from perdure.authoring.decider_definition import AnyDecider
 from perdure.authoring.registry import AnyDefinition
 from perdure.projection import EventMeta, SqlProjection, Tables
@@ -148,6 +148,10 @@ class Statement(SqlProjection[Noted]):
 
     name = "statement"
     deciders: ClassVar[Sequence[type[AnyDecider]]] = (Account,)
+    # Workers that are lost here are lost for other reasons than the event that they handled.
+    retry: ClassVar[Retry] = Retry(
+        max_attempts=1_000, first_delay=timedelta(milliseconds=20), max_delay=timedelta(seconds=1)
+    )
 
     def setup(self, tables: Tables, /) -> None:
         tables.execute(

@@ -17,6 +17,7 @@ from perdure.errors import (
     InstanceFailedError,
     InstanceNotFoundError,
     InstanceTerminatedError,
+    StoreError,
     StoreUnavailableError,
 )
 from tests.chaos import accounts, workload
@@ -26,6 +27,8 @@ TRIES = 40
 """How often a call is made again while the store cannot be had."""
 TRY_AGAIN_S = 0.25
 SENDERS = ("ada", "grace")
+POISON_EVERY = 20
+"""One of so many cases has a neighbour that the database refuses."""
 NOTES = 3
 """How many signals each sender sends to one instance."""
 
@@ -42,6 +45,8 @@ class Book:
     """Cases that are over, well or not."""
     unavailable: int = 0
     """Calls that were told to come again later."""
+    refused: int = 0
+    """Inputs that the database did not take."""
     problems: list[str] = field(default_factory=list)
 
 
@@ -52,8 +57,16 @@ Drive = Callable[["Cases", str, int], Awaitable[None]]
 class Cases:
     """Runs cases against a store, and notes what does not end as it must."""
 
-    def __init__(self, client: Client, chance: random.Random) -> None:
+    def __init__(self, client: Client, chance: random.Random, *, poison: str | None = None) -> None:
+        """Prepare.
+
+        Args:
+            client: Of the store.
+            chance: Decides what is open.
+            poison: An account that the database refuses, which is tried beside some cases.
+        """
         self.book = Book()
+        self._poison = poison
         self._client = client
         self._chance = chance
 
@@ -62,7 +75,12 @@ class Cases:
         kind, drive = KINDS[number % len(KINDS)]
         instance_id = f"{kind}-{number}"
         try:
-            await drive(self, instance_id, number)
+            if self._poison is not None and number % POISON_EVERY == 0:
+                await asyncio.gather(
+                    self.be_refused(self._poison, number), drive(self, instance_id, number)
+                )
+            else:
+                await drive(self, instance_id, number)
         except Exception as error:
             self.book.problems.append(f"{instance_id}: {type(error).__name__}: {error}")
         finally:
@@ -102,6 +120,18 @@ class Cases:
         outcome = await self.surely(lambda: execute(accounts.Account, given, input_id=input_id))
         if not isinstance(outcome, Accepted):
             self.book.problems.append(f"{account}: {input_id} came to {outcome}")
+
+    async def be_refused(self, account: str, number: int) -> None:
+        """Give an input that the database does not take."""
+        given = accounts.Deposit(account, number)
+        try:
+            outcome = await self.surely(lambda: self._client.execute(accounts.Account, given))
+        except StoreUnavailableError:
+            raise
+        except StoreError:
+            self.book.refused += 1
+        else:
+            self.book.problems.append(f"{account}: is refused, and {number} came to {outcome}")
 
     async def expect(self, handle: Handle[Any], *outcomes: Any) -> None:
         """Wait for the end, and note it if it is none of these."""

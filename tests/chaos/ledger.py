@@ -12,7 +12,7 @@ import msgspec
 
 from perdure import activity_context
 
-What = Literal["begin", "end", "failed", "asked", "started", "ready", "refused"]
+What = Literal["begin", "end", "failed", "asked", "started", "ready", "refused", "forked"]
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -79,6 +79,13 @@ def read_ledger(path: Path) -> list[Line]:
     return LedgerTail(path).read()
 
 
+def whole_lines(data: bytes) -> bytes:
+    """Return the beginning of what was read that is written: of a line that is being written there
+    may be a part only, or as many zeros as it is long."""
+    written = data.partition(b"\0")[0]
+    return written[: written.rfind(b"\n") + 1]
+
+
 class LedgerTail:
     """Reads a file that grows, every line once."""
 
@@ -93,5 +100,6 @@ class LedgerTail:
         with self._path.open("rb") as file:
             file.seek(self._place)
             data = file.read()
+        data = whole_lines(data)
         self._place += len(data)
         return [msgspec.json.decode(line, type=Line) for line in data.splitlines()]

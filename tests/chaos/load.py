@@ -23,10 +23,17 @@ Nemesis = Callable[[Book], Awaitable[None]]
 """What happens meanwhile. It is told how far the cases are."""
 
 
-async def load(fleet: Fleet, chance: random.Random, nemesis: Nemesis, *, at_least: int = 0) -> Book:
+async def load(
+    fleet: Fleet,
+    chance: random.Random,
+    nemesis: Nemesis,
+    *,
+    at_least: int = 0,
+    poison: str | None = None,
+) -> Book:
     """Run cases until the nemesis is through and there were enough, then let all work end."""
     async with Client(fleet.url) as client:
-        cases = Cases(client, chance)
+        cases = Cases(client, chance, poison=poison)
         happening = asyncio.ensure_future(nemesis(cases.book))
         running: set[asyncio.Task[None]] = set()
         number = 0
@@ -90,5 +97,7 @@ async def last_look(fleet: Fleet) -> list[str]:
         problems += await problems_in(store, read_ledger(fleet.ledger), paused=fleet.paused)
     finally:
         await store.close()
-    problems += problems_of_statement(fleet.url, await read_all(fleet))
+    contents = await read_all(fleet)
+    # In a thread: what stands between may run on this loop.
+    problems += await asyncio.to_thread(problems_of_statement, fleet.url, contents)
     return [*problems, *fleet.complaints()]

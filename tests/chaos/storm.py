@@ -1,8 +1,10 @@
 """Everything at once on PostgreSQL: workers are killed and frozen, the server crashes under them.
 
-    python -m tests.chaos.storm [--full] [--seed NUMBER]
+    python -m tests.chaos.storm [--full] [--seed NUMBER] [--cuts NUMBER] [--no-poison]
 
-runs it by itself and tells what happened. What goes wrong comes by progress of the cases, not by
+runs it by itself and tells what happened. Lines are cut before and after commits, of the client and
+of workers; beside some cases there is an input that the database refuses; every activity seeds
+`random`. What goes wrong comes by progress of the cases, not by
 the clock: so all of it comes under load, on slow machines too.
 """
 
@@ -16,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.chaos import fleet as fleets
@@ -25,10 +27,14 @@ from tests.chaos.cases import Book
 from tests.chaos.fleet import Fleet
 from tests.chaos.ledger import LedgerTail, read_ledger
 from tests.chaos.load import last_look, load
+from tests.chaos.poison import poison
 from tests.chaos.worker_process import LEASE
 from tests.postgres import Server
+from tests.wire import Proxy, writes
 
 WORKERS = 4
+POISON = "poison"
+"""The account that a rule of the database refuses."""
 LOOK_EVERY_S = 0.02
 EXPECTED = (*fleets.EXPECTED, "StoreUnavailableError", "waits for the store", "computes for")
 """What workers may say when the server crashes, or when they stood still in the midst of a turn."""
@@ -42,11 +48,14 @@ class Size:
     kills: int
     crashes: int
     freezes: int
+    cuts: int
+    """Half of them before a commit, half after it."""
+    has_poison: bool = True
 
 
-SMALL = Size(cases=300, kills=10, crashes=2, freezes=2)
+SMALL = Size(cases=300, kills=10, crashes=2, freezes=2, cuts=10)
 """What every run of the tests has time for."""
-FULL = Size(cases=2_000, kills=50, crashes=5, freezes=5)
+FULL = Size(cases=2_000, kills=50, crashes=5, freezes=5, cuts=100)
 
 
 @dataclass
@@ -60,6 +69,9 @@ class Report:
     kills: int = 0
     crashes: int = 0
     freezes: int = 0
+    cuts: int = 0
+    poison: int = 0
+    """Inputs that the database refused."""
     down_s: float = 0.0
     """How long the server was away, all crashes together."""
     told_to_wait: int = 0
@@ -80,14 +92,16 @@ class Storm:
 
     Args:
         server: Loses no commit when it crashes.
+        proxy: By which everybody reaches it.
         fleet: Its workers.
         chance: Decides who is hit, and when.
     """
 
-    def __init__(self, server: Server, fleet: Fleet, chance: random.Random) -> None:
+    def __init__(self, server: Server, proxy: Proxy, fleet: Fleet, chance: random.Random) -> None:
         self.crashes = 0
         self.down_s = 0.0
         self._server = server
+        self._proxy = proxy
         self._fleet = fleet
         self._chance = chance
         self._ledger = LedgerTail(fleet.ledger)
@@ -98,14 +112,20 @@ class Storm:
     async def rage(self, size: Size, book: Book) -> None:
         """Let everything happen once the cases are so far."""
         chance = self._chance
-        whats = ["kill"] * size.kills + ["crash"] * size.crashes + ["freeze"] * size.freezes
+        counts = {
+            self.kill: size.kills,
+            self.crash: size.crashes,
+            self.freeze: size.freezes,
+            self.cut: size.cuts,
+        }
+        whats = [what for what, count in counts.items() for _ in range(count)]
         chance.shuffle(whats)
         # Not at the very end: what is broken then meets no more load.
         moments = sorted(chance.uniform(0.02, 0.95) * size.cases for _ in whats)
         for what, moment in zip(whats, moments, strict=True):
             while book.ended < moment:  # noqa: ASYNC110 - a number has no event
                 await asyncio.sleep(LOOK_EVERY_S)
-            await {"kill": self.kill, "crash": self.crash, "freeze": self.freeze}[what]()
+            await what()
 
     async def kill(self) -> None:
         """Kill a worker that is at work, in the middle of whatever it does."""
@@ -120,6 +140,13 @@ class Storm:
         await asyncio.to_thread(self._server.start)
         self.crashes += 1
         self.down_s += time.monotonic() - began_s
+
+    async def cut(self) -> None:
+        """Cut the line of whoever commits next: before the server has it, or before the answer."""
+        proxy, cuts = self._proxy, self._proxy.cuts
+        (proxy.cut_after if cuts % 2 else proxy.cut_before)(writes)
+        while proxy.cuts == cuts:  # noqa: ASYNC110 - a number has no event
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def freeze(self) -> None:
         """Let a worker that runs something stand still for longer than its leases last."""
@@ -153,22 +180,32 @@ async def storm(size: Size, seed: int, folder: Path) -> Report:
     """Run it; the report says what is wrong in the end."""
     report, chance, began_s = Report(seed, size), random.Random(seed), time.monotonic()
     with await asyncio.to_thread(Server, durable=True) as server:
-        fleet = Fleet(folder, server.create_database(), expected=EXPECTED)
-        raging = Storm(server, fleet, chance)
-        try:
-            for _ in range(WORKERS):
-                fleet.add()
-            book = await load(
-                fleet, chance, lambda book: raging.rage(size, book), at_least=size.cases
-            )
-            report.problems = [*book.problems, *await last_look(fleet)]
-        finally:
-            fleet.close()
+        url = server.create_database()
+        if size.has_poison:
+            await poison(url, f"account:{POISON}")
+        async with Proxy(url) as proxy:
+            fleet = Fleet(folder, proxy.url, expected=EXPECTED)
+            raging = Storm(server, proxy, fleet, chance)
+            try:
+                for _ in range(WORKERS):
+                    fleet.add()
+                book = await load(
+                    fleet,
+                    chance,
+                    lambda book: raging.rage(size, book),
+                    at_least=size.cases,
+                    poison=POISON if size.has_poison else None,
+                )
+                report.problems = [*book.problems, *await last_look(fleet)]
+            finally:
+                fleet.close()
+            report.cuts = proxy.cuts
     ledger = read_ledger(fleet.ledger)
     report.took_s = time.monotonic() - began_s
     report.instances = book.ended
     report.kills, report.freezes = fleet.kills, fleet.pauses
     report.crashes, report.down_s = raging.crashes, raging.down_s
+    report.poison = book.refused
     report.told_to_wait = book.unavailable
     report.runs = sum(line.what == "begin" for line in ledger)
     report.overtaken = len(overtaken(ledger, fleet.paused))
@@ -184,12 +221,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.storm")
     parser.add_argument("--full", action="store_true", help=f"{FULL} instead of {SMALL}")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    parser.add_argument("--cuts", type=int, help="how many lines are cut")
+    parser.add_argument("--no-poison", action="store_true", help="the database refuses nothing")
     parser.add_argument("--folder", help="where ledger and log are written, and stay")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="perdure-storm-") as passing:
         folder = Path(given.folder or passing)
         folder.mkdir(exist_ok=True)
-        report = asyncio.run(storm(FULL if given.full else SMALL, given.seed, folder))
+        size = replace(FULL if given.full else SMALL, has_poison=not given.no_poison)
+        if given.cuts is not None:
+            size = replace(size, cuts=given.cuts)
+        report = asyncio.run(storm(size, given.seed, folder))
     for name, value in vars(report).items():
         if name != "problems":
             print(f"{name}: {value}")  # noqa: T201 - a program

@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import signal
 import sys
 from datetime import timedelta
 
 from perdure import Engine, WorkerOptions
 from perdure.errors import StoreUnavailableError
-from tests.chaos import accounts, workload
-from tests.chaos.ledger import FileLedger, Ledger
+from tests.chaos import accounts, bank, workload
+from tests.chaos.ledger import FileLedger, Ledger, Line
 from tests.chaos.workload import chain
 
-DEFINITIONS = [*workload.DEFINITIONS, *accounts.DEFINITIONS]
+DEFINITIONS = [*workload.DEFINITIONS, *accounts.DEFINITIONS, *bank.DEFINITIONS]
 LEASE = timedelta(seconds=1)
 
 OPTIONS = WorkerOptions(
@@ -89,6 +90,15 @@ async def start_some(engine: Engine, ledger: Ledger, starts: int) -> None:
         await asyncio.sleep(0.05)
 
 
+class SeedingLedger(FileLedger):
+    """Seeds `random` at every begin of an activity, as much of what people run does."""
+
+    def append(self, line: Line) -> None:
+        super().append(line)
+        if line.what == "begin":
+            random.seed(0)
+
+
 class OneLine(logging.Formatter):
     """Writes every record on a line of its own, with its traceback."""
 
@@ -103,7 +113,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     url, path, starts = sys.argv[1:]
     try:
-        asyncio.run(work(url, FileLedger(path), int(starts)))
+        asyncio.run(work(url, SeedingLedger(path), int(starts)))
     except Exception:
         logging.getLogger(__name__).exception("a worker ended by itself")
         sys.exit(1)

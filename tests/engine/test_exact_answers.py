@@ -12,12 +12,7 @@ from perdure import Accepted, Client
 from perdure.errors import StoreError
 from tests.engine.accounts import Account, Deposit, Moved, movements
 from tests.engine.stage import WITHIN_S, Stage, until
-from tests.wire import Proxy
-
-
-def writes(statement: str) -> bool:
-    """Tell whether a statement is the last of a commit, in one call or in steps."""
-    return statement == "COMMIT" or "write_known" in statement
+from tests.wire import Proxy, writes
 
 
 @pytest.fixture

@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import msgspec
-
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.core.answers import Answer, DirectInput
 from perdure.core.deciding import DeciderExecution
@@ -31,7 +29,7 @@ from perdure.errors import (
     StoreUnavailableError,
 )
 from perdure.ids import chance
-from perdure.model.messages import Message, digest_of
+from perdure.model.messages import Message
 from perdure.model.turns import ClaimedTurn, Turn
 from perdure.store.base import ExecutionKey, Store
 from perdure.worker.arrivals import Arrivals
@@ -245,9 +243,6 @@ class Deciding:
             # As a claimed turn the same trouble holds the instance, where everybody can see it.
             self._look(0)
             return
-        if turn.consumed and turn.start is None:
-            taken = digest_of(messages, turn.consumed)
-            turn = msgspec.structs.replace(turn, taken=taken)
         execution = hot.execution
         assert isinstance(execution, DeciderExecution), "only deciders are given inputs"
         if execution.is_unchanged:

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.definition import Definition
 from perdure.authoring.orchestration import Orchestration
@@ -22,7 +24,7 @@ from perdure.core.turn import TurnTerms, run_turn
 from perdure.model.events import UnreadableEventError
 from perdure.model.instances import DefinitionKey, NewInstance
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
-from perdure.model.messages import Message
+from perdure.model.messages import Message, digest_of
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import Turn
 from perdure.worker.asked import InputTooLongError
@@ -192,7 +194,7 @@ class Executions:
                 else:
                     turn = self._decide(hot, messages, terms, now_ms=now_ms)
             made = turn.jobs
-            return turn
+            return _with_taken(turn, messages)
         except TurnTooLongError as error:
             if isinstance(execution, DeciderExecution) and execution.is_answering:
                 raise InputTooLongError(*error.args) from error
@@ -246,6 +248,13 @@ class Executions:
             guard = self._close if look_at(code) else self._in_known_code
             self._later_guards[definition] = guard
         return guard
+
+
+def _with_taken(turn: Turn, messages: Sequence[Message]) -> Turn:
+    """Let a turn that is accepted whoever has the lease say which messages it took."""
+    if not turn.seize or turn.start is not None or not any(turn.consumed):
+        return turn
+    return msgspec.structs.replace(turn, taken=digest_of(messages, turn.consumed))
 
 
 def _unpromise(jobs: Jobs, promised: Sequence[DefinitionKey], made: Sequence[NewJob]) -> None:

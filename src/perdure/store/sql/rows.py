@@ -202,6 +202,8 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
         for instance_id in wanted.ids
         if instance_id not in rows.live and instance_id not in wanted.starts
     ]
+    if connection.locks and not waits:
+        missing = _put_off_locked(connection, rows, missing)
     if missing:
         [text] = connection.load([("load_instances", pack(missing))])
         _keep_wide(rows, missing, unpack(text))
@@ -235,6 +237,21 @@ def is_next(turn: Turn, rows: LoadedRows) -> bool:
     return row is not None and row.stamp == turn.stamp
 
 
+def _put_off_locked(
+    connection: Connection, rows: LoadedRows, missing: list[tuple[int, str]]
+) -> list[tuple[int, str]]:
+    """Note which instances were not found because somebody else has locked them; return the rest.
+
+    Their wide rows must not be locked: whoever has the live row may want the wide one next, and
+    would wait for us, as we might for them.
+    """
+    if not missing:
+        return []
+    [text] = connection.load([("load_live", pack(missing))])
+    rows.busy.update(missing[row[0]][1] for row in unpack(text))
+    return [key for key in missing if key[1] not in rows.busy]
+
+
 def _look_again(connection: Connection, rows: LoadedRows, wanted: Wanted, *, waits: bool) -> None:
     """Find the live rows that were not there to be locked, or were locked by somebody else.
 
@@ -247,7 +264,9 @@ def _look_again(connection: Connection, rows: LoadedRows, wanted: Wanted, *, wai
         unsure = [
             one
             for one in wanted.ids
-            if one not in rows.live and (one in rows.wide or one not in wanted.starts)
+            if one not in rows.live
+            and one not in rows.busy
+            and (one in rows.wide or one not in wanted.starts)
         ]
     if not unsure:
         return

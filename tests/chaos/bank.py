@@ -1,0 +1,161 @@
+"""A bank whose every movement names the call that asked for it.
+
+Calls are told apart by their marks, which events keep. So what a caller was told can be compared
+with what is stored: recorded twice, recorded without a caller, told and not recorded all show.
+Money goes from one account to another by an effect or by a message, never out of the bank.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+from perdure import (
+    Accepted,
+    Context,
+    Decider,
+    Decision,
+    Rejected,
+    activity,
+    activity_context,
+    orchestration,
+)
+from perdure.authoring.registry import AnyDefinition
+from tests.chaos.ledger import Ledger, noted
+
+TOO_LITTLE = "too little"
+ARRIVED = ">"
+"""Ends the mark of a transfer where it arrives."""
+POISON = "poison"
+"""The account that a rule of the database refuses."""
+
+FORK_EVERY = 8
+FORKED_FOR_S = 0.05
+
+
+@dataclass(frozen=True)
+class Deposit:
+    account: str
+    amount: int
+    mark: str
+
+
+@dataclass(frozen=True)
+class Withdraw:
+    account: str
+    amount: int
+    mark: str
+
+
+@dataclass(frozen=True)
+class Transfer:
+    account: str
+    amount: int
+    mark: str
+    to: str
+
+
+Input = Deposit | Withdraw | Transfer
+
+
+@dataclass(frozen=True)
+class Moved:
+    amount: int
+    mark: str
+
+
+@activity
+async def carry(to: str, amount: int, mark: str) -> Deposit:
+    """Bring money to an account. At times it forks, and the child lives on for a while with all
+    that it has inherited."""
+    with noted():
+        if _number_in(mark) % FORK_EVERY == 0:
+            context = activity_context()
+            context.resource(Ledger).note("forked", context.idempotency_key)
+            await asyncio.to_thread(os.waitpid, fork(), 0)
+        return Deposit(to, amount, mark + ARRIVED)
+
+
+def fork() -> int:
+    """Return the id of a child that lives for a while and does nothing."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(FORKED_FOR_S)
+        os._exit(0)
+    return child
+
+
+def _number_in(mark: str) -> int:
+    return int("".join(filter(str.isdigit, mark)))
+
+
+class Account(Decider[int, Input, Moved, str]):
+    """Its state is its balance, which is never below zero."""
+
+    name = "bank"
+    snapshot_every: ClassVar[int] = 16
+
+    def initial(self) -> int:
+        return 0
+
+    def instance_id(self, input: Input, /) -> str:
+        return input.account
+
+    def decide(self, state: int, input: Input, now: datetime, /) -> Decision[Input, Moved, str]:
+        match input:
+            case Deposit(amount=amount, mark=mark):
+                return Decision.accept(Moved(amount, mark))
+            case Withdraw(amount=amount) | Transfer(amount=amount) if amount > state:
+                return Decision.reject(TOO_LITTLE)
+            case Withdraw(amount=amount, mark=mark):
+                return Decision.accept(Moved(-amount, mark))
+            case Transfer(amount=amount, mark=mark, to=to):
+                gone = Decision.accept(Moved(-amount, mark))
+                if amount % 2:
+                    return gone.effect(carry, to, amount, mark)
+                return gone.send(Account, Deposit(to, amount, mark + ARRIVED))
+
+    def evolve(self, state: int, event: Moved, /) -> int:
+        return state + event.amount
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an orchestration was told of one input."""
+
+    mark: str
+    answer: str
+    version: int = 0
+    balance: int = 0
+
+
+@orchestration
+async def errand(ctx: Context, mark: str, accounts: list[str], amount: int) -> list[Step]:
+    """Go to some accounts one after another: have inputs decided, send others."""
+    told = []
+    for number, account in enumerate(accounts):
+        step = f"{mark}/{number}"
+        if number % 3 == 2:
+            await ctx.send(Account, Deposit(account, amount, step))
+            told.append(Step(step, "sent"))
+            continue
+        given = (Deposit if number % 3 == 0 else Withdraw)(account, amount, step)
+        told.append(step_of(step, await ctx.execute(Account, given)))
+    return told
+
+
+def step_of(mark: str, outcome: Any) -> Step:
+    """Put into words what an input came to."""
+    match outcome:
+        case Accepted(events=[Moved(mark=recorded)], state=balance, version=version):
+            return Step(recorded, "accepted", version, balance)
+        case Rejected(reason="too little"):
+            return Step(mark, "rejected")
+    return Step(mark, f"strange: {outcome!r}")
+
+
+DEFINITIONS: list[AnyDefinition] = [carry, Account, errand]

@@ -1,0 +1,292 @@
+"""Customers of the bank as a process: python -m tests.chaos.bank_client URL FOLDER NUMBER SEED.
+
+Several calls at once until SIGTERM, each noted before it is made and when it is answered. Some give
+up early, some are given an id and made again, by others too; before each one `random` is seeded, as
+programs do that want to be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from perdure import Client
+from perdure.errors import (
+    InstanceNotFoundError,
+    ResultTimeoutError,
+    StoreError,
+    StoreUnavailableError,
+    VersionConflictError,
+)
+from tests.chaos.bank import POISON, Account, Deposit, Input, Transfer, Withdraw, errand, step_of
+from tests.chaos.told import Begun, StepTold, Telling, Told
+
+AT_ONCE = 6
+ACCOUNTS = tuple(f"a{number}" for number in range(8))
+RESULT_WITHIN = timedelta(seconds=60)
+SHARED_EVERY = 12
+"""After so many calls of each client there is another id that all of them use."""
+
+KINDS: dict[str, type[Deposit | Withdraw | Transfer]] = {
+    "deposit": Deposit,
+    "withdraw": Withdraw,
+    "transfer": Transfer,
+}
+MOST = {"deposit": 10, "withdraw": 14, "transfer": 9}
+
+
+class Customers:
+    """Make calls, and note what they are told.
+
+    Args:
+        client: Of the store.
+        telling: Where it is noted.
+        name: Of this process.
+        seed: Of the whole run; what is asked follows from it and the name.
+    """
+
+    def __init__(self, client: Client, telling: Telling, name: str, seed: str) -> None:
+        self._client = client
+        self._telling = telling
+        self._name = name
+        self._seed = seed
+        self._chance = random.Random(f"{seed}:{name}")
+        self._count = 0
+        self._versions: dict[str, int] = {}
+        self._doings: list[tuple[Callable[[], Awaitable[None]], int]] = [
+            (self._execute, 60),
+            (self._send, 18),
+            (self._run_errand, 7),
+            (self._sit_beside_poison, 8),
+            (self._use_shared_id, 10),
+        ]
+
+    async def go_on_until(self, told: asyncio.Event) -> None:
+        """Make calls one after another."""
+        doings, weights = zip(*self._doings, strict=True)
+        while not told.is_set():
+            [do] = self._chance.choices(doings, weights)
+            random.seed(0)
+            await do()
+
+    # ---------------------------------------------------------------------- what is done
+
+    async def _execute(self) -> None:
+        begun = self._input("execute", self._chance)
+        if self._chance.random() < 0.25:
+            begun = msgspec.structs.replace(begun, input_id=f"id-{begun.mark}")
+            await self.execute(begun)
+            if self._chance.random() < 0.6:
+                await self.execute(msgspec.structs.replace(begun, mark=self._mark()))
+        else:
+            await self.execute(begun)
+
+    async def _send(self) -> None:
+        await self.send(self._input("send", self._chance))
+
+    async def _use_shared_id(self) -> None:
+        """Give an input that others give at about the same time: everything follows from its id."""
+        number = self._count // SHARED_EVERY
+        chance = random.Random(f"{self._seed}:shared:{number}")
+        begun = self._input("execute", chance)
+        begun = msgspec.structs.replace(begun, input_id=f"shared-{number}")
+        if self._chance.random() < 0.3:
+            await self.send(msgspec.structs.replace(begun, how="send"))
+        else:
+            await self.execute(begun)
+
+    async def _sit_beside_poison(self) -> None:
+        """Have something decided that goes to the store with what it refuses."""
+        poison = self._input("execute", self._chance, what="deposit")
+        await asyncio.gather(
+            self.execute(self._input("execute", self._chance)),
+            self.execute(msgspec.structs.replace(poison, account=POISON)),
+            self.execute(self._input("execute", self._chance)),
+        )
+
+    async def _run_errand(self) -> None:
+        accounts = tuple(self._chance.choices(ACCOUNTS, k=3))
+        begun = Begun(
+            mark=self._mark(),
+            client=self._name,
+            how="start",
+            what="errand",
+            amount=self._chance.randint(1, 5),
+            accounts=accounts,
+        )
+        self._telling.note(begun)
+        mark = begun.mark
+        call = self._client.start(mark, errand, mark, list(accounts), begun.amount)
+        handle = await self._hear(
+            begun, call, lambda _: Told(mark=mark, how="start", answer="started")
+        )
+        if handle is None:
+            return
+        waits = Begun(mark=mark, client=self._name, how="result", what="errand")
+        self._telling.note(waits)
+        await self._hear(
+            waits,
+            handle.result(timeout=RESULT_WITHIN),
+            lambda steps: Told(
+                mark=mark,
+                how="result",
+                answer="result",
+                steps=tuple(StepTold(**vars(step)) for step in steps),
+            ),
+        )
+
+    # --------------------------------------------------------------------------- calls
+
+    async def execute(self, begun: Begun) -> None:
+        """Have an input decided."""
+        expected = None
+        if self._chance.random() < 0.05 and not begun.input_id:
+            expected = self._versions.get(begun.account)
+        begun = self._begin(begun)
+        call = self._client.execute(
+            Account,
+            input_of(begun),
+            input_id=begun.input_id or None,
+            expected_version=expected,
+        )
+
+        def told(outcome: Any) -> Told:
+            step = step_of(begun.mark, outcome)
+            if step.answer not in ("accepted", "rejected"):
+                return Told(mark=begun.mark, how="execute", answer="strange", why=step.answer)
+            self._versions[begun.account] = step.version
+            return Told(
+                mark=begun.mark,
+                how="execute",
+                answer="accepted" if step.answer == "accepted" else "rejected",
+                recorded=step.mark if step.answer == "accepted" else "",
+                version=step.version,
+                balance=step.balance,
+            )
+
+        await self._hear(begun, call, told, patience=self._patience())
+
+    def _begin(self, begun: Begun) -> Begun:
+        begun = msgspec.structs.replace(begun, at_ns=time.monotonic_ns())
+        self._telling.note(begun)
+        return begun
+
+    async def send(self, begun: Begun) -> None:
+        """Queue an input."""
+        begun = self._begin(begun)
+        call = self._client.send(Account, input_of(begun), input_id=begun.input_id or None)
+        await self._hear(
+            begun,
+            call,
+            lambda _: Told(mark=begun.mark, how="send", answer="sent"),
+            patience=self._patience(),
+        )
+
+    async def _hear(
+        self,
+        begun: Begun,
+        call: Awaitable[Any],
+        told: Callable[[Any], Told],
+        *,
+        patience: AbstractAsyncContextManager[Any] | None = None,
+    ) -> Any:
+        """Note what a call is told; return what it returns, or None."""
+
+        def fail(answer: Any, error: BaseException) -> None:
+            why = f"{type(error).__name__}: {error}"[:300]
+            self._telling.note(Told(mark=begun.mark, how=begun.how, answer=answer, why=why))
+
+        try:
+            async with patience or nullcontext():
+                found = await call
+        except (StoreUnavailableError, ResultTimeoutError, TimeoutError) as error:
+            fail("unknown", error)
+        except InstanceNotFoundError as error:
+            # Of an instance whose start was told and lost when the database went back.
+            fail("unknown" if begun.how == "result" else "strange", error)
+        except (StoreError, VersionConflictError) as error:
+            fail("refused", error)
+        except Exception as error:
+            fail("strange", error)
+        else:
+            self._telling.note(told(found))
+            return found
+        return None
+
+    def _patience(self) -> AbstractAsyncContextManager[Any]:
+        """Some give up before they are told anything."""
+        if self._chance.random() < 0.06:
+            return asyncio.timeout(self._chance.uniform(0.0005, 0.02))
+        return nullcontext()
+
+    # -------------------------------------------------------------------------- inputs
+
+    def _mark(self) -> str:
+        self._count += 1
+        return f"{self._name}.{self._count}"
+
+    def _input(self, how: Any, chance: random.Random, *, what: Any = None) -> Begun:
+        what = what or chance.choice(tuple(KINDS))
+        account = ACCOUNTS[0] if chance.random() < 0.3 else chance.choice(ACCOUNTS)
+        return Begun(
+            mark=self._mark(),
+            client=self._name,
+            how=how,
+            what=what,
+            account=account,
+            amount=chance.randint(1, MOST[what]),
+            to=chance.choice(ACCOUNTS) if what == "transfer" else "",
+        )
+
+
+def input_of(begun: Begun) -> Input:
+    """Return the input of a call."""
+    # Calls with one id give one input: so it has the id, and not the mark of one of the calls.
+    given = (begun.account, begun.amount, begun.input_id or begun.mark)
+    match begun.what:
+        case "transfer":
+            return Transfer(*given, begun.to)
+        case "withdraw":
+            return Withdraw(*given)
+        case _:
+            return Deposit(*given)
+
+
+async def visit(url: str, folder: Path, name: str, seed: str) -> None:
+    """Make calls until SIGTERM."""
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    client = await opened(url)
+    async with client, asyncio.TaskGroup() as tasks:
+        customers = Customers(client, Telling(folder / "told"), name, seed)
+        for _ in range(AT_ONCE):
+            tasks.create_task(customers.go_on_until(told))
+
+
+async def opened(url: str) -> Client:
+    """Open a client; where the database is down just now, as often as it takes."""
+    while True:
+        try:
+            return await Client(url).open()
+        except StoreUnavailableError:
+            await asyncio.sleep(0.1)
+
+
+def main() -> None:
+    """Run as a process."""
+    url, folder, name, seed = sys.argv[1:]
+    asyncio.run(visit(url, Path(folder), name, seed))
+
+
+if __name__ == "__main__":
+    main()
