@@ -74,6 +74,47 @@ async def test_states_that_were_read_before_the_store_has_gone_back_are_let_go(
     assert await movements(client, "a") == [100, 50]
 
 
+SCRIPT: list[Deposit | Withdraw] = [
+    Deposit("a", 100),
+    Withdraw("a", 30),
+    Deposit("b", 50),
+    Withdraw("a", 60),
+    Withdraw("b", 50),
+    Deposit("a", 5),
+    Withdraw("a", 15),
+    Withdraw("b", 1),
+]
+
+
+@pytest.mark.sqlite_only("a backup is put back in place")
+@pytest.mark.parametrize("lost_one", range(len(SCRIPT)))
+async def test_whatever_commit_is_lost_what_is_told_afterwards_is_stored(
+    stage: Stage, lost_one: int
+) -> None:
+    """Two processes take turns, so that one of them remembers what the store has lost."""
+    clients = [await stage.client(), await stage.client()]
+    told: list[tuple[Deposit | Withdraw, object]] = []
+    for number, one in enumerate([*SCRIPT, *SCRIPT]):
+        client = clients[number % 2]
+        if number == lost_one:
+            with lost(stage):
+                await client.execute(Account, one)
+        else:
+            told.append((one, await client.execute(Account, one)))
+
+    moved: dict[str, list[int]] = {"a": [], "b": []}
+    for one, answer in told:
+        amount = one.amount if isinstance(one, Deposit) else -one.amount
+        if sum(moved[one.account]) + amount < 0:
+            assert answer == Rejected("too little")
+        else:
+            moved[one.account].append(amount)
+            assert isinstance(answer, Accepted)
+            assert answer.state == sum(moved[one.account])
+    assert {name: await movements(clients[0], name) for name in moved} == moved
+    assert await check(clients[1].store) == []
+
+
 @pytest.mark.sqlite_only("a file is put in the place of the one that is open")
 @pytest.mark.parametrize("is_removed", [False, True], ids=["replaced", "removed"])
 async def test_nothing_is_told_to_be_written_to_a_file_that_is_no_longer_there(

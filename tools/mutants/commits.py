@@ -131,6 +131,17 @@ FENCE = (
         "return live.stamp.place == hot.stamp.place and",
         ("tests/engine/test_gone_back.py::test_a_state_that_the_store_has_lost_rejects_nothing",),
     ),
+    Mutant(
+        "lost-messages-are-taken",
+        "a turn is accepted over messages that the database has lost, and takes others away",
+        "store/sql/rows.py",
+        "return not turn.taken or turn.taken == self.taken.get(place_of(turn))",
+        "return True",
+        (
+            "tests/store/test_messages_gone_back.py"
+            "::test_a_turn_over_messages_that_the_store_has_lost_is_refused",
+        ),
+    ),
 )
 
 AGAIN = (
