@@ -68,6 +68,7 @@ ONLY_HERE = {
     "read_place",
     "read_server",
     "read_told",
+    "read_kept",
     "read_transaction_over",
     "read_xid",
     "refuse_unborn",

@@ -285,17 +285,7 @@ def conclude(
                 or (is_final and not _is_awaited(job))
             )
             if is_dead or is_final:
-                all_failures = job.failures.plus(failure)
-                # Of an effect what its dead job says, those that were lost included.
-                attempts = all_failures.count if _is_of_orchestration(job) else job.attempt
-                failed = ActivityFailed(
-                    schedule=job.key.seq, failures=all_failures.kept, attempts=attempts
-                )
-                end = _answer(job, policy, failed)
-                # A dead job is kept with all its failures, so the last one goes with it.
-                return (
-                    msgspec.structs.replace(end, is_dead=True, failure=failure) if is_dead else end
-                )
+                return _failed(job, policy, failure, is_dead=is_dead)
             delay_ms = delay_after(policy, job.failures.count + 1, chance=chance())
             return JobEnd(
                 key=job.key,
@@ -304,6 +294,17 @@ def conclude(
                 failure=failure,
                 details=details,
             )
+
+
+def _failed(job: ClaimedJob, policy: JobPolicy, failure: Failure, *, is_dead: bool) -> JobEnd:
+    """Return the end of a job that is not tried again."""
+    all_failures = job.failures.plus(failure)
+    # Of an effect what its dead job says, those that were lost included.
+    attempts = all_failures.count if _is_of_orchestration(job) else job.attempt
+    failed = ActivityFailed(schedule=job.key.seq, failures=all_failures.kept, attempts=attempts)
+    end = _answer(job, policy, failed)
+    # A dead job is kept with all its failures, so the last one goes with it.
+    return msgspec.structs.replace(end, is_dead=True, failure=failure) if is_dead else end
 
 
 def _is_awaited(job: ClaimedJob) -> bool:

@@ -290,7 +290,7 @@ class Lane:
         if not self._checks_kept:
             return
         try:
-            check_kept(self._kept, connection)
+            check_kept(self._kept, connection, by="read_kept")
         except (KeptRowsError, StoreError):
             # What was committed is told whatever comes of it.
             logger.exception("what is remembered could not be confirmed")

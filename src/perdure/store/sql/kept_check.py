@@ -42,8 +42,13 @@ def is_switched_on() -> bool:
     return bool(os.environ.get(SWITCH))
 
 
-def check_kept(kept: KeptRows, connection: Connection) -> None:
+def check_kept(kept: KeptRows, connection: Connection, *, by: str) -> None:
     """Compare the rows that were kept last with the stored ones.
+
+    Args:
+        kept: What is remembered.
+        connection: Where to look.
+        by: The statement that returns the rows which nobody else has written since.
 
     Raises:
         KeptRowsError: They differ, and nobody else has written since.
@@ -52,7 +57,7 @@ def check_kept(kept: KeptRows, connection: Connection) -> None:
     if not rows:
         return
     keys = pack([(row.part, row.instance_id, row.writer) for row in rows])
-    [(text,)] = connection.run("read_kept", keys=keys)
+    [(text,)] = connection.run(by, keys=keys)
     for key, *stored in unpack(text):
         remembered = [getattr(rows[key], column) for column in _COLUMNS]
         if remembered != stored:

@@ -129,7 +129,7 @@ class Writer:
         if self._checks_kept and self._version is not None:
             [(version,)] = connection.run("read_data_version")
             if version == self._version:
-                check_kept(self._kept, connection)
+                check_kept(self._kept, connection, by="load_live")
 
     def _check_file(self) -> None:
         if self._file is not None:
