@@ -79,7 +79,10 @@ async def test_a_job_that_kills_its_process_is_the_only_one_to_die(url: str) -> 
             await client.execute(Acting, Ask(instance_id))
 
         async def are_settled() -> bool:
-            return not [job for one in ALL for job in await client.handle(one, Acting).jobs()]
+            for one in ALL:
+                if await client.handle(one, Acting).jobs() or await client.inbox(f"acting:{one}"):
+                    return False
+            return True
 
         async with supervised(url, are_settled) as supervisor:
             [dead] = (await client.dead_jobs()).items

@@ -55,7 +55,7 @@ def trapped(request: pytest.FixtureRequest, postgres: Server) -> Any:
 
 @pytest.fixture(params=["none", "transaction"])
 def url(request: pytest.FixtureRequest, trapped: Trapped) -> str:
-    return f"{trapped.url}?pooler={request.param}"
+    return f"{trapped.url}?pooler={request.param}&tables={trapped.table}"
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from perdure.testing.store_values import (
     latest,
     message,
     next_turn,
+    outcome,
     result_of,
 )
 from tests.engine.stage import until
@@ -221,6 +222,18 @@ async def _is_one_statement(store: SqliteStore, turn: Turn) -> bool:
     before = store.counters.statements
     await accepted(store, turn)
     return store.counters.statements - before == 1
+
+
+async def test_what_has_ended_in_vain_is_not_remembered(store: SqliteStore) -> None:
+    """It was decided on rows that turned out to be wrong, and nothing of it was written."""
+    stamp = await begun(store)
+    rows = _kept_of(store).find([next_turn("i", stamp, outcome=outcome())])
+    assert rows is not None
+
+    del rows.live["i"]  # As a turn does that ends its instance.
+    _kept_of(store).was_wrong(rows)
+
+    assert len(_kept_of(store)) == 0
 
 
 # ---------------------------------------------------- looking for defects

@@ -208,7 +208,7 @@ def test_what_is_put_off_is_not_overtaken_when_the_rest_of_its_batch_is_run_agai
 
     # The whole batch waits in vain for what the other is about to make, and so does its first
     # half. What is behind that is left out, and the rest meets a server that is gone.
-    between(hang_up, loads=7)
+    between(hang_up, loads=9)
     with pytest.raises(StoreUnavailableError):
         lane.execute(batch)
     maker.run_script("ROLLBACK")
@@ -227,8 +227,8 @@ def test_what_is_put_off_is_not_overtaken_though_its_lock_is_gone_a_moment_later
     maker.run_script("BEGIN")
     maker.run_own(MAKE, (part_of("i"), "i"))
 
-    # Three loads of the whole batch, three of its first half: the next would be of the second.
-    between(lambda: maker.run_script("ROLLBACK"), loads=7)
+    # Four loads of the whole batch, four of its first half: the next would be of the second.
+    between(lambda: maker.run_script("ROLLBACK"), loads=9)
     results = lane.execute([to("i", b"1"), to("i", b"2")])
 
     maker.close()
@@ -249,7 +249,7 @@ def test_what_is_through_is_not_run_again_when_the_rest_of_its_batch_is(
         assert lane._connection is not None
         lane._connection._connection.terminate()
 
-    between(hang_up, loads=7)
+    between(hang_up, loads=9)
     with pytest.raises(StoreUnavailableError):
         lane.execute(batch)
     maker.run_script("ROLLBACK")

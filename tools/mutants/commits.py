@@ -18,16 +18,16 @@ FENCE = (
         "fence-without-stamp",
         "a turn is accepted whatever has happened since it began",
         "store/sql/commit.py",
-        "if not row.is_born or row.stamp != turn.stamp:",
-        "if not row.is_born:",
+        "row.stamp != turn.stamp or",
+        "",
         (f"{CONTRACT}TestFencing::test_a_turn_with_another_stamp_writes_nothing",),
     ),
     Mutant(
         "fence-without-commit",
         "a turn is accepted on a past of the same length as its own",
         "store/sql/commit.py",
-        "if not row.is_born or row.stamp != turn.stamp:",
-        "if not row.is_born or row.stamp.place != turn.stamp.place:",
+        "row.stamp != turn.stamp or",
+        "row.stamp.place != turn.stamp.place or",
         (
             f"{CONTRACT}TestFenceByCommit"
             "::test_a_turn_based_on_another_commit_is_refused_although_its_numbers_fit",
@@ -76,8 +76,8 @@ FENCE = (
         "seizing-without-stamp",
         "an operator's turn is accepted on a state that the operator has not seen",
         "store/sql/commit.py",
-        "if not row.is_born or row.stamp != turn.stamp:",
-        "if not row.is_born or (row.stamp != turn.stamp and not turn.seize):",
+        "row.stamp != turn.stamp or",
+        "(row.stamp != turn.stamp and not turn.seize) or",
         (f"{CONTRACT}TestFencing::test_a_seizing_turn_needs_the_right_stamp",),
     ),
     Mutant(

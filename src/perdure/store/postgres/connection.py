@@ -30,7 +30,7 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.model.tables import Parameters
-from perdure.store.postgres.address import Address
+from perdure.store.postgres.address import Address, quoted
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.faults import (
     DIALECT,
@@ -106,9 +106,10 @@ class PostgresConnection(Statements):
     def commit(self) -> None:
         """Commit. What the user's tables have put off until then runs as the user's statements
         did."""
-        reset = "SET LOCAL search_path TO DEFAULT;" if self._has_run_own else ""
+        path = f"SET LOCAL search_path = {quoted(self._address.tables)}, pg_temp;"
+        before = path if self._has_run_own else ""
         self._has_run_own = False
-        self.run_script(f"{reset}COMMIT")
+        self.run_script(f"{before}COMMIT")
 
     def run_own(self, text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
         """See `Connection`."""

@@ -69,6 +69,7 @@ class KeptRows:
             if job is None:
                 return None
             rows.jobs[key] = job
+        rows.kept = tuple(rows.live)
         return rows
 
     def was_wrong(self, rows: LoadedRows) -> None:
@@ -77,7 +78,9 @@ class KeptRows:
         After the second time in a row nothing is found for a batch, after the next for three,
         seven, and so on: where others change the same instances all the time, each try is in vain.
         """
-        self.forget_these(rows)
+        # Not those that are left: what has ended in vain is no longer among them.
+        for instance_id in rows.kept:
+            self._forget(instance_id)
         self._pause_left = min(2**self._wrongs - 1, MAX_PAUSE)
         self._wrongs = min(self._wrongs + 1, MAX_PAUSE)
 

@@ -168,6 +168,8 @@ class LoadedRows:
     commits: dict[TurnPlace, int] = field(default_factory=dict)
     """Which turns were accepted where turns of this batch want to be, of those that come too late
     or come again."""
+    kept: tuple[str, ...] = ()
+    """Instances whose rows were remembered and not loaded; also those that have ended since."""
     assumed_new: set[str] = field(default_factory=set)
     """Instances that nobody has looked for: what is decided holds only if the batch starts them,
     because then inserting their rows shows whether they were there."""
