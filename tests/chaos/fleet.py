@@ -99,10 +99,13 @@ class Fleet:
             worker.send_signal(signal.SIGCONT)
 
     async def stop(self, worker: subprocess.Popen[bytes]) -> int:
-        """Ask a process to end, and return its exit code."""
+        """Ask a process to end, and return its exit code. One that is only starting has no ear for
+        that yet and dies of it, as of a kill."""
+        is_at_work = worker.pid in self.at_work(read_ledger(self.ledger))
         worker.terminate()
         self.workers.remove(worker)
-        return await asyncio.to_thread(worker.wait, ENDS_WITHIN_S)
+        code = await asyncio.to_thread(worker.wait, ENDS_WITHIN_S)
+        return 0 if code == -signal.SIGTERM and not is_at_work else code
 
     def close(self) -> None:
         """Kill whoever is left."""

@@ -160,7 +160,8 @@ class Customers:
                 process.kill()
                 process.wait()
                 continue
-            if code:
+            # One that is only starting has no ear for the signal yet, and has asked for nothing.
+            if code not in (0, -signal.SIGTERM):
                 log = (self._folder / "clients").read_text(errors="replace")[-2000:]
                 self.problems.append(f"a client ended with {code}: {log}")
         self.processes.clear()
