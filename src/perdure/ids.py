@@ -8,19 +8,35 @@ one that was sent again, and a repeated lease would let two workers do the same 
 
 from __future__ import annotations
 
-from os import urandom
+from os import register_at_fork, urandom
+
+AT_ONCE = 512
+"""Numbers that are drawn together: to ask the operating system lets other threads run, and whoever
+asks for every turn waits for them every time."""
+
+_drawn: list[int] = []
+"""Numbers that nobody has yet. To pop one is atomic."""
+
+# A child has them too, and must not use what its parent uses.
+register_at_fork(after_in_child=_drawn.clear)
 
 
 def fresh_id() -> int:
     """Return a number for a commit, a lease or an incarnation: 63 bits, never 0."""
-    return int.from_bytes(urandom(8)) >> 1 | 1
+    try:
+        return _drawn.pop()
+    except IndexError:
+        found = urandom(8 * AT_ONCE)
+    numbers = [int.from_bytes(found[at : at + 8]) >> 1 | 1 for at in range(0, len(found), 8)]
+    _drawn.extend(numbers[1:])
+    return numbers[0]
 
 
 def fresh_name() -> str:
     """Return a name for a message, an input or an instance: 32 hexadecimal digits."""
-    return urandom(16).hex()
+    return f"{fresh_id():016x}{fresh_id():016x}"
 
 
 def chance() -> float:
     """Return a number from 0 up to 1, for the jitter of pauses and for samples."""
-    return int.from_bytes(urandom(7)) / (1 << 56)
+    return (fresh_id() >> 10) / (1 << 53)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 
+import pytest
+
 from perdure import Status, activity, orchestration
-from perdure.ids import chance, fresh_id, fresh_name
+from perdure.ids import AT_ONCE, chance, fresh_id, fresh_name
 from tests.engine.stage import Stage
 
 
@@ -40,3 +43,21 @@ def test_ids_do_not_repeat_after_a_seed() -> None:
         found += [fresh_id(), fresh_name(), chance()]
 
     assert len(set(found)) == 300
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_draws_other_ids() -> None:
+    fresh_id()
+    ear, mouth = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(mouth, str(fresh_id()).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    ours = {fresh_id() for _ in range(2 * AT_ONCE)}
+
+    assert int(os.read(ear, 100)) not in ours
+    assert len(ours) == 2 * AT_ONCE
+    os.close(ear)
+    os.close(mouth)
