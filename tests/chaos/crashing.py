@@ -194,6 +194,9 @@ class HandDriven(Engine):
                 clock=store.clock,
             )
         self.serving = self._serving
+        # How long a suspect is alone is time that passes here only by hand, too.
+        for suspects in (self.serving.turns.suspects, self.serving.jobs.suspects):
+            suspects._monotonic = lambda: store.clock() / 1000
         self._executions: list[Execution] = []
         executions = self.serving.turns._executions
         make = executions.new
