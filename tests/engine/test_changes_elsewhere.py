@@ -13,7 +13,7 @@ from perdure import Signal, orchestration
 from perdure.errors import InstanceNotFoundError
 from perdure.model.instances import InstanceRow
 from perdure.model.turns import ClaimedTurn, Turn
-from perdure.worker.hot import HotInstance
+from perdure.turns.hot import HotInstance
 from tests.engine.stage import Stage, waits_for
 
 go = Signal("go", str)

@@ -9,8 +9,8 @@ import pytest
 
 from perdure import Activity, ActivityContext, Decision, Engine, Retry, activity
 from perdure.authoring.decider import DeadEffect
+from perdure.jobs.attempts import read_policy
 from perdure.model.options import EFFECT_RETRY
-from perdure.worker.attempts import read_policy
 from tests import rows
 from tests.engine.stage import Gate, Stage, kinds, options, until
 from tests.engine.test_effects import SOON, Asked, Do, Doer, Done, Ended, crash

@@ -11,7 +11,7 @@ from perdure import Signal, activity, orchestration
 from perdure.clock import ManualClock
 from perdure.errors import InstanceNotFoundError
 from perdure.model.options import Retention
-from perdure.worker import metrics
+from perdure.turns import metrics
 from tests.engine.stage import Stage, options, until
 
 go = Signal("go", str)

@@ -28,10 +28,10 @@ from perdure.authoring.scope import InlineRequest, Place
 from perdure.clock import to_datetime
 from perdure.codec import JSON
 from perdure.errors import DefinitionError, StoreUnavailableError, UsageError
+from perdure.jobs.slots import Kind
 from perdure.model.events import ActivityCompleted, ActivityFailed, Failure
 from perdure.model.jobs import MAX_FAILURES_KEPT, JobFailures, JobKey
 from perdure.model.options import Retry, WorkerOptions
-from perdure.worker.lanes import Kind
 from tests.worker.job_harness import (
     INSTANCE,
     NO_GRACE,
@@ -761,7 +761,7 @@ async def test_stop_cancels_what_outlasts_the_grace_and_gives_it_back() -> None:
 async def test_stop_leaves_code_behind_that_does_not_obey(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.worker.jobs.OBEY_FOR", SHORT)
+    monkeypatch.setattr("perdure.jobs.jobs.OBEY_FOR", SHORT)
     async with gated(cancel_grace=timedelta(seconds=60)) as (gate, made):
         jobs = [made.run(gate.cling, 1), made.run(gate.block, 2)]
         await until(lambda: sorted(gate.entered) == [1, 2])
@@ -838,10 +838,10 @@ def _hang_at_exit() -> None:
     from perdure.authoring.activity import activity
     from perdure.authoring.registry import Registry, activity_key
     from perdure.clock import system_clock
+    from perdure.jobs import jobs
+    from perdure.jobs.running import Host
     from perdure.model.jobs import ClaimedJob, JobKey
     from perdure.model.options import WorkerOptions
-    from perdure.worker import jobs
-    from perdure.worker.running import Host
 
     begun = threading.Event()
 
@@ -873,7 +873,7 @@ def _hang_at_exit() -> None:
 async def test_every_job_ends_once_whatever_happens_to_it(
     seed: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.worker.jobs.OBEY_FOR", SHORT)
+    monkeypatch.setattr("perdure.jobs.jobs.OBEY_FOR", SHORT)
     chance = random.Random(seed)
     async with gated(double, double_plainly, refuse, async_jobs=5, threaded_jobs=3) as (gate, made):
         mix = [double, double_plainly, refuse, gate.hold, gate.hold_briefly, gate.cling]

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from perdure.authoring.registry import activity_key
+from perdure.jobs.attempts import Outcome, Raised, Returned, conclude
 from perdure.model.events import (
     NULL,
     ActivityCompleted,
@@ -18,7 +19,6 @@ from perdure.model.events import (
     read_event,
 )
 from perdure.model.jobs import ClaimedJob, JobFailures, JobKey, JobPolicy
-from perdure.worker.attempts import Outcome, Raised, Returned, conclude
 
 POLICY = JobPolicy(max_attempts=2, returns_input=True, correlation="cart-7")
 FIRST, LAST = Failure("OSError", "first", at_ms=1), Failure("OSError", "last", at_ms=5)

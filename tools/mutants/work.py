@@ -202,7 +202,7 @@ ONCE = (
     Mutant(
         "results-count-again",
         "the result of a call that is answered already is applied",
-        "core/replay.py",
+        "core/orchestrations/execution.py",
         "return isinstance(self._open_event(schedule), ActivityScheduled | InlineScheduled)",
         "return True",
         ("tests/core/test_turn.py::test_a_result_that_comes_twice_in_one_turn_counts_once",),

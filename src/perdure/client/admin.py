@@ -51,7 +51,7 @@ from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
 from perdure.model.turns import WorkerRow
 from perdure.store.base import Store
-from perdure.worker.unserved import LIVE_WORKER_MS, alive_since_ms
+from perdure.turns.unserved import LIVE_WORKER_MS, alive_since_ms
 
 SEEN_WITHIN = timedelta(milliseconds=LIVE_WORKER_MS)
 """How recent a worker's sign of life must be to count as alive."""

@@ -154,3 +154,12 @@ class JobBeat(NamedTuple):
     """For the next attempt, as JSON."""
     progress: bytes | None = None
     """For whoever watches, as JSON."""
+
+
+class Settled(NamedTuple):
+    """The attempt has told the store of its end itself, in the transaction of its code."""
+
+    end: JobEnd | None
+    """None: the code was not called, for the job was not ours any more."""
+    was_ours: bool
+    """Whether the store has taken it; if not, nothing was written."""

@@ -21,15 +21,15 @@ from typing import Any, NamedTuple
 from perdure.clock import Clock, to_ms
 from perdure.clock_watch import since_moved_ms
 from perdure.ids import fresh_id
+from perdure.jobs.jobs import JobRunner
+from perdure.jobs.slots import HARMLESS, Kind
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
+from perdure.model.suspects import suspect_after
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import Store, TurnLease
-from perdure.worker.jobs import JobRunner
-from perdure.worker.lanes import HARMLESS, Kind
-from perdure.worker.metrics import WorkerMetrics
-from perdure.worker.suspects import suspect_after
-from perdure.worker.turns import TurnRunner
+from perdure.telemetry import Metrics
+from perdure.turns.turns import TurnRunner
 
 NEVER_MS = 2**62
 
@@ -70,7 +70,7 @@ class Claimer:
         worker_id: str,
         turns: TurnRunner,
         jobs: JobRunner,
-        metrics: WorkerMetrics,
+        metrics: Metrics,
     ) -> None:
         self._store = store
         self._clock: Clock = store.clock
@@ -207,7 +207,7 @@ class Claimer:
             raise
         claimed = _Claimed.of(answers)
         self._note_starved(wanted, answers[1:])
-        self._metrics.claimed(len(claimed.turns), len(claimed.jobs))
+        self._count(claimed)
         # What was leased is worked on, also if another claim has failed.
         for job in claimed.jobs:
             self._jobs.run(job)
@@ -215,6 +215,12 @@ class Claimer:
         if claimed.error is not None:
             raise claimed.error
         return bool(claimed.turns or claimed.jobs)
+
+    def _count(self, claimed: _Claimed) -> None:
+        for kind, found in (("turns", claimed.turns), ("jobs", claimed.jobs)):
+            self._metrics.claims.add((kind,))
+            if found:
+                self._metrics.claimed.add((kind,), by=len(found))
 
     async def _give_back(self, claimed: _Claimed) -> None:
         """The worker stops while the store leases us something, which nobody here will work on."""

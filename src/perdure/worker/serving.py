@@ -16,32 +16,32 @@ from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import Registry, orchestration_key, reader_key
 from perdure.errors import StoreError, UsageError
 from perdure.ids import fresh_id
+from perdure.jobs.builtins import Door, builtin_works
+from perdure.jobs.cancels import CancelWatch
+from perdure.jobs.decider_builtins import decider_works
+from perdure.jobs.heartbeats import Heartbeats
+from perdure.jobs.jobs import JobRunner
+from perdure.jobs.names import NameWatch
+from perdure.jobs.running import Host
+from perdure.jobs.sessions import SessionKeeper
+from perdure.jobs.slots import Kind
+from perdure.jobs.within import Transactions
 from perdure.model.instances import DefinitionKey
-from perdure.model.jobs import ClaimedJob, JobEnd
+from perdure.model.jobs import ClaimedJob, JobEnd, Settled
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import WorkerRow
 from perdure.store.base import JobLease, Store, TurnLease
 from perdure.store.off_loop import wait_off_loop
 from perdure.telemetry import Metrics, error_facts
-from perdure.worker.attempts import Settled
-from perdure.worker.builtins import Door, builtin_works
-from perdure.worker.cancels import CancelWatch
+from perdure.turns.coverage import Coverage
+from perdure.turns.endings import Endings
+from perdure.turns.metrics import TurnMetrics
+from perdure.turns.turns import TurnRunner
 from perdure.worker.claims import Claimer
-from perdure.worker.coverage import Coverage
-from perdure.worker.decider_builtins import decider_works
-from perdure.worker.endings import Endings
-from perdure.worker.heartbeats import Heartbeats
+from perdure.worker.gauges import Gauges
 from perdure.worker.housekeeping import Housekeeping
-from perdure.worker.jobs import JobRunner
-from perdure.worker.lanes import Kind
 from perdure.worker.leases import LeaseKeeper
-from perdure.worker.metrics import Gauges, WorkerMetrics
-from perdure.worker.names import NameWatch
-from perdure.worker.running import Host
-from perdure.worker.sessions import SessionKeeper
-from perdure.worker.transactions import Transactions
 from perdure.worker.tuning import PythonTuning
-from perdure.worker.turns import TurnRunner
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Serving:
         self._tuning = PythonTuning(options)
         self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
         self._gauges = Gauges(store, options, metrics)
-        self._counts = WorkerMetrics(metrics, worker_id=self.worker_id)
+        self._metrics = metrics
         self._heartbeats = Heartbeats(store, options.heartbeat_every)
         self.turns = self._make_turns(endings)
         metrics.hot_instances.read = self.turns.hot.__len__
@@ -130,7 +130,7 @@ class Serving:
             self._options,
             worker_id=self.worker_id,
             endings=endings,
-            metrics=self._counts,
+            metrics=TurnMetrics(self._metrics, worker_id=self.worker_id),
             look=self._look,
             continued=self.housekeeping.continued,
         )
@@ -150,7 +150,7 @@ class Serving:
                 **decider_works(client, store, registry.decider),
             },
             transactions=Transactions(store, registry, settled=self._job_settled),
-            metrics=self._counts,
+            metrics=self._metrics,
         )
 
     def _watch_leases(self) -> None:
@@ -173,7 +173,7 @@ class Serving:
             worker_id=self.worker_id,
             turns=self.turns,
             jobs=jobs,
-            metrics=self._counts,
+            metrics=self._metrics,
         )
 
     async def open(self) -> None:
