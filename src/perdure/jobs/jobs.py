@@ -50,7 +50,7 @@ from perdure.jobs.processes import refuse_in_activity_process
 from perdure.jobs.running import Host, RunningActivity
 from perdure.jobs.served import Served
 from perdure.jobs.sessions import BusySessions
-from perdure.jobs.slots import JobCounts, JobRun, Kind, Lane, outcome_of, refusal_of
+from perdure.jobs.slots import JobCounts, JobRun, Kind, Lane, Reservation, outcome_of, refusal_of
 from perdure.jobs.within import Transactions
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import AttemptFacts, ClaimedJob, JobEnd, JobKey, JobPolicy, Settled
@@ -154,28 +154,18 @@ class JobRunner:
         lanes = (self._lanes[kind] for kind in kinds)
         return any(len(lane.waiting) <= lane.capacity // 2 for lane in lanes)
 
-    def takes(self, queue: DefinitionKey) -> bool:
-        """Promise room for one job, if the queue is served here and there is some.
+    def reserve(self) -> Reservation:
+        """Return a reservation of nothing yet, for the jobs of one turn."""
+        return Reservation(self._slots_for)
 
-        A promise is kept until `run(..., promised=True)` or `unpromise`.
-        """
+    def _slots_for(self, queue: DefinitionKey) -> Lane | None:
+        """Return where a job of a queue would run, if it is served here and there is room."""
         kind = self._served.kinds.get(queue) or self._served.kind_of_new(queue)
         lane = None if kind is None else self._lanes.get(kind)
-        if lane is None or self._is_stopping or lane.room <= 0:
-            return False
-        lane.promised += 1
-        return True
+        return None if lane is None or self._is_stopping or lane.room <= 0 else lane
 
-    def unpromise(self, queue: DefinitionKey) -> None:
-        """Give up a promised room: the job will not come."""
-        lane = self._lanes[self._served.kinds.get(queue) or self._served.kind_of(queue)]
-        assert lane.promised > 0, "nothing was promised"
-        lane.promised -= 1
-
-    def run(self, job: ClaimedJob, *, promised: bool = False) -> None:
+    def run(self, job: ClaimedJob) -> None:
         """Take a leased job over: start it now, or when a slot becomes free. Returns at once."""
-        if promised:
-            self.unpromise(job.queue)
         if self._is_stopping:
             loop = asyncio.get_running_loop()
             loop.call_soon(self._end, job, self._conclude_unstarted(job))

@@ -12,6 +12,7 @@ from time import monotonic
 from perdure.jobs.attempts import GivenBack, Outcome, Raised, Work, raised
 from perdure.jobs.running import RunningActivity
 from perdure.model.events import Failure
+from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import AttemptFacts, ClaimedJob, JobPolicy, Settled
 
 
@@ -57,13 +58,43 @@ class Lane:
         self.kind = kind
         self.capacity = capacity
         self.running = 0
-        self.promised = 0
+        self.reserved = 0
         self.waiting: OrderedDict[JobRun, None] = OrderedDict()
 
     @property
     def room(self) -> int:
         """How many more jobs may come: as many may wait as run, so that no slot is ever idle."""
-        return 2 * self.capacity - self.running - len(self.waiting) - self.promised
+        return 2 * self.capacity - self.running - len(self.waiting) - self.reserved
+
+
+class Reservation:
+    """Room for the jobs of one turn, until its commit is answered."""
+
+    __slots__ = ("_find", "_reserved")
+
+    def __init__(self, find: Callable[[DefinitionKey], Lane | None]) -> None:
+        """Reserve nothing yet.
+
+        Args:
+            find: Returns where a job of a queue would run, if it is served and there is room.
+        """
+        self._find = find
+        self._reserved: list[Lane] = []
+
+    def takes(self, queue: DefinitionKey) -> bool:
+        """Reserve room for one job, if its queue is served here and there is some."""
+        lane = self._find(queue)
+        if lane is None:
+            return False
+        lane.reserved += 1
+        self._reserved.append(lane)
+        return True
+
+    def drop(self) -> None:
+        """Give up all of it: the jobs run now, or will not come."""
+        for lane in self._reserved:
+            lane.reserved -= 1
+        self._reserved.clear()
 
 
 class JobRun:

@@ -12,7 +12,7 @@ from perdure.store.base import Store
 from perdure.turns.background import Background
 from perdure.turns.hot import HotInstance
 
-Answer: TypeAlias = Callable[[HotInstance, Turn, TurnReceipt], None]
+Heard: TypeAlias = Callable[[HotInstance, Turn, TurnReceipt], None]
 """Hears what became of a turn."""
 
 
@@ -24,15 +24,15 @@ computes on."""
 class CommitQueue:
     """Collects turns and commits them in batches."""
 
-    def __init__(self, store: Store, background: Background, answer: Answer) -> None:
+    def __init__(self, store: Store, background: Background, *, heard: Heard) -> None:
         self._store = store
         self._background = background
-        self._answer = answer
+        self._heard = heard
         self._waiting: list[tuple[HotInstance, Turn]] = []
 
     def submit(self, hot: HotInstance, turn: Turn) -> None:
         """Commit a turn with the others of this pass of the loop."""
-        hot.is_committing = True
+        hot.is_ahead = True
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self.flush)
         self._waiting.append((hot, turn))
@@ -54,9 +54,9 @@ class CommitQueue:
         self, batch: list[tuple[HotInstance, Turn]], answer: Awaitable[list[TurnReceipt]]
     ) -> None:
         for (hot, turn), receipt in zip(batch, await answer, strict=True):
-            self._answer(hot, turn, receipt)
+            self._heard(hot, turn, receipt)
 
     def _unsent(self, batch: list[tuple[HotInstance, Turn]], error: StoreError) -> None:
         """The store is closed and will never answer."""
         for hot, turn in batch:
-            self._answer(hot, turn, TurnReceipt(TurnStatus.FAILED, error=error))
+            self._heard(hot, turn, TurnReceipt(TurnStatus.FAILED, error=error))

@@ -1,15 +1,14 @@
 """Where user code of orchestrations and deciders runs: replays and turns, guarded and watched.
 
 The core thinks; here it gets what it must not have by itself: the time, the guard, a watchdog, and
-promises of room for the jobs that come out of a turn.
+room for the jobs that come out of a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -22,9 +21,10 @@ from perdure.core.guard import Guard, look_at
 from perdure.core.orchestrations.execution import Execution, ExecutionId
 from perdure.core.orchestrations.turn import run_turn
 from perdure.core.turn_builder import TurnTerms
+from perdure.ids import fresh_id
 from perdure.model.events import UnreadableEventError
 from perdure.model.instances import DefinitionKey, NewInstance
-from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
+from perdure.model.jobs import JobEnd
 from perdure.model.messages import Message, digest_of
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import Turn
@@ -37,26 +37,6 @@ from perdure.turns.waiting_input import InputTooLongError
 from perdure.turns.watchdog import TurnTooLongError, Watchdog
 
 
-class Jobs(Protocol):
-    """What turns need from whoever runs the jobs."""
-
-    def takes(self, queue: DefinitionKey) -> bool:
-        """Promise room for a job, if there is some and the queue is served here."""
-        ...
-
-    def unpromise(self, queue: DefinitionKey) -> None:
-        """The job will not come."""
-        ...
-
-    def run(self, job: ClaimedJob, *, promised: bool = False) -> None:
-        """Run a job that is leased to us."""
-        ...
-
-    def cancel(self, keys: Sequence[JobKey]) -> None:
-        """Stop jobs that nobody waits for."""
-        ...
-
-
 class Executions:
     """Makes executions, replays them, and runs their turns. One at a time, on one thread."""
 
@@ -67,7 +47,7 @@ class Executions:
         self._coverage = coverage
         self._options = options
         self._clock = clock
-        self._worker_id = worker_id
+        self.worker_id = worker_id
         self._lease_ms = to_ms(options.lease_for)
         self._audit_only = Guard(watch_calls=False)
         self._close = Guard(watch_calls=True)
@@ -150,9 +130,8 @@ class Executions:
         self,
         hot: HotInstance,
         messages: Sequence[Message],
-        jobs: Jobs,
         *,
-        commit_id: int,
+        takes: Callable[[DefinitionKey], bool],
         lease: int,
         start: NewInstance | None,
         job_ends: tuple[JobEnd, ...],
@@ -166,18 +145,10 @@ class Executions:
         """
         now_ms = self._clock()
         execution = hot.execution
-        promised: list[DefinitionKey] = []
-
-        def takes(queue: DefinitionKey) -> bool:
-            is_taken = jobs.takes(queue)
-            if is_taken:
-                promised.append(queue)
-            return is_taken
-
         terms = TurnTerms(
             stamp=hot.stamp,
-            commit_id=commit_id,
-            worker_id=self._worker_id,
+            commit_id=fresh_id() if start is None else start.commit_id,
+            worker_id=self.worker_id,
             seen_no=hot.seen_no,
             lease_until_ms=now_ms + self._lease_ms,
             takes=takes,
@@ -186,7 +157,6 @@ class Executions:
             job_ends=job_ends,
             loop=self._running_loop(),
         )
-        made: tuple[NewJob, ...] = ()
         try:
             with self.watchdog.watching(execution.instance_id, execution.name):
                 if isinstance(execution, Execution):
@@ -194,7 +164,6 @@ class Executions:
                     turn = run_turn(execution, messages, terms, now_ms=now_ms)
                 else:
                     turn = self._decide(hot, messages, terms, now_ms=now_ms)
-            made = turn.jobs
             return _with_taken(turn, messages)
         except TurnTooLongError as error:
             if isinstance(execution, DeciderExecution) and execution.is_answering:
@@ -202,8 +171,6 @@ class Executions:
             raise
         except UnreadableEventError as error:
             raise error.of(execution.instance_id, execution.execution) from error
-        finally:
-            _unpromise(jobs, promised, made)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop | None:
         """Return the worker's loop. Asking asyncio is a system call before Python 3.12."""
@@ -231,8 +198,11 @@ class Executions:
         return turn
 
     def _guard_of_turn(self, definition: Definition | DeciderDefinition) -> Guard:
-        self._turns_of[definition] = self._turns_of.get(definition, 0) + 1
-        return self._guard_for(definition)
+        guard = self._later_guards.get(definition)
+        if guard is None:
+            self._turns_of[definition] = self._turns_of.get(definition, 0) + 1
+            guard = self._guard_for(definition)
+        return guard
 
     def _guard_for(self, definition: Definition | DeciderDefinition) -> Guard:
         match self._options.watch_calls:
@@ -256,11 +226,3 @@ def _with_taken(turn: Turn, messages: Sequence[Message]) -> Turn:
     if not turn.seize or turn.start is not None or not any(turn.consumed):
         return turn
     return msgspec.structs.replace(turn, taken=digest_of(messages, turn.consumed))
-
-
-def _unpromise(jobs: Jobs, promised: Sequence[DefinitionKey], made: Sequence[NewJob]) -> None:
-    """Give up the rooms of jobs that were asked for in a turn and did not come out of it."""
-    coming = [job.queue for job in made if job.leased]
-    if len(coming) < len(promised):
-        for queue in (Counter(promised) - Counter(coming)).elements():
-            jobs.unpromise(queue)

@@ -7,12 +7,14 @@ class the trouble is, and counts it when the store has taken the hold.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from perdure.errors import NondeterminismError, RowError
 from perdure.model.instances import DefinitionKey, Status
 from perdure.model.turns import NOBODY, ClaimedTurn, Hold, Turn
 from perdure.store.base import Store
 from perdure.turns.background import Background
+from perdure.turns.coverage import Coverage
 from perdure.turns.metrics import TurnMetrics
 
 logger = logging.getLogger(__name__)
@@ -21,16 +23,24 @@ logger = logging.getLogger(__name__)
 class Holds:
     """Holds instances whose turns cannot be run or stored."""
 
-    def __init__(self, store: Store, background: Background, metrics: TurnMetrics) -> None:
+    def __init__(
+        self,
+        store: Store,
+        coverage: Coverage,
+        definitions: Mapping[int, DefinitionKey],
+        background: Background,
+        metrics: TurnMetrics,
+    ) -> None:
         self._store = store
+        self._coverage = coverage
+        self._definitions = definitions
         self._background = background
         self._metrics = metrics
 
-    def block(
-        self, claim: ClaimedTurn, definition: DefinitionKey, code: str, error: NondeterminismError
-    ) -> None:
+    def block(self, claim: ClaimedTurn, error: NondeterminismError) -> None:
         """The code does not fit the history: wait for other code."""
-        hold = _hold(claim, Status.BLOCKED, code, str(error))
+        definition = self._definitions[claim.definition_no]
+        hold = _hold(claim, Status.BLOCKED, self._coverage.tried_as(definition), str(error))
         logger.error(
             "an instance is blocked: its code does not fit its history; info().reason shows both",
             extra={
@@ -42,15 +52,15 @@ class Holds:
         )
         self._background.spawn(self._write(hold, definition))
 
-    def park(self, claim: ClaimedTurn, definition: DefinitionKey, why: str, cause: str) -> None:
+    def park(self, claim: ClaimedTurn, why: str, cause: str) -> None:
         """No code can go on with it: wait for an operator.
 
         Args:
             claim: The turn.
-            definition: Of the instance.
             why: Kept with the instance; may show values.
             cause: The same without values, for the log: a class, or a few words.
         """
+        definition = self._definitions[claim.definition_no]
         hold = _hold(claim, Status.PARKED, NOBODY, why)
         logger.error(
             "an instance is parked (%s); info().reason tells why",
@@ -59,7 +69,7 @@ class Holds:
         )
         self._background.spawn(self._write(hold, definition))
 
-    async def park_unstorable(self, turn: Turn, definition: DefinitionKey, error: RowError) -> None:
+    def park_unstorable(self, turn: Turn, definition: DefinitionKey, error: RowError) -> None:
         """The database refuses a value of this turn for good."""
         why = f"the store refused its turn: {error}"
         hold = Hold(turn.instance_id, turn.stamp, turn.lease, Status.PARKED, NOBODY, why)
@@ -68,7 +78,7 @@ class Holds:
             "the store refused its turn",
             extra=self._metrics.facts_of_hold(hold, definition),
         )
-        await self._write(hold, definition)
+        self._background.spawn(self._write(hold, definition))
 
     async def _write(self, hold: Hold, definition: DefinitionKey) -> None:
         [is_held] = await self._store.hold([hold])

@@ -12,12 +12,13 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 
-from perdure.model.instances import NewInstance, Stamp
-from perdure.model.jobs import JobEnd
-from perdure.model.turns import ClaimedTurn
+from perdure.model.instances import LiveRow, NewInstance, Stamp
+from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
+from perdure.model.turns import NOBODY, ClaimedTurn, Turn
 from perdure.turns.any_execution import AnyExecution
+from perdure.turns.job_room import NOTHING, Reservation
 from perdure.turns.tally import Tally
-from perdure.turns.waiting_input import Asked
+from perdure.turns.waiting_input import WaitingInput
 
 ALARM_AT_UNDEAD = 100
 """At every multiple of this number of coroutines that will not end an error is logged."""
@@ -34,7 +35,8 @@ class HotInstance:
         "execution",
         "has_mail",
         "inputs",
-        "is_committing",
+        "is_ahead",
+        "reservation",
         "results",
         "seen_no",
         "stamp",
@@ -48,7 +50,10 @@ class HotInstance:
         self.execution = execution
         self.stamp = stamp
         self.seen_no = seen_no
-        self.is_committing = False
+        self.is_ahead = False
+        """Whether it has thought a turn that the store has not answered yet; see `way`."""
+        self.reservation: Reservation = NOTHING
+        """Room for the jobs of that turn."""
         self.has_mail = False
         """Whether messages wait in the store. Results go there too then, behind them, until a claim
         has brought them all."""
@@ -58,9 +63,9 @@ class HotInstance:
         """A claim that came while a turn was being committed."""
         self.start: NewInstance | None = None
         """How a decider's instance begins that nobody has started yet."""
-        self.inputs: list[Asked] | None = None
+        self.inputs: list[WaitingInput] | None = None
         """Inputs of `execute` for the next turn. None as long as there was none: most have none."""
-        self.asked: list[Asked] | None = None
+        self.asked: list[WaitingInput] | None = None
         """Those of the turn that is being committed."""
         self.taken_keys: Mapping[str, str] = {}
         """Business keys that the turn being committed knew others to have, with who has them."""
@@ -72,7 +77,7 @@ class HotInstance:
         """Tell whether somebody still waits for an input of the next turn to be decided."""
         return any(one.input is not None and not one.is_over for one in self.inputs or ())
 
-    def take_inputs(self, *, with_messages: bool) -> list[Asked]:
+    def take_inputs(self, *, with_messages: bool) -> list[WaitingInput]:
         """Take the inputs for a turn that is about to run; none as long as a message that their
         callers have sent before may still be missing. One that must be alone is."""
         inputs = self.inputs
@@ -89,10 +94,66 @@ class HotInstance:
         self.asked = waiting
         return waiting
 
-    def take_asked(self) -> list[Asked]:
+    def take_asked(self) -> list[WaitingInput]:
         """Take those whose turn has been answered by the store."""
         asked, self.asked = self.asked, None
         return asked or []
+
+    def spoil_asked(self, error: BaseException, *, has_more: bool) -> None:
+        """The turn has failed for what one of its inputs brought; `has_more`: or something else."""
+        asked = self.take_asked()
+        for waiting in asked:
+            waiting.spoil(error, is_sole=len(asked) == 1 and not has_more)
+
+    def fail_asked(self, error: BaseException) -> None:
+        """The inputs of the turn cannot be decided."""
+        for waiting in self.take_asked():
+            waiting.fail(error)
+
+    def fail_inputs(self, error: BaseException) -> None:
+        """Neither they nor those that wait for the next turn can."""
+        self.fail_asked(error)
+        inputs, self.inputs = self.inputs, None
+        for waiting in inputs or ():
+            waiting.fail(error)
+
+    def is_current(self, live: LiveRow | None) -> bool:
+        """Return whether what is in memory is what the store has, and may decide.
+
+        Another worker may have parked the instance. Let go here, it is read again, and then the
+        caller is told.
+        """
+        return live is not None and live.stamp == self.stamp and live.blocked_by != NOBODY
+
+    def is_past(self, stamp: Stamp) -> bool:
+        """Return whether a stamp is one that this very instance had before."""
+        return stamp.incarnation == self.stamp.incarnation and stamp.place < self.stamp.place
+
+    def owns(self, key: JobKey) -> bool:
+        """Return whether a job belongs to the very execution that is in memory."""
+        owner = self.execution.id
+        return (owner.incarnation, owner.execution) == (key.incarnation, key.execution)
+
+    def job_key(self, seq: int) -> JobKey:
+        """Return the key of a call's job."""
+        return JobKey(*self.execution.id, seq)
+
+    def leased_job(self, turn: Turn, job: NewJob) -> ClaimedJob:
+        """Return a job that the commit of its turn has leased to this process."""
+        execution = self.execution
+        return ClaimedJob(
+            key=JobKey(*execution.id, job.seq),
+            token=turn.commit_id,
+            queue=job.queue,
+            input=job.input,
+            policy=job.policy,
+            attempt=1,
+            created_ms=turn.now_ms,
+            session=job.session,
+            owner_name=execution.name,
+            owner_version=execution.version,
+            lease_until_ms=turn.jobs_leased_until_ms,
+        )
 
 
 class HotInstances:
@@ -153,6 +214,6 @@ class HotInstances:
             for hot in self._instances.values():
                 if len(found) == excess:
                     break
-                if not (hot.is_committing or hot.results or hot.inputs or hot.claim is not None):
+                if not (hot.is_ahead or hot.results or hot.inputs or hot.claim is not None):
                     found.append(hot)
         return found

@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
 
 from perdure.authoring.registry import Registry
 from perdure.ids import fresh_id
-from perdure.model.instances import DefinitionKey
-from perdure.model.jobs import ClaimedJob, JobKey
 from perdure.model.options import WorkerOptions
 from perdure.store.base import Store
 from perdure.telemetry import Metrics
 from perdure.turns.coverage import Coverage
 from perdure.turns.endings import Endings
+from perdure.turns.job_room import NoJobs
 from perdure.turns.metrics import TurnMetrics
 from perdure.turns.turns import TurnRunner
-
-
-class NoJobs:
-    """Runs no jobs: they stay in their queues."""
-
-    def takes(self, queue: DefinitionKey) -> bool:
-        """Promise nothing."""
-        return False
-
-    def unpromise(self, queue: DefinitionKey) -> None:
-        """Nothing was promised."""
-
-    def run(self, job: ClaimedJob, *, promised: bool = False) -> None:
-        """Never called: no job is leased in a commit from here."""
-        raise AssertionError("a process without a worker runs no jobs")
-
-    def cancel(self, keys: Sequence[JobKey]) -> None:
-        """None runs here."""
 
 
 def lone_turns(store: Store, endings: Endings, metrics: Metrics) -> TurnRunner:
@@ -48,15 +28,14 @@ def lone_turns(store: Store, endings: Endings, metrics: Metrics) -> TurnRunner:
     options = WorkerOptions()
     # Not among the workers, so it is nobody's home: any worker may claim at once.
     worker_id = f"client-{socket.gethostname()}-{os.getpid()}-{fresh_id():x}"
-    turns = TurnRunner(
+    return TurnRunner(
         store,
         Coverage(Registry(()), options),
         options,
         worker_id=worker_id,
+        jobs=NoJobs(),
         endings=endings,
         metrics=TurnMetrics(metrics, worker_id=worker_id),
         look=lambda _: None,
         continued=lambda _: None,
     )
-    turns.run_jobs_with(NoJobs())
-    return turns

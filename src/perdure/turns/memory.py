@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from perdure.model.instances import LiveRow
 from perdure.model.jobs import JobEnd, JobKey, Settled
 from perdure.model.options import WorkerOptions
 from perdure.model.suspects import Suspects
-from perdure.model.turns import NOBODY, ClaimedTurn
+from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt
 from perdure.store.base import Store, TurnLease
 from perdure.turns.any_execution import AnyExecution
 from perdure.turns.background import Background
@@ -79,7 +78,7 @@ class Memory:
         committed is refused by the stamp."""
         if self._epoch_no != self._store.epoch.number:
             self._epoch_no = self._store.epoch.number
-            for hot in [one for one in self.hot if not one.is_committing]:
+            for hot in [one for one in self.hot if not one.is_ahead]:
                 self.drop(hot)
 
     # ------------------------------------------------------------------ deciders
@@ -92,9 +91,12 @@ class Memory:
         elif instance_id in self.arriving:
             self.arriving[instance_id] = True
 
-    def keep_keys(self, hot: HotInstance, key: str, holder: str) -> None:
+    def keep_keys(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         """A turn wanted a business key that another instance has: keep that for the next try."""
-        known = {**hot.taken_keys, key: holder}
+        assert turn.unique is not None, "only a turn that wants a key finds it taken"
+        key = receipt.passed_key or turn.unique.key
+        assert key is not None, "nobody has no key"
+        known = {**hot.taken_keys, key: receipt.holder or ""}
         execution = hot.execution
         self._executions.taken.keep(execution.instance_id, execution.name, known)
 
@@ -164,28 +166,8 @@ class Memory:
     def _drop_overtaken(self, key: JobKey) -> None:
         """A job was not ours any more, so its instance went on without us."""
         hot = self.hot.get(key.instance_id)
-        if hot is not None and owns(hot, key) and not hot.is_committing:
+        if hot is not None and hot.owns(key) and not hot.is_ahead:
             self.drop(hot)
 
     def _maybe_shadow(self, execution: AnyExecution) -> None:
         self.shadow.maybe(execution)
-
-
-def owns(hot: HotInstance, key: JobKey) -> bool:
-    """Tell whether a job belongs to the very execution that is in memory."""
-    owner = hot.execution.id
-    return (owner.incarnation, owner.execution) == (key.incarnation, key.execution)
-
-
-def takes_inputs(hot: HotInstance, live: LiveRow) -> bool:
-    """Tell whether what is in memory is what the store has, and may decide.
-
-    Another worker may have parked the instance. Let go here, it is read again, and then whoever
-    asks is told.
-    """
-    return live.stamp == hot.stamp and live.blocked_by != NOBODY
-
-
-def job_key(execution: AnyExecution, seq: int) -> JobKey:
-    """Return the key of a call's job."""
-    return JobKey(*execution.id, seq)

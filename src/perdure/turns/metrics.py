@@ -25,7 +25,7 @@ from perdure.telemetry import Metrics
 if TYPE_CHECKING:
     from perdure.turns.any_execution import AnyExecution
     from perdure.turns.hot import HotInstance
-    from perdure.turns.waiting_input import Asked
+    from perdure.turns.waiting_input import WaitingInput
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class TurnMetrics:
         if turn.outcome is not None:
             metrics.decider_ends.add((name, _LABELS[turn.outcome.status]))
 
-    def answered(self, name: str, asked: Iterable[Asked]) -> None:
+    def answered(self, name: str, asked: Iterable[WaitingInput]) -> None:
         """Callers of `execute` get their answers: count those that left nothing in a history."""
         for one in asked:
             outcome = None if one.answer is None else one.answer.outcome

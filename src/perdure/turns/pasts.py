@@ -26,7 +26,7 @@ class Past(NamedTuple):
         return len(self.history) + 1 + (0 if self.snapshot is None else self.snapshot.seq)
 
 
-class Wanted(NamedTuple):
+class WantedPast(NamedTuple):
     """Whose past to read."""
 
     key: ExecutionKey
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     """Of a decider's instance: tells which snapshots fit."""
 
 
-async def read_pasts(store: Store, wanted: Sequence[Wanted]) -> list[Past]:
+async def read_pasts(store: Store, wanted: Sequence[WantedPast]) -> list[Past]:
     """Return what is known of executions, with few questions for many."""
     snapshots = await _read_snapshots(store, wanted)
     whole = [one.key for one in wanted if one.key not in snapshots]
@@ -52,7 +52,7 @@ async def read_pasts(store: Store, wanted: Sequence[Wanted]) -> list[Past]:
 
 
 async def _read_snapshots(
-    store: Store, wanted: Sequence[Wanted]
+    store: Store, wanted: Sequence[WantedPast]
 ) -> dict[ExecutionKey, StoredSnapshot]:
     """Return the snapshots that fit; one of another schema, or damaged, is as good as none."""
     asked = [(one.key, one.decider) for one in wanted if one.decider is not None]

@@ -15,7 +15,7 @@ MAX_INSTANCES = 1_000
 """For how many instances keys are kept; what is forgotten is found out by one more refused turn."""
 
 
-class _Wanted(NamedTuple):
+class _WantedKeys(NamedTuple):
     scope: str
     holders: Mapping[str, str]
 
@@ -24,7 +24,7 @@ class TakenKeys:
     """By instance, the keys that its last turn wanted in vain, with who has them."""
 
     def __init__(self) -> None:
-        self._wanted: dict[str, _Wanted] = {}
+        self._wanted: dict[str, _WantedKeys] = {}
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -32,7 +32,7 @@ class TakenKeys:
     def keep(self, instance_id: str, scope: str, holders: Mapping[str, str]) -> None:
         """Keep who has the keys that an instance wants."""
         self._wanted.pop(instance_id, None)
-        self._wanted[instance_id] = _Wanted(scope, holders)
+        self._wanted[instance_id] = _WantedKeys(scope, holders)
         if len(self._wanted) > MAX_INSTANCES:
             del self._wanted[next(iter(self._wanted))]
 

@@ -9,7 +9,11 @@ from perdure.core.deciders.answers import Answer
 from perdure.turns.watchdog import TurnTooLongError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from perdure.core.deciders.answers import DirectInput
+    from perdure.model.turns import Turn
+    from perdure.store.base import Store
 
 
 class SharedTurnError(Exception):
@@ -21,8 +25,8 @@ class InputTooLongError(TurnTooLongError):
     """A turn computed too long, and had come to inputs that callers wait for."""
 
 
-class Asked:
-    """An input of `execute`, and who waits for what becomes of it."""
+class WaitingInput:
+    """An input of `execute`, and the caller that waits for what becomes of it."""
 
     __slots__ = ("_told", "answer", "input", "is_alone")
 
@@ -65,3 +69,17 @@ class Asked:
         """It cannot be decided."""
         if not self._told.done():
             self._told.set_exception(error)
+
+
+async def keep_outcomes(store: Store, turn: Turn, asked: Iterable[WaitingInput]) -> None:
+    """Keep the outcomes of inputs with an id that changed nothing. One that has an outcome already
+    is asked again, to be given that."""
+    kept = await store.settle_inputs(turn.instance_id, turn.receipts, turn.observations)
+    earlier = {
+        receipt.input_id
+        for receipt, outcome in zip(turn.receipts, kept, strict=True)
+        if outcome != receipt.outcome
+    }
+    for waiting in asked:
+        if waiting.input is not None and waiting.input.input_id in earlier:
+            waiting.tell(None)

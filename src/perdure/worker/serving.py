@@ -14,6 +14,7 @@ from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import Registry, orchestration_key, reader_key
+from perdure.authoring.scope import InlineRequest
 from perdure.errors import StoreError, UsageError
 from perdure.ids import fresh_id
 from perdure.jobs.builtins import Door, builtin_works
@@ -27,7 +28,7 @@ from perdure.jobs.sessions import SessionKeeper
 from perdure.jobs.slots import Kind
 from perdure.jobs.within import Transactions
 from perdure.model.instances import DefinitionKey
-from perdure.model.jobs import ClaimedJob, JobEnd, Settled
+from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, Settled
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import WorkerRow
 from perdure.store.base import JobLease, Store, TurnLease
@@ -117,10 +118,9 @@ class Serving:
         self._gauges = Gauges(store, options, metrics)
         self._metrics = metrics
         self._heartbeats = Heartbeats(store, options.heartbeat_every)
+        self.jobs = self._make_jobs(tuple(resources), client)
         self.turns = self._make_turns(endings)
         metrics.hot_instances.read = self.turns.hot.__len__
-        self.jobs = self._make_jobs(tuple(resources), client)
-        self.turns.run_jobs_with(self.jobs)
         self._watch_leases()
 
     def _make_turns(self, endings: Endings) -> TurnRunner:
@@ -129,6 +129,7 @@ class Serving:
             self.coverage,
             self._options,
             worker_id=self.worker_id,
+            jobs=self.jobs,
             endings=endings,
             metrics=TurnMetrics(self._metrics, worker_id=self.worker_id),
             look=self._look,
@@ -144,7 +145,7 @@ class Serving:
                 self.worker_id, store.clock, resources, client.client_here, self._heartbeats.notice
             ),
             end=self._job_ended,
-            find_inline=self.turns.find_inline,
+            find_inline=self._find_inline,
             builtins={
                 **builtin_works(client),
                 **decider_works(client, store, registry.decider),
@@ -349,8 +350,11 @@ class Serving:
         self.claimer.look(at_ms)
 
     def _job_ended(self, job: ClaimedJob, end: JobEnd) -> None:
-        self.turns.job_ended(job, end)
+        self.turns.job_ended(end)
         self.claimer.room_freed(job)
+
+    async def _find_inline(self, key: JobKey) -> InlineRequest | None:
+        return await self.turns.find_inline(key)
 
     def _job_settled(self, job: ClaimedJob, settled: Settled) -> None:
         self.turns.job_settled(job.key, settled)

@@ -44,7 +44,6 @@ from perdure.model.events import (
     DetachedRefused,
     DetachedScheduled,
     DetachedStarted,
-    Event,
     InlineScheduled,
     InputTaken,
     MessageEvent,
@@ -179,18 +178,27 @@ class Execution(Asking):
         if error is None and self.guard.violation is not None:
             raise self.guard.violation
 
-    def advance(self, event: MessageEvent, record: list[Body]) -> list[Ask]:
+    def advance(
+        self, event: MessageEvent, record: list[Body], came: Body | None = None
+    ) -> list[Ask]:
         """Apply a message that has no record yet, inside `entered()` and at `now_ms`.
 
         Adds the event and what follows from it to the record; returns what the code asked for,
         numbered.
+
+        Args:
+            event: The message.
+            record: The events of the turn.
+            came: The message as bytes, which are recorded as they are unless something is added.
         """
-        event = self._bind(event)
-        record.append(self._append(event))
-        self._apply(event, self.last_seq)
+        bound = self._bind(event)
+        if came is None or bound is not event:
+            came = write_event(bound)
+        record.append(self._append(came))
+        self._apply(bound, self.last_seq)
         asks = self._take_asks()
         for ask in asks:
-            record.append(self._append(ask.event))
+            record.append(self._append(write_event(ask.event)))
             self._number(ask, self.last_seq)
         return asks
 
@@ -434,11 +442,10 @@ class Execution(Asking):
     def _preferred(self, name: str) -> str:
         return self.version if self._prefer is None else self._prefer(name)
 
-    def _append(self, event: Event) -> Body:
+    def _append(self, body: Body) -> Body:
         self.last_seq += 1
-        written = write_event(event)
-        self._digest.feed(written.kind, self.now_ms, written.body)
-        return written
+        self._digest.feed(body.kind, self.now_ms, body.body)
+        return body
 
     def _record(self, stored: StoredEvent) -> None:
         self.last_seq = stored.seq

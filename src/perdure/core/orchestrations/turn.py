@@ -97,7 +97,8 @@ class _Changes:
         if not execution.accepts(event):
             return
         self._settle(event, message.timer_key)
-        for ask in execution.advance(event, self._events):
+        came = Body(message.kind, message.body)
+        for ask in execution.advance(event, self._events, came):
             self._change(ask)
 
     def turn(self) -> Turn:

@@ -7,7 +7,7 @@ here, and started by the commit of its first turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from perdure.authoring.decider_definition import DeciderDefinition
@@ -25,9 +25,10 @@ from perdure.turns.executions import Executions
 from perdure.turns.hot import HotInstance
 from perdure.turns.inputs import check_decider, new_decider_instance
 from perdure.turns.memory import Memory
-from perdure.turns.pasts import Past, Wanted, read_pasts
-from perdure.turns.waiting_input import Asked
+from perdure.turns.pasts import Past, WantedPast, read_pasts
+from perdure.turns.waiting_input import WaitingInput
 from perdure.turns.watchdog import TurnTooLongError
+from perdure.turns.way import TurnWay
 
 MAX_BATCH = 200
 """Instances that are read together."""
@@ -38,10 +39,10 @@ class Awaited(NamedTuple):
 
     decider: DeciderDefinition
     instance_id: str
-    inputs: list[Asked]
+    inputs: list[WaitingInput]
 
 
-class Arrivals:
+class InputLoader:
     """Reads instances that inputs wait for."""
 
     def __init__(
@@ -50,8 +51,7 @@ class Arrivals:
         memory: Memory,
         executions: Executions,
         background: Background,
-        *,
-        ask: Callable[[HotInstance, Asked], None],
+        way: TurnWay,
     ) -> None:
         """Prepare.
 
@@ -60,18 +60,18 @@ class Arrivals:
             memory: Where they come.
             executions: Makes and replays them.
             background: Runs what nobody awaits.
-            ask: Gives an input to an instance in memory.
+            way: Takes inputs to instances in memory.
         """
         self._store = store
         self._memory = memory
         self._executions = executions
         self._background = background
-        self._ask = ask
+        self._way = way
         self._wanted: dict[str, Awaited] = {}
         self._reading: dict[str, Awaited] = {}
         self._definitions: dict[int, DefinitionKey] = {}
 
-    def want(self, decider: DeciderDefinition, instance_id: str, asked: Asked) -> None:
+    def want(self, decider: DeciderDefinition, instance_id: str, asked: WaitingInput) -> None:
         """Give an input to an instance as soon as that is in memory."""
         known = self._reading.get(instance_id) or self._wanted.get(instance_id)
         if known is not None:
@@ -103,7 +103,7 @@ class Arrivals:
             for one in batch:
                 self._fail(one, error)
 
-    def _inputs_of(self, one: Awaited) -> list[Asked]:
+    def _inputs_of(self, one: Awaited) -> list[WaitingInput]:
         """Take the inputs that waited for an instance. What comes from here on waits anew."""
         if self._reading.get(one.instance_id) is one:
             del self._reading[one.instance_id]
@@ -122,7 +122,7 @@ class Arrivals:
             if asked.is_over:
                 continue
             if is_ours:
-                self._ask(hot, asked)
+                self._way.take_input(hot, asked)
             else:
                 # Something else of that id came into memory meanwhile.
                 asked.tell(None)
@@ -172,7 +172,7 @@ class Arrivals:
 
     async def _load(self, batch: Sequence[tuple[Awaited, LiveRow]]) -> list[Awaited]:
         wanted = [
-            Wanted(ExecutionKey(live.instance_id, *live.stamp.key), one.decider)
+            WantedPast(ExecutionKey(live.instance_id, *live.stamp.key), one.decider)
             for one, live in batch
         ]
         again: list[Awaited] = []
