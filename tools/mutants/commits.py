@@ -442,8 +442,7 @@ EPOCHS = (
         "states-outlive-the-database",
         "a state that the database has lost decides",
         "turns/memory.py",
-        "for hot in [one for one in self.hot if not one.is_ahead]:\n"
-        "                self.drop(hot)",
+        "for hot in [one for one in self.hot if not one.is_ahead]:\n                self.drop(hot)",
         "pass",
         (
             "tests/engine/test_gone_back.py"

@@ -19,6 +19,7 @@ from perdure.authoring.activity import Activity, encode_result
 from perdure.authoring.failures import describe
 from perdure.authoring.members import encode_returned_input
 from perdure.authoring.scope import InlineRequest
+from perdure.clock import Clock
 from perdure.errors import PayloadError
 from perdure.jobs.ctrl_c import is_ctrl_c
 from perdure.jobs.running import RunningActivity
@@ -238,7 +239,7 @@ def conclude(
     policy: JobPolicy,
     outcome: Outcome,
     *,
-    now_ms: int,
+    clock: Clock,
     chance: Callable[[], float],
     details: bytes | None = None,
 ) -> JobEnd:
@@ -248,7 +249,7 @@ def conclude(
         job: The job.
         policy: The policy in its row.
         outcome: How the attempt ended.
-        now_ms: The time.
+        clock: Tells the time; not asked for a result.
         chance: Returns a random number between 0 and 1, for the jitter.
         details: What the attempt's last heartbeat said, for the next one.
     """
@@ -262,13 +263,13 @@ def conclude(
             return JobEnd(
                 key=job.key,
                 token=job.token,
-                retry_at_ms=now_ms + delay_ms,
+                retry_at_ms=clock() + delay_ms,
                 refund=refund,
                 misfit=misfit,
                 details=details,
             )
         case Raised(failure):
-            failure = msgspec.structs.replace(failure, at_ms=now_ms)
+            failure = msgspec.structs.replace(failure, at_ms=clock())
             is_final = _is_final(policy, outcome)
             is_dead = (
                 outcome.is_dead
@@ -281,7 +282,7 @@ def conclude(
             return JobEnd(
                 key=job.key,
                 token=job.token,
-                retry_at_ms=now_ms + delay_ms,
+                retry_at_ms=clock() + delay_ms,
                 failure=failure,
                 details=details,
             )

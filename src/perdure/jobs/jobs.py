@@ -413,7 +413,7 @@ class JobRunner:
         self, job: ClaimedJob, policy: JobPolicy, outcome: Outcome, details: bytes | None = None
     ) -> JobEnd:
         return conclude(
-            job, policy, outcome, now_ms=self._clock(), chance=self._chance, details=details
+            job, policy, outcome, clock=self._clock, chance=self._chance, details=details
         )
 
     def _conclude_unstarted(self, job: ClaimedJob) -> JobEnd:

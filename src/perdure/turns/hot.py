@@ -53,7 +53,7 @@ class HotInstance:
         self.is_ahead = False
         """Whether it has thought a turn that the store has not answered yet; see `way`."""
         self.reservation: Reservation = NOTHING
-        """Room for the jobs of that turn."""
+        """Room for the jobs of that turn; the same one serves all its turns."""
         self.has_mail = False
         """Whether messages wait in the store. Results go there too then, behind them, until a claim
         has brought them all."""

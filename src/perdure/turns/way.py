@@ -52,7 +52,7 @@ from perdure.turns.endings import Endings
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
 from perdure.turns.hot import HotInstance
-from perdure.turns.job_room import Jobs
+from perdure.turns.job_room import NOTHING, Jobs
 from perdure.turns.memory import Memory
 from perdure.turns.metrics import TurnMetrics, facts_of
 from perdure.turns.starts import AwaitedStarts
@@ -206,8 +206,7 @@ class TurnWay:
             # One short turn after another would keep every claim from its commit for ever.
             self._memory.spawn_ends(ends)
             return
-        now_ms = self._store.clock()
-        messages = [Message(0, now_ms, end.kind or "", end.body) for end in ends]
+        messages = [Message(0, 0, end.kind or "", end.body) for end in ends]
         try:
             turn = self._think(hot, messages, job_ends=ends)
         except (Exception, TurnTooLongError) as error:
@@ -294,7 +293,9 @@ class TurnWay:
         job_ends: tuple[JobEnd, ...] = (),
     ) -> Turn:
         """Run user code; room for the jobs that come of it is reserved until the answer."""
-        hot.reservation = reservation = self._jobs.reserve()
+        reservation = hot.reservation
+        if reservation is NOTHING:
+            reservation = hot.reservation = self._jobs.reserve()
         try:
             return self._executions.run(
                 hot,
