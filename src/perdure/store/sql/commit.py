@@ -410,7 +410,6 @@ class Commit:
         if not self._holds(hold.lease, row):
             return False
         row.blocked_by = held_by(row.blocked_by, hold.blocked_by)
-        row.attempts = 0
         row.wake_at_ms = None
         row.lease = 0
         row.lease_until_ms = 0
