@@ -82,6 +82,8 @@ class TurnMetrics:
         self._warn_of_failures(execution)
         if turn.job_ends:
             self.jobs_ended(turn.job_ends)
+        for buried in turn.jobs_buried:
+            metrics.dead_jobs.add((buried.queue.name, buried.queue.variant or "default"))
         rejected = sum(kind == InputRejected.kind for kind, _ in turn.events)
         accepted = sum(kind == InputTaken.kind for kind, _ in turn.events) - rejected
         if accepted:
@@ -169,15 +171,14 @@ class TurnMetrics:
         for failed in execution.unheeded:
             logger.warning(
                 "effect %r of decider %r failed for good, and no input came of it: instance %r, "
-                "after %d attempt(s), %s; %s",
+                "%s, %s; dead_jobs() has it%s, and retry_dead_job() runs it again",
                 failed.activity,
                 execution.name,
                 execution.definition.own_id(execution.instance_id),
-                failed.attempts,
+                "too late" if failed.is_late else f"after {failed.attempts} attempt(s)",
                 failed.type_name,
-                "dead_jobs() has it, and retry_dead_job() runs it again"
-                if failed.has_dead_job
-                else "a time limit of its own has ended it",
+                # Its end may be in the inbox already.
+                " unless it has ended meanwhile" if failed.is_late else "",
                 extra={**facts_of(execution, self._worker_id), "activity": failed.activity},
             )
 

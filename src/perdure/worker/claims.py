@@ -193,10 +193,15 @@ class Claimer:
         if since_moved_ms(self._clock) < self._lease_ms // 2:
             # All leases seem to have run out, also of the living. They have time to renew them.
             return False
-        wanted = self._wanted_jobs()
+        room = self._jobs.room()
+        groups = self._groups(room)
+        wanted = self._wanted_jobs(room, groups)
+        # Who may take a suspect is decided for all at once: the claim of turns begins a little
+        # later, and there may be room for other kinds of jobs by then.
+        takes_suspect = self._takes_suspect(0, groups)
         # Handed to the store together, so that they share one transaction.
         claiming = asyncio.gather(
-            self._claim_turns(),
+            self._claim_turns(takes_suspect=takes_suspect),
             *(self._store.claim_jobs(claim) for _, claim in wanted),
             return_exceptions=True,
         )
@@ -235,18 +240,21 @@ class Claimer:
             ]
         )
 
-    async def _claim_turns(self) -> list[ClaimedTurn]:
-        ready = self._store.claim_turns(self._turn_claim())
+    async def _claim_turns(self, *, takes_suspect: bool) -> list[ClaimedTurn]:
+        claim = self._turn_claim(takes_suspect=takes_suspect)
+        ready = self._store.claim_turns(claim)
         now_ms = self._clock()
         if now_ms < self._blocked_at_ms:
             return await ready
         self._blocked_at_ms = now_ms + BLOCKED_EVERY_MS
-        turns, blocked = await asyncio.gather(ready, self._store.claim_blocked(self._turn_claim()))
+        # None of the blocked is a suspect: whoever has found that one does not fit lives.
+        others = self._turn_claim(takes_suspect=False)
+        turns, blocked = await asyncio.gather(ready, self._store.claim_blocked(others))
         if len(blocked) == self._options.claim_batch:
             self._blocked_at_ms = 0  # There may be more.
         return [*turns, *blocked]
 
-    def _turn_claim(self) -> TurnClaim:
+    def _turn_claim(self, *, takes_suspect: bool) -> TurnClaim:
         return TurnClaim(
             self._worker_id,
             self._definitions,
@@ -254,13 +262,14 @@ class Claimer:
             self._lease_ms,
             fresh_id(),
             self._suspect_after,
-            takes_suspect=self._takes_suspect(0, self._groups(self._jobs.room())),
+            takes_suspect=takes_suspect,
         )
 
-    def _wanted_jobs(self) -> list[tuple[tuple[Kind, ...], JobClaim]]:
+    def _wanted_jobs(
+        self, room: Mapping[Kind, int], groups: Sequence[tuple[Kind, ...]]
+    ) -> list[tuple[tuple[Kind, ...], JobClaim]]:
         """Return what to claim of jobs, for the kinds there is room for."""
-        batch, room = self._options.claim_batch, self._jobs.room()
-        groups = self._groups(room)
+        batch = self._options.claim_batch
         terms = self._jobs.sessions.terms(len(groups))
         harmless = tuple(number for kind in HARMLESS for number in self._queues.get(kind, ()))
         return [

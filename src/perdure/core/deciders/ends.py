@@ -34,8 +34,8 @@ class UnheededFailure(NamedTuple):
     attempts: int
     type_name: str
     """The class of the last exception. Its text may show values."""
-    has_dead_job: bool
-    """Whether its job is kept: not of one that a time limit of its own has ended."""
+    is_late: bool = False
+    """Whether a time limit of its own has ended it, and not its job."""
 
 
 class _ReturnedInput(msgspec.Struct, frozen=True):

@@ -328,8 +328,6 @@ class DeciderExecution(DeciderKeeping):
         if call is None or not isinstance(call.event, EffectScheduled):
             return
         effect = call.event
-        if timer_key is not None and not call.waits_for:
-            self._changes.drop_job(seq)
         for key, due in (("deadline", effect.deadline_ms), ("start", effect.start_by_ms)):
             if due is not None and timer_key != f"{key}:{seq}":
                 self._changes.drop_timer(f"{key}:{seq}")
@@ -339,7 +337,11 @@ class DeciderExecution(DeciderKeeping):
             self._begin_effect(following, bytes(self.open_effect(following).policy))
         given = (self.definition, self.instance_id, event, call)
         found = None if self.is_closing else input_of_effect(*given)
-        self._decide_end(effect.name, event, found, has_dead_job=timer_key is None)
+        if timer_key is not None:
+            unqueued = self._changes.drop_job(seq, call, effect)
+            if found is None and isinstance(event, ActivityFailed):
+                self._changes.bury_job(seq, effect, event.failures[-1], unqueued)
+        self._decide_end(effect.name, event, found, is_late=timer_key is not None)
         self._complete_if_done()
 
     def _end_retried(self, event: EffectRetried) -> None:
@@ -354,7 +356,7 @@ class DeciderExecution(DeciderKeeping):
         self._append(event)
         given = (self.definition, self.instance_id, event)
         found = None if self.is_closing else input_of_retried(*given)
-        self._decide_end(event.activity, answer_of(event), found, has_dead_job=True)
+        self._decide_end(event.activity, answer_of(event), found)
 
     def _end_orchestration(self, event: ChildCompleted | ChildFailed) -> None:
         call = self.open.get(event.schedule)
@@ -370,12 +372,12 @@ class DeciderExecution(DeciderKeeping):
         end: ActivityCompleted | ActivityFailed,
         found: InputTaken | None,
         *,
-        has_dead_job: bool,
+        is_late: bool = False,
     ) -> None:
         """Decide what came of the end of an effect, and notice a failure that nothing came of."""
         if found is None and isinstance(end, ActivityFailed):
             why = end.failures[-1].type_name
-            self.unheeded.append(UnheededFailure(activity, end.attempts, why, has_dead_job))
+            self.unheeded.append(UnheededFailure(activity, end.attempts, why, is_late))
         self._decide_own(found)
 
     def _decide_own(self, found: InputTaken | None) -> None:

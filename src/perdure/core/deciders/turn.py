@@ -34,7 +34,7 @@ from perdure.model.events import (
     write_event,
 )
 from perdure.model.instances import NewInstance
-from perdure.model.jobs import JobPolicy, NewJob
+from perdure.model.jobs import BuriedJob, JobPolicy, NewJob
 from perdure.model.messages import Delivery
 from perdure.model.turns import (
     ChildStart,
@@ -66,6 +66,17 @@ def _policy_within(policy: bytes, correlation: str) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(read, correlation=correlation))
 
 
+def _new_job(seq: int, call: OpenCall, event: EffectScheduled, policy: bytes) -> NewJob:
+    """Return the job of an effect, for whoever takes it whenever."""
+    return NewJob(
+        seq=seq,
+        queue=activity_key(event.name, event.tag),
+        input=bytes(event.input),
+        policy=_policy_within(policy, call.correlation),
+        session=event.session,
+    )
+
+
 class DeciderChanges:
     """Collects what a turn changes besides the state in memory."""
 
@@ -86,6 +97,7 @@ class DeciderChanges:
         """How many were not, for whatever reason."""
         self._jobs: dict[int, NewJob] = {}
         self._jobs_gone: list[int] = []
+        self._jobs_buried: list[BuriedJob] = []
         self._timers: dict[str, NewTimer] = {}
         self._timers_gone: dict[str, None] = {}
         self._children: list[ChildStart] = []
@@ -108,21 +120,27 @@ class DeciderChanges:
         if start_by_ms is not None and is_watched:
             late = Failure("StartedTooLate", f"no worker started {event.name} in time")
             self.fail_later(f"start:{seq}", start_by_ms, seq, late)
-        self._jobs[seq] = NewJob(
-            seq=seq,
-            queue=queue,
-            input=bytes(event.input),
-            policy=_policy_within(policy, call.correlation),
-            session=event.session,
-            start_by_ms=start_by_ms,
-            leased=leased,
+        self._jobs[seq] = msgspec.structs.replace(
+            _new_job(seq, call, event, policy), start_by_ms=start_by_ms, leased=leased
         )
         return is_watched
 
-    def drop_job(self, seq: int) -> None:
-        """Take back an effect that is late."""
-        if self._jobs.pop(seq, None) is None:
+    def drop_job(self, seq: int, call: OpenCall, event: EffectScheduled) -> NewJob | None:
+        """Take back an effect that is late; return its job, if that is in no queue."""
+        if call.waits_for:
+            return _new_job(seq, call, event, bytes(event.policy))
+        job = self._jobs.pop(seq, None)
+        if job is None:
             self._jobs_gone.append(seq)
+        return job
+
+    def bury_job(
+        self, seq: int, event: EffectScheduled, failure: Failure, unqueued: NewJob | None
+    ) -> None:
+        """Keep an effect as dead that was taken back, and of which no input came."""
+        failure = msgspec.structs.replace(failure, at_ms=self._now_ms)
+        queue = activity_key(event.name, event.tag)
+        self._jobs_buried.append(BuriedJob(seq, queue, failure, unqueued))
 
     # ------------------------------------------------------------------- timers
 
@@ -235,6 +253,7 @@ class DeciderChanges:
             jobs=tuple(self._jobs.values()),
             jobs_leased_until_ms=terms.lease_until_ms,
             jobs_gone=tuple(self._jobs_gone),
+            jobs_buried=tuple(self._jobs_buried),
             timers=tuple(self._timers.values()),
             next_due_ms=next_due_ms,
             deliveries=deliveries,
