@@ -186,19 +186,18 @@ async def test_no_two_claims_of_one_moment_may_take_a_suspect(
     queue = activity_key("threaded", None)
 
     def fill() -> None:
-        while jobs.takes(queue):
-            promised.append(queue)
+        while reservation.takes(queue):
+            taken.append(queue)
 
     for rounds in range(6):
-        promised: list[DefinitionKey] = []
+        reservation, taken = jobs.reserve(), list[DefinitionKey]()
         asked.clear()
         claimer._rounds = rounds
         asyncio.get_running_loop().call_soon(fill)
         await claimer._claim()
-        for one in promised:
-            jobs.unpromise(one)
+        reservation.drop()
 
-        assert promised
+        assert taken
         assert [claim.takes_suspect for claim in asked].count(True) <= 1
 
 

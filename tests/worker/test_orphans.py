@@ -23,7 +23,7 @@ from perdure.model.turns import ClaimedTurn
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.testing.store_values import accepted, begun, continuation, ended, next_turn
-from perdure.worker.orphans import end_orphans
+from perdure.turns.orphans import end_orphans
 
 
 @pytest.fixture

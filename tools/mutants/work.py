@@ -221,7 +221,7 @@ ONCE = (
     Mutant(
         "late-effects-end-silently",
         "an effect that its own time limit has ended is no dead job",
-        "core/deciding.py",
+        "core/deciders/execution.py",
         "if found is None and isinstance(event, ActivityFailed):",
         "if False:",
         ("tests/core/test_decider_effects.py::test_an_effect_that_nobody_began_in_time_is_dead",),
