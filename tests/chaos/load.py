@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from perdure import Client
+from perdure.clock import system_clock
 from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
 from tests.chaos.accounting import problems_in
@@ -15,6 +16,7 @@ from tests.chaos.accounts import problems_of_statement
 from tests.chaos.cases import Book, Cases
 from tests.chaos.fleet import Fleet
 from tests.chaos.ledger import read_ledger
+from tests.chaos.wrong_clock import wrong_times
 
 IN_FLIGHT = 40
 IDLE_WITHIN_S = 60.0
@@ -98,6 +100,7 @@ async def last_look(fleet: Fleet) -> list[str]:
     finally:
         await store.close()
     contents = await read_all(fleet)
+    problems += wrong_times(contents, fleet.began_ms, system_clock())
     # In a thread: what stands between may run on this loop.
     problems += await asyncio.to_thread(problems_of_statement, fleet.url, contents)
     return [*problems, *fleet.complaints()]
