@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -47,6 +48,8 @@ class Book:
     """Calls that were told to come again later."""
     refused: int = 0
     """Inputs that the database did not take."""
+    answers: Counter[str] = field(default_factory=Counter)
+    """What its calls were told."""
     problems: list[str] = field(default_factory=list)
 
 
@@ -209,6 +212,11 @@ async def listen(cases: Cases, instance_id: str, n: int) -> None:
             cases.book.problems.append(f"{instance_id} heard {heard}")
 
 
+async def forking(cases: Cases, instance_id: str, n: int) -> None:
+    handle = await cases.start(instance_id, workload.forking, n)
+    await cases.expect(handle, 2 * (n + 1))
+
+
 async def failing(cases: Cases, instance_id: str, n: int) -> None:
     handle = await cases.start(instance_id, workload.failing, n)
     await cases.expect(handle, f"ValueError: no {n + 1}")
@@ -319,6 +327,6 @@ KINDS: list[tuple[str, Drive]] = [
     for drive in (
         *(one, chain, fan, nap, listen, failing, family, retried, hurried, inlined),
         *(cancelled, perhaps_cancelled, terminated, continued, reaching, bound),
-        *(account, teller),
+        *(account, teller, forking),
     )
 ]

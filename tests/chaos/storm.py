@@ -79,10 +79,13 @@ class Report:
     freezes: int = 0
     cuts: int = 0
     jumps: int = 0
+    forks: int = 0
     poison: int = 0
     """Inputs that the database refused."""
     down_s: float = 0.0
     """How long the server was away, all crashes together."""
+    answers: Counter[str] = field(default_factory=Counter)
+    """What the client was told."""
     told_to_wait: int = 0
     """Calls of the client that were told to come again later."""
     runs: int = 0
@@ -221,7 +224,9 @@ async def storm(size: Size, seed: int, folder: Path) -> Report:
     report.kills, report.freezes, report.jumps = fleet.kills, fleet.pauses, fleet.jumps
     report.crashes, report.down_s = raging.crashes, raging.down_s
     report.poison = book.refused
+    report.answers = book.answers
     report.told_to_wait = book.unavailable
+    report.forks = sum(line.what == "forked" for line in ledger)
     report.runs = sum(line.what == "begin" for line in ledger)
     report.overtaken = len(overtaken(ledger, fleet.paused))
     for line in ledger:
