@@ -23,7 +23,9 @@ from perdure.errors import (
 )
 from tests.chaos import accounts, workload
 
-RESULT_WITHIN = timedelta(seconds=60)
+RESULT_WITHIN = timedelta(seconds=180)
+"""Many times what it takes: on a busy machine leases of a second run out under who works, and what
+was lost twice is run alone."""
 TRIES = 40
 """How often a call is made again while the store cannot be had."""
 TRY_AGAIN_S = 0.25

@@ -22,7 +22,7 @@ from tests.chaos.ledger import read_ledger
 from tests.chaos.wrong_clock import wrong_times
 
 IN_FLIGHT = 40
-IDLE_WITHIN_S = 60.0
+IDLE_WITHIN_S = 180.0
 
 Nemesis = Callable[[Book], Awaitable[None]]
 """What happens meanwhile. It is told how far the cases are."""

@@ -19,7 +19,7 @@ from tests.chaos.storm import FULL, SMALL, storm
 SIZE = FULL if os.environ.get("PERDURE_CHAOS_FULL") else SMALL
 
 
-@pytest.mark.timeout(900 if SIZE is FULL else 240)
+@pytest.mark.timeout(1_800 if SIZE is FULL else 600)
 async def test_a_storm_loses_and_repeats_nothing(tmp_path: Path, chance: random.Random) -> None:
     report = await storm(SIZE, chance.getrandbits(30), tmp_path)
 
