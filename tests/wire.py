@@ -192,6 +192,8 @@ class Proxy(_Listener):
         except* _GONE:
             pass
         finally:
+            # Also where the server or the line was gone before the answer came: nobody hears it.
+            self.cuts += is_last.is_set()
             # As when the machine of the client is gone: the server finds out when it reads.
             to_server.transport.abort()
 
@@ -240,7 +242,6 @@ class Proxy(_Listener):
                 writer.write(message.data)
                 await writer.drain()
             elif message.kind == READY:
-                self.cuts += 1
                 raise ConnectionResetError("cut")
 
 

@@ -7,9 +7,6 @@ Money goes from one account to another by an effect or by a message, never out o
 
 from __future__ import annotations
 
-import asyncio
-import os
-import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
@@ -21,11 +18,11 @@ from perdure import (
     Decision,
     Rejected,
     activity,
-    activity_context,
     orchestration,
 )
 from perdure.authoring.registry import AnyDefinition
-from tests.chaos.ledger import Ledger, noted
+from tests.chaos.forking import is_refused_in_child
+from tests.chaos.ledger import noted
 
 TOO_LITTLE = "too little"
 ARRIVED = ">"
@@ -34,7 +31,6 @@ POISON = "poison"
 """The account that a rule of the database refuses."""
 
 FORK_EVERY = 8
-FORKED_FOR_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -70,23 +66,11 @@ class Moved:
 
 @activity
 async def carry(to: str, amount: int, mark: str) -> Deposit:
-    """Bring money to an account. At times it forks, and the child lives on for a while with all
-    that it has inherited."""
+    """Bring money to an account. At times it forks."""
     with noted():
-        if _number_in(mark) % FORK_EVERY == 0:
-            context = activity_context()
-            context.resource(Ledger).note("forked", context.idempotency_key)
-            await asyncio.to_thread(os.waitpid, fork(), 0)
+        if _number_in(mark) % FORK_EVERY == 0 and not await is_refused_in_child():
+            raise RuntimeError("a forked child used the client of its parent")
         return Deposit(to, amount, mark + ARRIVED)
-
-
-def fork() -> int:
-    """Return the id of a child that lives for a while and does nothing."""
-    child = os.fork()
-    if child == 0:
-        time.sleep(FORKED_FOR_S)
-        os._exit(0)
-    return child
 
 
 def _number_in(mark: str) -> int:

@@ -2,7 +2,7 @@
 
 Several calls at once until SIGTERM, each noted before it is made and when it is answered. Some give
 up early, some are given an id and made again, by others too; before each one `random` is seeded, as
-programs do that want to be repeated.
+programs do that want to be repeated. Others may set its clock (`wrong_clock`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from perdure import Client
+from perdure.clock import Clock
 from perdure.errors import (
     InstanceNotFoundError,
     ResultTimeoutError,
@@ -30,6 +31,7 @@ from perdure.errors import (
 )
 from tests.chaos.bank import POISON, Account, Deposit, Input, Transfer, Withdraw, errand, step_of
 from tests.chaos.told import Begun, StepTold, Telling, Told
+from tests.chaos.wrong_clock import own_clock
 
 AT_ONCE = 6
 ACCOUNTS = tuple(f"a{number}" for number in range(8))
@@ -266,18 +268,18 @@ async def visit(url: str, folder: Path, name: str, seed: str) -> None:
     """Make calls until SIGTERM."""
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
-    client = await opened(url)
+    client = await opened(url, own_clock(url, folder))
     async with client, asyncio.TaskGroup() as tasks:
         customers = Customers(client, Telling(folder / "told"), name, seed)
         for _ in range(AT_ONCE):
             tasks.create_task(customers.go_on_until(told))
 
 
-async def opened(url: str) -> Client:
+async def opened(url: str, clock: Clock) -> Client:
     """Open a client; where the database is down just now, as often as it takes."""
     while True:
         try:
-            return await Client(url).open()
+            return await Client(url, clock=clock).open()
         except StoreUnavailableError:
             await asyncio.sleep(0.1)
 

@@ -29,10 +29,12 @@ from perdure.core.orchestrations.execution import Execution
 from perdure.errors import InstanceEndedError, StoreUnavailableError
 from perdure.jobs.slots import Kind
 from perdure.store.base import Store
-from perdure.store.contents import Contents
+from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
 from perdure.testing.invariants import check
 from tests.chaos import scenario
+from tests.chaos.answers import Call as ClientCall
+from tests.chaos.answers import Listens, not_as_told
 from tests.chaos.ledger import Ledger, Line
 
 WRITES = frozenset(
@@ -173,8 +175,9 @@ class LifeLedger(Ledger):
             self._lines.append(line)
 
 
-class HandDriven(Engine):
-    """An engine whose loops do not run: the test claims, renews leases and moves the clock."""
+class HandDriven(Listens, Engine):
+    """An engine whose loops do not run: the test claims, renews leases and moves the clock. What it
+    tells its callers is kept."""
 
     def __init__(
         self,
@@ -183,8 +186,11 @@ class HandDriven(Engine):
         ledger: Ledger,
         hung: scenario.Hung,
         definitions: Definitions = scenario.DEFINITIONS,
+        *,
+        calls: list[ClientCall],
     ) -> None:
         self.hung = hung
+        self.calls = calls
         with patch("perdure.client.client.open_store", lambda url, *, clock: store):
             super().__init__(
                 "",
@@ -327,7 +333,12 @@ class Life:
         self.store = store
         ledger = LifeLedger(world.ledger, self.pid, store)
         self.engine = HandDriven(
-            cast(Store, store), world.options, ledger, scenario.Hung(), world.definitions
+            cast(Store, store),
+            world.options,
+            ledger,
+            scenario.Hung(),
+            world.definitions,
+            calls=world.calls,
         )
         return self
 
@@ -406,6 +417,8 @@ class World:
         self.done = 0
         """How many steps of the script were acknowledged."""
         self.ledger: list[Line] = []
+        self.calls: list[ClientCall] = []
+        """What clients asked for and were told, in all lives."""
         self.clock = ManualClock()
         self.lives = 0
         self.store = open_store(url, clock=self.clock)
@@ -415,8 +428,15 @@ class World:
         await self.store.open()
         return self
 
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.store.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            # Whatever a test looks at: what was told is there.
+            if kind is None:
+                assert isinstance(self.store, Inspectable)
+                wrong = not_as_told(self.calls, await self.store.read_contents())
+                assert not wrong, wrong
+        finally:
+            await self.store.close()
 
     @asynccontextmanager
     async def process(self, fault: Fault | None = None) -> AsyncIterator[HandDriven]:

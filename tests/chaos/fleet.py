@@ -11,13 +11,17 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from perdure.clock import system_clock
 from perdure.store.sql.kept_check import SWITCH
 from tests.chaos.ledger import Line, read_ledger
+from tests.chaos.wrong_clock import WRONG_FOR_S, far_off, set_clock
 
 ROOT = Path(__file__).parents[2]
 ENDS_WITHIN_S = 15.0
 EXPECTED = ("is abandoned", "the store cannot be written now", "older than 3.51.3")
 """What workers may say when they are stopped in the middle of things."""
+OF_CLOCKS = ("perdure.clock_watch the clock jumped",)
+"""What processes may say whose clock was set."""
 
 
 @dataclass
@@ -36,6 +40,9 @@ class Fleet:
     """What they may say."""
     paused: set[int] = field(default_factory=set)
     """Processes that once stood still."""
+    jumps: int = 0
+    """How often the clock of a process was wrong for a while."""
+    began_ms: int = field(default_factory=system_clock)
 
     @property
     def ledger(self) -> Path:
@@ -97,6 +104,13 @@ class Fleet:
             await asyncio.sleep(for_s)
         finally:
             worker.send_signal(signal.SIGCONT)
+
+    async def jump(self, pid: int, chance: random.Random) -> None:
+        """Let the clock of a process that works be wrong for a while, by hours or years."""
+        self.jumps += 1
+        set_clock(self.folder, pid, far_off(chance))
+        await asyncio.sleep(chance.uniform(*WRONG_FOR_S))
+        set_clock(self.folder, pid, 0)
 
     async def stop(self, worker: subprocess.Popen[bytes]) -> int:
         """Ask a process to end, and return its exit code. One that is only starting has no ear for

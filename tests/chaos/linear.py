@@ -3,10 +3,10 @@
     python -m tests.chaos.linear --store postgres [--operations N] [--seed S] [--full]
 
 Client processes have inputs of a bank decided, by themselves and by orchestrations, while workers
-and clients are killed, workers stand still, lines are cut before and after commits, the server
-crashes, and a copy that is behind takes its place. In every batch there may be an input that a rule
-of the database refuses; user code seeds `random` and forks. In the end `oracle.violations` compares
-what everybody was told with what is stored.
+and clients are killed, workers stand still, clocks are wrong for a while, lines are cut before and
+after commits, the server crashes, and a copy that is behind takes its place. In every batch there
+may be an input that a rule of the database refuses; user code seeds `random` and forks. In the end
+`oracle.violations` compares what everybody was told with what is stored.
 
 What goes wrong comes by progress of the calls, not by the clock.
 """
@@ -30,6 +30,7 @@ from typing import Any, Protocol
 
 import psycopg
 
+from perdure.clock import system_clock
 from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
 from perdure.testing.invariants import check
@@ -41,6 +42,7 @@ from tests.chaos.oracle import Call, stored_in, violations
 from tests.chaos.poison import poison
 from tests.chaos.told import Begun, Line, Telling, TellingTail, Told, WentBack
 from tests.chaos.worker_process import LEASE
+from tests.chaos.wrong_clock import wrong_times
 from tests.postgres import SUPERUSER, Server, Standby
 from tests.wire import Proxy, writes
 
@@ -66,7 +68,7 @@ class Size:
     """How many of each kind, of those that apply."""
 
 
-ANYWHERE = ("kill", "freeze", "kill a client")
+ANYWHERE = ("kill", "freeze", "kill a client", "wrong clock")
 ON_POSTGRES = ("cut before", "cut after", "crash", "go back")
 
 SMALL = Size(
@@ -81,7 +83,7 @@ SMALL = Size(
 """What every run of the tests has time for."""
 FULL = Size(
     operations=10_000,
-    faults={**dict.fromkeys((*ANYWHERE, *ON_POSTGRES), 100), "go back": 10},
+    faults=dict.fromkeys((*ANYWHERE, *ON_POSTGRES), 100),
 )
 
 
@@ -121,7 +123,8 @@ class Customers:
     """The client processes."""
 
     def __init__(self, folder: Path, url: str, seed: int) -> None:
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        """Those that run, by name."""
         self.problems: list[str] = []
         self._folder = folder
         self._url = url
@@ -131,28 +134,28 @@ class Customers:
     def add(self) -> None:
         """Start one."""
         self._count += 1
-        arguments = [self._url, str(self._folder), f"c{self._count}", str(self._seed)]
+        name = f"c{self._count}"
+        arguments = [self._url, str(self._folder), name, str(self._seed)]
         with (self._folder / "clients").open("ab") as log:
-            process = subprocess.Popen(
+            self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "tests.chaos.bank_client", *arguments],
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,
             )
-        self.processes.append(process)
 
-    def kill(self, process: subprocess.Popen[bytes]) -> None:
+    def kill(self, name: str) -> None:
         """Kill one in the middle of its calls, and start another one."""
+        process = self.processes.pop(name)
         process.kill()
         process.wait()
-        self.processes.remove(process)
         self.add()
 
     async def stop(self) -> None:
         """Let all of them end their calls."""
-        for process in self.processes:
+        for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
-        for process in self.processes:
+        for process in self.processes.values():
             try:
                 code = await asyncio.to_thread(process.wait, CLIENT_ENDS_WITHIN_S)
             except subprocess.TimeoutExpired:
@@ -168,7 +171,7 @@ class Customers:
 
     def close(self) -> None:
         """Kill whoever is left."""
-        for process in self.processes:
+        for process in self.processes.values():
             process.kill()
             process.wait()
 
@@ -194,6 +197,8 @@ class Scene:
         self._ledger = LedgerTail(self.fleet.ledger)
         self._at_work: set[int] = set()
         self._begun = 0
+        self._callers: set[str] = set()
+        """Clients that have made a call."""
         self._deadlocks = 0
 
     def close(self) -> None:
@@ -210,6 +215,7 @@ class Scene:
             (self.kill, ("kill",)),
             (self.freeze, ("freeze",)),
             (self.kill_client, ("kill a client",)),
+            (self.jump, ("wrong clock",)),
         )
         if self.server is not None:
             sorts += (
@@ -242,8 +248,15 @@ class Scene:
 
     async def kill_client(self, _: str) -> None:
         """Kill a client while it waits for answers."""
-        self.customers.kill(self.chance.choice(self.customers.processes))
+        self.customers.kill(self.chance.choice(list(self.customers.processes)))
         await self.until_begun(self.begun() + 1)
+
+    async def jump(self, _: str) -> None:
+        """Let the clock of a worker or a client that is at work be wrong for a while."""
+        worker = await self._one_at_work()
+        clients = self.customers.processes.items()
+        pids = [worker.pid, *(one.pid for name, one in clients if name in self._callers)]
+        await self.fleet.jump(self.chance.choice(pids), self.chance)
 
     async def cut(self, kind: str) -> None:
         """Cut the line of whoever commits next: before the server has it, or before the answer."""
@@ -288,7 +301,9 @@ class Scene:
 
     def begun(self) -> int:
         """Return how many calls have begun."""
-        self._begun += sum(isinstance(line, Begun) for line in self._told.read())
+        lines = [line for line in self._told.read() if isinstance(line, Begun)]
+        self._begun += len(lines)
+        self._callers |= {line.client for line in lines}
         return self._begun
 
     async def until_begun(self, count: float) -> None:
@@ -363,7 +378,7 @@ def left_in(contents: Contents) -> list[str]:
 
 async def linear(store: str, size: Size, seed: int, folder: Path) -> Report:
     """Run it; the report says what is wrong in the end."""
-    report, began_s = Report(store, seed), time.monotonic()
+    report, began_s, began_ms = Report(store, seed), time.monotonic(), system_clock()
     async with set_up(store, seed, folder) as scene:
         for _ in range(WORKERS):
             scene.fleet.add()
@@ -379,7 +394,9 @@ async def linear(store: str, size: Size, seed: int, folder: Path) -> Report:
         codes = await asyncio.gather(*(fleet.stop(worker) for worker in list(fleet.workers)))
         report.problems += [f"a worker ended with {code}" for code in codes if code]
         lines = TellingTail(folder / "told").read()
-        report.problems += violations(lines, stored_in(await scene.read_all()))
+        contents = await scene.read_all()
+        report.problems += violations(lines, stored_in(contents))
+        report.problems += wrong_times(contents, began_ms, system_clock())
         async with opened(scene.url) as opened_store:
             report.problems += [str(one) for one in await check(opened_store)]  # type: ignore[arg-type] # a store too
         report.problems += fleet.complaints()

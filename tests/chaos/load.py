@@ -1,23 +1,28 @@
-"""Load on a fleet: cases are run while something happens to the workers, then all is counted."""
+"""Load on a fleet: cases are run while something happens to the workers, then all is counted, and
+what the client was told is compared with what is stored."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from perdure import Client
+from perdure.clock import system_clock
 from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
 from tests.chaos.accounting import problems_in
 from tests.chaos.accounts import problems_of_statement
+from tests.chaos.answers import ListeningClient, answer_of, not_as_told
 from tests.chaos.cases import Book, Cases
 from tests.chaos.fleet import Fleet
 from tests.chaos.ledger import read_ledger
+from tests.chaos.wrong_clock import wrong_times
 
 IN_FLIGHT = 40
-IDLE_WITHIN_S = 60.0
+IDLE_WITHIN_S = 180.0
 
 Nemesis = Callable[[Book], Awaitable[None]]
 """What happens meanwhile. It is told how far the cases are."""
@@ -32,7 +37,7 @@ async def load(
     poison: str | None = None,
 ) -> Book:
     """Run cases until the nemesis is through and there were enough, then let all work end."""
-    async with Client(fleet.url) as client:
+    async with ListeningClient(fleet.url) as client:
         cases = Cases(client, chance, poison=poison)
         happening = asyncio.ensure_future(nemesis(cases.book))
         running: set[asyncio.Task[None]] = set()
@@ -48,6 +53,10 @@ async def load(
         if running:
             await asyncio.wait(running)
         cases.book.problems += await until_idle(fleet, client)
+        asked = {line.key for line in read_ledger(fleet.ledger) if line.what == "asked"}
+        contents = await read_all(fleet)
+        cases.book.problems += not_as_told(client.calls, contents, elsewhere=asked)
+        cases.book.answers = Counter(map(answer_of, client.calls))
     return cases.book
 
 
@@ -98,6 +107,7 @@ async def last_look(fleet: Fleet) -> list[str]:
     finally:
         await store.close()
     contents = await read_all(fleet)
+    problems += wrong_times(contents, fleet.began_ms, system_clock())
     # In a thread: what stands between may run on this loop.
     problems += await asyncio.to_thread(problems_of_statement, fleet.url, contents)
     return [*problems, *fleet.complaints()]

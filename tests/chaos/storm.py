@@ -3,9 +3,9 @@
     python -m tests.chaos.storm [--full] [--seed NUMBER] [--cuts NUMBER] [--no-poison]
 
 runs it by itself and tells what happened. Lines are cut before and after commits, of the client and
-of workers; beside some cases there is an input that the database refuses; every activity seeds
-`random`. What goes wrong comes by progress of the cases, not by
-the clock: so all of it comes under load, on slow machines too.
+of workers; clocks are wrong for a while; beside some cases there is an input that the database
+refuses; every activity seeds `random`, some fork. What goes wrong comes by progress of the cases,
+not by the clock: so all of it comes under load, on slow machines too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,13 @@ WORKERS = 4
 POISON = "poison"
 """The account that a rule of the database refuses."""
 LOOK_EVERY_S = 0.02
-EXPECTED = (*fleets.EXPECTED, "StoreUnavailableError", "waits for the store", "computes for")
+EXPECTED = (
+    *fleets.EXPECTED,
+    *fleets.OF_CLOCKS,
+    "StoreUnavailableError",
+    "waits for the store",
+    "computes for",
+)
 """What workers may say when the server crashes, or when they stood still in the midst of a turn."""
 
 
@@ -50,12 +56,14 @@ class Size:
     freezes: int
     cuts: int
     """Half of them before a commit, half after it."""
+    jumps: int
+    """How often a worker's clock is wrong for a while."""
     has_poison: bool = True
 
 
-SMALL = Size(cases=300, kills=10, crashes=2, freezes=2, cuts=10)
+SMALL = Size(cases=300, kills=10, crashes=2, freezes=2, cuts=10, jumps=5)
 """What every run of the tests has time for."""
-FULL = Size(cases=2_000, kills=50, crashes=5, freezes=5, cuts=100)
+FULL = Size(cases=2_000, kills=50, crashes=5, freezes=5, cuts=100, jumps=100)
 
 
 @dataclass
@@ -70,10 +78,14 @@ class Report:
     crashes: int = 0
     freezes: int = 0
     cuts: int = 0
+    jumps: int = 0
+    forks: int = 0
     poison: int = 0
     """Inputs that the database refused."""
     down_s: float = 0.0
     """How long the server was away, all crashes together."""
+    answers: Counter[str] = field(default_factory=Counter)
+    """What the client was told."""
     told_to_wait: int = 0
     """Calls of the client that were told to come again later."""
     runs: int = 0
@@ -117,6 +129,7 @@ class Storm:
             self.crash: size.crashes,
             self.freeze: size.freezes,
             self.cut: size.cuts,
+            self.jump: size.jumps,
         }
         whats = [what for what, count in counts.items() for _ in range(count)]
         chance.shuffle(whats)
@@ -147,6 +160,11 @@ class Storm:
         (proxy.cut_after if cuts % 2 else proxy.cut_before)(writes)
         while proxy.cuts == cuts:  # noqa: ASYNC110 - a number has no event
             await asyncio.sleep(LOOK_EVERY_S)
+
+    async def jump(self) -> None:
+        """Let the clock of a worker be wrong for a while."""
+        worker = await self._one_at_work()
+        await self._fleet.jump(worker.pid, self._chance)
 
     async def freeze(self) -> None:
         """Let a worker that runs something stand still for longer than its leases last."""
@@ -203,10 +221,12 @@ async def storm(size: Size, seed: int, folder: Path) -> Report:
     ledger = read_ledger(fleet.ledger)
     report.took_s = time.monotonic() - began_s
     report.instances = book.ended
-    report.kills, report.freezes = fleet.kills, fleet.pauses
+    report.kills, report.freezes, report.jumps = fleet.kills, fleet.pauses, fleet.jumps
     report.crashes, report.down_s = raging.crashes, raging.down_s
     report.poison = book.refused
+    report.answers = book.answers
     report.told_to_wait = book.unavailable
+    report.forks = sum(line.what == "forked" for line in ledger)
     report.runs = sum(line.what == "begin" for line in ledger)
     report.overtaken = len(overtaken(ledger, fleet.paused))
     for line in ledger:

@@ -1,8 +1,8 @@
 """A worker as a process, to be killed: python -m tests.chaos.worker_process URL LEDGER STARTS.
 
-It works until SIGTERM. It also starts so many instances itself, so that the first turn goes with
-the start, and notes in the ledger what it asked for and what was acknowledged; also, how much of
-its work was refused.
+It works until SIGTERM, by a clock that others may set (`wrong_clock`). It also starts so many
+instances itself, so that the first turn goes with the start, and notes in the ledger what it asked
+for and what was acknowledged; also, how much of its work was refused.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import random
 import signal
 import sys
 from datetime import timedelta
+from pathlib import Path
 
-from perdure import Engine, WorkerOptions
+from perdure import Engine, Retention, WorkerOptions
+from perdure.clock import Clock
 from perdure.errors import StoreUnavailableError
 from tests.chaos import accounts, bank, workload
 from tests.chaos.ledger import FileLedger, Ledger, Line
 from tests.chaos.workload import chain
+from tests.chaos.wrong_clock import own_clock
 
 DEFINITIONS = [*workload.DEFINITIONS, *accounts.DEFINITIONS, *bank.DEFINITIONS]
 LEASE = timedelta(seconds=1)
@@ -33,14 +36,17 @@ OPTIONS = WorkerOptions(
     max_attempts=50,
     shadow_rate=0.2,
     collect_after=0,
+    # By a clock that is years ahead everything would be too old.
+    retention=Retention(ended=timedelta(days=1)),
+    housekeeping_every=timedelta(seconds=1),
 )
 
 
-async def work(url: str, ledger: Ledger, starts: int) -> None:
+async def work(url: str, ledger: Ledger, clock: Clock, starts: int) -> None:
     """Serve everything until SIGTERM."""
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
-    async with await opened(url, ledger) as engine:
+    async with await opened(url, ledger, clock) as engine:
         ledger.note("ready", "")
         tasks = [
             asyncio.create_task(start_some(engine, ledger, starts)),
@@ -52,11 +58,12 @@ async def work(url: str, ledger: Ledger, starts: int) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def opened(url: str, ledger: Ledger) -> Engine:
+async def opened(url: str, ledger: Ledger, clock: Clock) -> Engine:
     """Open an engine; where the database is down just now, as often as it takes."""
     while True:
+        engine = Engine(url, DEFINITIONS, options=OPTIONS, resources=[ledger], clock=clock)
         try:
-            return await Engine(url, DEFINITIONS, options=OPTIONS, resources=[ledger]).open()
+            return await engine.open()
         except StoreUnavailableError:
             await asyncio.sleep(0.25)
 
@@ -112,8 +119,9 @@ def main() -> None:
     handler.setFormatter(OneLine("%(process)d %(name)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     url, path, starts = sys.argv[1:]
+    clock = own_clock(url, Path(path).parent)
     try:
-        asyncio.run(work(url, SeedingLedger(path), int(starts)))
+        asyncio.run(work(url, SeedingLedger(path), clock, int(starts)))
     except Exception:
         logging.getLogger(__name__).exception("a worker ended by itself")
         sys.exit(1)

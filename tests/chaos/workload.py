@@ -14,6 +14,7 @@ from datetime import timedelta
 from perdure import Orchestration, Retry, Signal, activity, context, inline, orchestration, race
 from perdure.authoring.registry import AnyDefinition
 from perdure.errors import ActivityError, ChildError
+from tests.chaos.forking import is_refused_in_child
 from tests.chaos.ledger import noted
 
 QUICKLY = Retry(max_attempts=3, first_delay=timedelta(milliseconds=20), jitter=0)
@@ -71,6 +72,13 @@ async def hanging(n: int) -> Done:
     with noted() as attempt:
         await asyncio.sleep(60)
         return Done(n, attempt)
+
+
+@activity
+async def fork(n: int) -> Done:
+    """Fork a child that tries to use the client."""
+    with noted() as attempt:
+        return Done(n + 1 if await is_refused_in_child() else 0, attempt)
 
 
 # --------------------------------------------------------------- orchestrations
@@ -186,6 +194,13 @@ async def inlined(n: int) -> int:
 
 
 @orchestration
+async def forking(n: int) -> int:
+    """Call something that forks, and something else at the same time."""
+    forked, done = await asyncio.gather(fork(n), step(n))
+    return forked.value + done.value
+
+
+@orchestration
 async def guarded(n: int) -> int:
     """Wait for what never comes, with a child that does the same; clean up when cancelled."""
     try:
@@ -234,7 +249,7 @@ async def bound(n: int) -> int:
 
 
 DEFINITIONS: list[AnyDefinition] = [
-    *(step, threaded, flaky, broken, hanging),
+    *(step, threaded, flaky, broken, hanging, fork),
     *(one, chain, fan, nap, listen, failing, family, retried, hurried, inlined, guarded, waiting),
-    *(generations, reaching, bound),
+    *(generations, reaching, bound, forking),
 ]
