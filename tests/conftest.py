@@ -17,8 +17,8 @@ from tests.postgres import Server
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Before anything imports it: its assertions are those of the contract suite.
-pytest.register_assert_rewrite("perdure.testing")
+# Before anything imports it: it asserts for the tests that begin with it.
+pytest.register_assert_rewrite("tests.contract.store_values")
 
 
 @pytest.fixture

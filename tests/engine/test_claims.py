@@ -12,8 +12,8 @@ from perdure import Engine, activity, orchestration
 from perdure.authoring.registry import Definitions
 from perdure.client import watch
 from perdure.errors import StoreError
-from perdure.testing.store_values import message
 from perdure.worker import claims
+from tests.contract.store_values import message
 from tests.engine.stage import Gate, Stage, options, until
 
 SELDOM = options(poll_max=timedelta(seconds=20))

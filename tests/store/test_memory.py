@@ -10,7 +10,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.store.opening import open_store
 from perdure.store.sqlite.store import SqliteStore
-from perdure.testing.store_values import COMPLETED, begun, message, next_turn, outcome
+from tests.contract.store_values import COMPLETED, begun, message, next_turn, outcome
 
 NAMED = "sqlite://:memory:shop"
 Opener = Callable[[str], Awaitable[SqliteStore]]

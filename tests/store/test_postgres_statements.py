@@ -25,7 +25,7 @@ from perdure.store.postgres.functions import LOADS, WRITES
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.readers import Readers
 from perdure.store.sqlite.database import PACKAGE as SQLITE
-from perdure.testing.store_values import new_instance
+from tests.contract.store_values import new_instance
 from tests.planted import plant_misfits
 from tests.postgres import Server
 from tests.store import plans

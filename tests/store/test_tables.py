@@ -15,7 +15,7 @@ from perdure.store.base import Store
 from perdure.store.sqlite.connection import LockedError
 from perdure.store.sqlite.store import SqliteStore
 from perdure.store.sqlite.tables import own_tables
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     LEASE_MS,
     accepted,
     begun,
