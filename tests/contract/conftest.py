@@ -17,13 +17,11 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "shared memory", "file", "postgres"])
+@pytest.fixture(params=["memory", "file", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     match request.param:
         case "memory":
             return "sqlite://:memory:"
-        case "shared memory":
-            return "sqlite://:memory:contract"
         case "file":
             return f"sqlite:///{tmp_path}/store.db"
     url: str = request.getfixturevalue("postgres_url")
