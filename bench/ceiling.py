@@ -27,7 +27,7 @@ from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import Turn, TurnStatus
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.testing.store_values import first_turn, job, new_instance, next_turn, outcome
+from tests.contract.store_values import first_turn, job, new_instance, next_turn, outcome
 
 TOGETHER = 200
 """Turns in one call: about what one pass of the worker's loop commits under load."""

@@ -11,14 +11,20 @@ from pathlib import Path
 import pytest
 
 from perdure.store.opening import open_store
-from tests.postgres import Server
+from tests.postgres import MEMORY, Server, has_room
 
 # A shell that runs us in the background has SIGINT ignored, and programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Before anything imports it: its assertions are those of the contract suite.
-pytest.register_assert_rewrite("perdure.testing")
+# Before anything imports it: it asserts for the tests that begin with it.
+pytest.register_assert_rewrite("tests.contract.store_values")
+
+
+# The files of tests are in memory where there is room: none of them outlives the machine, and a
+# busy disk takes its time for each commit. pytest asks for this when the first one is made.
+if has_room(MEMORY):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.fixture

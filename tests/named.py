@@ -8,9 +8,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
-CONTRACTS = ("tests/store/test_sqlite_contract.py", "tests/store/test_postgres_contract.py")
-"""Files whose tests are those of the contract."""
-
 
 @cache
 def functions(file: Path) -> frozenset[str]:
@@ -30,6 +27,4 @@ def functions(file: Path) -> frozenset[str]:
 
 @cache
 def known_tests(path: str) -> frozenset[str]:
-    """Return the functions of a file of tests, with those of the contract if it has them."""
-    files = (ROOT / "src/perdure/testing").glob("contract_*.py") if path in CONTRACTS else ()
-    return functions(ROOT / path).union(*(functions(file) for file in files))
+    return functions(ROOT / path)

@@ -108,7 +108,7 @@ class Server:
         self._user = find_user()
         is_reached = beside is not None and can_reach(self._user, beside.resolve())
         self.folder = self._new_folder(str(beside) if is_reached else temporary_folder(self._user))
-        in_memory = not durable and _has_room(MEMORY)
+        in_memory = not durable and has_room(MEMORY)
         self._data = self._new_folder(str(MEMORY)) if in_memory else self.folder / "data"
         self._watchdog = subprocess.Popen(
             ["/bin/sh", "-c", WATCHDOG, "watchdog", self.folder, self._data],
@@ -354,7 +354,8 @@ class Standby(Server):
         """Do nothing: all roles are there, and none can be made."""
 
 
-def _has_room(folder: Path) -> bool:
+def has_room(folder: Path) -> bool:
+    """Tell whether tests may fill a folder that is in memory."""
     return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM_IN_MEMORY
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
+from tests.each import each
 from tests.named import ROOT, functions, known_tests
 
 PAGE = (ROOT / "docs/coverage.md").read_text(encoding="utf-8")
@@ -70,8 +69,9 @@ def test_the_rows_of_traps_and_defects_are_numbered_without_gap() -> None:
     assert defects == [*"abcdefghijklmnopq", "q2", "q3", "r"]
 
 
-@pytest.mark.parametrize(("title", "row"), ALL_ROWS, ids=[f"{t}-{row[0]}" for t, row in ALL_ROWS])
-def test_every_row_says_what_it_is_here_and_names_a_test(title: str, row: list[str]) -> None:
+@each(ALL_ROWS, name=lambda titled: f"{titled[0]}, {titled[1][0]}")
+def test_every_row_says_what_it_is_here_and_names_a_test(titled: tuple[str, list[str]]) -> None:
+    title, row = titled
     columns = 3 if title.endswith("there") else 4
     assert len(row) == columns, f"a row of {title!r} has {len(row)} cells"
     assert row[0]
@@ -83,7 +83,7 @@ def test_nothing_is_left_open() -> None:
     assert "?" not in PAGE
 
 
-@pytest.mark.parametrize("named", NAMED)
+@each(NAMED)
 def test_a_named_test_exists(named: str) -> None:
     path, _, test = named.partition("::")
     name, _, case = test.removesuffix("]").partition("[")

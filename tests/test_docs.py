@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
@@ -95,13 +97,13 @@ def test_the_first_screen_of_the_readme_holds_program_and_commands() -> None:
     assert "make test" in first_screen
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each(PAGES, name=lambda page: page.name)
 def test_links_of_a_page_lead_to_files_that_exist(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each(PAGES, name=lambda page: page.name)
 def test_files_named_on_a_page_exist(page: Path) -> None:
     """Paths in back quotes, relative to the project or to the package."""
     for name in re.findall(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
+from tests.each import each
 from tests.named import ROOT, functions, known_tests
 
 PAGE = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
@@ -17,7 +16,7 @@ ROWS = [
 NAMED = sorted(set(re.findall(r"`(tests/[^`]*)`", PAGE)))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row[0][:30] for row in ROWS])
+@each(ROWS, name=lambda row: row[0])
 def test_a_finding_is_mended_or_judged(row: list[str]) -> None:
     _, shown, commit = row
 
@@ -25,7 +24,7 @@ def test_a_finding_is_mended_or_judged(row: list[str]) -> None:
     assert re.fullmatch(r"[0-9a-f]{7}(, [0-9a-f]{7})*|none", commit)
 
 
-@pytest.mark.parametrize("named", NAMED)
+@each(NAMED)
 def test_a_named_test_exists(named: str) -> None:
     path, _, name = named.partition("::")
 

@@ -33,8 +33,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "worker": THOUGHT | {"store", "turns", "jobs"},
     "projection": THOUGHT | {"store"},
     "client": THOUGHT | {"store", "turns", "jobs", "worker", "projection"},
-    "testing": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client"},
-    "cli": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client", "testing"},
+    "checking": {"model", "store"},
+    "testing": THOUGHT,
+    "cli": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client", "checking"},
 }
 APART = {"core.orchestrations", "core.deciders"}
 """Rooms within a room that do not know each other."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
+from typing import NamedTuple
 
 import perdure
+from tests.each import each
 
 SRC = Path(perdure.__file__).parent
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
@@ -28,7 +28,15 @@ TELL_ALL = {
 user code runs nowhere near. Errors of the store name ids and files and quote no values."""
 
 
-def log_calls() -> Iterator[tuple[Path, ast.Call]]:
+class LogCall(NamedTuple):
+    file: str
+    call: ast.Call
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.call.lineno}"
+
+
+def log_calls() -> Iterator[LogCall]:
     for file in SRC.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if (
@@ -38,37 +46,31 @@ def log_calls() -> Iterator[tuple[Path, ast.Call]]:
                 and isinstance(node.func.value, ast.Name)
                 and node.func.value.id == "logger"
             ):
-                yield file, node
+                yield LogCall(str(file.relative_to(SRC)), node)
 
 
-def where(file: Path, call: ast.Call) -> str:
-    return f"{file.relative_to(SRC)}:{call.lineno}"
+CALLS = list(log_calls())
 
 
-CALLS = [pytest.param(file, call, id=where(file, call)) for file, call in log_calls()]
+@each(CALLS)
+def test_a_log_line_has_a_constant_text(log: LogCall) -> None:
+    text = log.call.args[0]
 
-
-@pytest.mark.parametrize(("file", "call"), CALLS)
-def test_a_log_line_has_a_constant_text(file: Path, call: ast.Call) -> None:
-    text = call.args[0]
-
-    assert isinstance(text, ast.Constant), f"{where(file, call)}: facts belong into extra="
+    assert isinstance(text, ast.Constant), "facts belong into extra="
     assert isinstance(text.value, str)
 
 
-@pytest.mark.parametrize(("file", "call"), CALLS)
-def test_the_text_of_an_exception_is_logged_only_far_from_user_code(
-    file: Path, call: ast.Call
-) -> None:
+@each(CALLS)
+def test_the_text_of_an_exception_is_logged_only_far_from_user_code(log: LogCall) -> None:
     """SEC-23: what user code raises may quote values."""
-    assert isinstance(call.func, ast.Attribute)
-    keywords = {keyword.arg for keyword in call.keywords}
-    tells_all = call.func.attr == "exception" or "exc_info" in keywords
+    assert isinstance(log.call.func, ast.Attribute)
+    keywords = {keyword.arg for keyword in log.call.keywords}
+    tells_all = log.call.func.attr == "exception" or "exc_info" in keywords
 
-    assert not tells_all or str(file.relative_to(SRC)) in TELL_ALL, where(file, call)
+    assert not tells_all or log.file in TELL_ALL
 
 
-@pytest.mark.parametrize("file", sorted(SRC.rglob("*.py")), ids=lambda file: str(file.name))
+@each(sorted(SRC.rglob("*.py")))
 def test_every_module_logs_under_its_own_name(file: Path) -> None:
     text = file.read_text()
     is_program = file.is_relative_to(SRC / "cli")

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests.each import each
 from tests.named import ROOT, known_tests
 from tools.mutants import MUTANTS
 from tools.mutants.mutant import Mutant
@@ -14,11 +15,10 @@ from tools.mutants.trying import WRONG_PACKAGE, Run, judge
 
 AT_LEAST = 30
 
-each_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 NAMED_TESTS = sorted({test for mutant in MUTANTS for test in mutant.tests})
 
 
-@each_mutant
+@each(MUTANTS, name=lambda mutant: mutant.name)
 def test_a_mutant_changes_one_place_of_the_code(mutant: Mutant) -> None:
     """Where this fails, the code has moved: let the mutant break it where it is now."""
     file = mutant.file_in(ROOT / "src/perdure")
@@ -31,7 +31,7 @@ def test_a_mutant_changes_one_place_of_the_code(mutant: Mutant) -> None:
         assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text))
 
 
-@pytest.mark.parametrize("named", NAMED_TESTS)
+@each(NAMED_TESTS)
 def test_the_tests_of_a_mutant_exist(named: str) -> None:
     path, _, test = named.partition("::")
 

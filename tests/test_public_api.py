@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import perdure
+from tests.each import each
 
 MAX_PUBLIC_NAMES = 33
 """Deciders brought eight: the classes that are written with (`Decider`, `Decision`), the outcomes
@@ -29,7 +30,7 @@ def test_an_unknown_name_is_refused() -> None:
         getattr(perdure, unknown)
 
 
-@pytest.mark.parametrize("name", perdure.__all__)
+@each(perdure.__all__)
 def test_a_public_name_can_be_imported_and_is_explained(name: str) -> None:
     doc = getattr(perdure, name).__doc__ or ""
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from perdure.checking.invariants import check
 from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.events import (
     ActivityCompleted,
@@ -18,7 +19,6 @@ from perdure.model.events import (
 from perdure.model.jobs import JobKey
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import Contents, Inspectable
-from perdure.testing.invariants import check
 from tests.chaos.ledger import Line
 
 SCHEDULES = ("activity_scheduled", "inline_scheduled", "effect_scheduled")

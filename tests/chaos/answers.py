@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from perdure import Client
 from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.core.answers import DirectInput, Outcome, outcome_json
+from perdure.core.deciders.answers import DirectInput, Outcome, outcome_json
 from perdure.errors import StoreUnavailableError
 from perdure.model.events import (
     EventRecorded,

@@ -24,6 +24,7 @@ from unittest.mock import patch
 
 from perdure import Engine, WorkerOptions
 from perdure.authoring.registry import Definitions
+from perdure.checking.invariants import check
 from perdure.clock import ManualClock, to_ms
 from perdure.core.orchestrations.execution import Execution
 from perdure.errors import InstanceEndedError, StoreUnavailableError
@@ -31,7 +32,6 @@ from perdure.jobs.slots import Kind
 from perdure.store.base import Store
 from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
-from perdure.testing.invariants import check
 from tests.chaos import scenario
 from tests.chaos.answers import Call as ClientCall
 from tests.chaos.answers import Listens, not_as_told

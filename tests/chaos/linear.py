@@ -30,10 +30,10 @@ from typing import Any, Protocol
 
 import psycopg
 
+from perdure.checking.invariants import check
 from perdure.clock import system_clock
 from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
-from perdure.testing.invariants import check
 from tests.chaos import storm
 from tests.chaos.bank import POISON
 from tests.chaos.fleet import ROOT, Fleet

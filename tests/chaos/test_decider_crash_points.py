@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from perdure import Accepted, AlreadyCompleted, Rejected
+from perdure.checking.invariants import check
 from perdure.errors import UniqueKeyError
 from perdure.model.events import (
     EffectScheduled,
@@ -31,7 +32,6 @@ from perdure.model.events import (
 )
 from perdure.model.instances import DECIDER
 from perdure.store.contents import Contents
-from perdure.testing.invariants import check
 from tests.chaos import decider_scenario as scenario
 from tests.chaos.crashing import OPTIONS, Fault, FaultKind, HandDriven, Life, Step, World
 from tests.chaos.decider_scenario import Move, Order, Parcel, Place, Post, Postpone, Stock

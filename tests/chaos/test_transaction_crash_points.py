@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Client, Engine
+from perdure.checking.invariants import check
 from perdure.clock import system_clock
-from perdure.testing.invariants import check
 from tests.chaos.booking_process import INSTANCE, ORDER
 from tests.engine.booking import Shop, shop_with
 from tests.postgres import Server

@@ -14,8 +14,8 @@ from psycopg import sql
 from perdure import Engine, activity, orchestration
 from perdure.clock import ManualClock
 from perdure.store.opening import open_store
-from perdure.testing.store_values import new_instance
 from tests.cli.commands import perdure
+from tests.contract.store_values import new_instance
 from tests.engine.stage import OPTIONS, until
 from tests.postgres import SUPERUSER, Server
 

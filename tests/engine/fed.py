@@ -13,7 +13,7 @@ from perdure.model.events import NULL, Body, InputTaken, write_event
 from perdure.model.instances import Stamp
 from perdure.model.turns import FedEvent, Turn, TurnStatus
 from perdure.store.base import Store
-from perdure.testing.store_values import token
+from tests.contract.store_values import token
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from typing import Any
 
 from perdure import Client, Engine, Handle, WorkerOptions
 from perdure.authoring.registry import Definitions
+from perdure.checking.invariants import check
 from perdure.client.info import HistoryEvent
 from perdure.clock import Clock, system_clock
 from perdure.store.opening import open_store
-from perdure.testing.invariants import check
 
 WITHIN_S = 20.0
 """How long anything may take before a test gives up; nothing waits so long unless it is broken."""

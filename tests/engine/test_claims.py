@@ -15,8 +15,8 @@ from perdure.client import watch
 from perdure.errors import StoreError
 from perdure.model.instances import DefinitionKey
 from perdure.model.turns import JobClaim, TurnClaim
-from perdure.testing.store_values import message
 from perdure.worker import claims
+from tests.contract.store_values import message
 from tests.engine.stage import Gate, Stage, options, until
 
 SELDOM = options(poll_max=timedelta(seconds=20))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Engine, activity, orchestration
+from perdure.checking.invariants import check
 from perdure.errors import StoreUnavailableError
-from perdure.testing.invariants import check
 from tests.disks import fill
 
 BIG = "x" * 50_000

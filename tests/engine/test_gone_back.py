@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from perdure import Accepted, Rejected
+from perdure.checking.invariants import check
 from perdure.errors import StoreCorruptError
-from perdure.testing.invariants import check
 from tests.engine.accounts import Account, Deposit, Withdraw, movements
 from tests.engine.stage import Stage
 

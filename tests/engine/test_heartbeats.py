@@ -11,7 +11,7 @@ from perdure import ActivityContext, Client, Engine, Retry, activity, orchestrat
 from perdure.clock import ManualClock
 from perdure.model.jobs import JobBeat
 from tests.engine.stage import Gate, Stage, options, transactions, until
-from tests.worker import busywork
+from tests.jobs import busywork
 
 SOON = timedelta(milliseconds=20)
 AT_ONCE = Retry(max_attempts=3, first_delay=timedelta(0))

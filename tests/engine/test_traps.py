@@ -16,7 +16,7 @@ from perdure.authoring.registry import orchestration_key
 from perdure.clock import ManualClock
 from perdure.errors import InstanceFailedError, StoreUnavailableError
 from perdure.model.instances import InstanceRow
-from perdure.testing.store_values import LEASE_MS, claim
+from tests.contract.store_values import LEASE_MS, claim
 from tests.engine.stage import Stage, idle, options, until
 
 go = Signal("go", str)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from perdure.checking.invariants import digest_of
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
@@ -47,8 +48,7 @@ from perdure.model.turns import (
     UniqueKey,
 )
 from perdure.store.base import Store
-from perdure.testing.invariants import digest_of
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     LEASE_MS,
     accepted,
     claim,

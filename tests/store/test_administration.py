@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.model.admin import Expiry, InstanceFilter, PageMark
 from perdure.model.instances import DefinitionKey, NewInstance, Status
@@ -17,10 +18,7 @@ from perdure.store.opening import open_store
 from perdure.store.sql import lists
 from perdure.store.sqlite.connection import SqliteConnection, connect
 from perdure.store.sqlite.store import SqliteStore
-from perdure.testing.contract_admin import claim_session, continued, dead
-from perdure.testing.contract_lists import EVERYTHING, ended_as, paged, started
-from perdure.testing.invariants import check
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     COMPLETED,
     FED,
     ORDER,
@@ -39,6 +37,8 @@ from perdure.testing.store_values import (
     timer,
     turn_of,
 )
+from tests.contract.test_admin import claim_session, continued, dead
+from tests.contract.test_lists import EVERYTHING, ended_as, paged, started
 
 GPU = DefinitionKey("activity", "say_hello", "gpu")
 MANY = 3_000

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from perdure.checking.invariants import check
 from perdure.errors import StoreUnavailableError
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import ChildStart, TurnReceipt, TurnStatus
 from perdure.store.sqlite.store import SqliteStore
-from perdure.testing.invariants import check
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     COMPLETED,
     CONTINUED,
     ORCHESTRATION,

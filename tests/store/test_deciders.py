@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.errors import RowError, StoreUnavailableError
 from perdure.model.instances import Status
@@ -17,9 +18,7 @@ from perdure.store.opening import open_store
 from perdure.store.sql import feed
 from perdure.store.sql.connection import Connection
 from perdure.store.sqlite.store import SqliteStore
-from perdure.testing.contract_feed import fed
-from perdure.testing.invariants import check
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     LEASE_MS,
     ORDER,
     PLACED,
@@ -40,6 +39,7 @@ from perdure.testing.store_values import (
     token,
     turn_of,
 )
+from tests.contract.test_feed import fed
 
 ID = "order:1"
 

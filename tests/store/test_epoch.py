@@ -13,7 +13,7 @@ from perdure.store.base import Store
 from perdure.store.epoch import Epoch
 from perdure.store.opening import open_store
 from perdure.store.sql.definitions import number_of
-from perdure.testing.store_values import ORCHESTRATION, begun, claim, new_instance
+from tests.contract.store_values import ORCHESTRATION, begun, claim, new_instance
 from tests.postgres import Server
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.model.events import (
     ActivityCompleted,
@@ -20,8 +21,7 @@ from perdure.model.events import (
 )
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.testing.invariants import check
-from perdure.testing.store_values import accepted, first_turn, new_instance
+from tests.contract.store_values import accepted, first_turn, new_instance
 from tests.store.sound import ANSWER, BEGIN, CALL, RAW, fill
 
 

@@ -23,7 +23,7 @@ from perdure.store.base import TurnLease
 from perdure.store.opening import open_store
 from perdure.store.sql.kept import KeptRows
 from perdure.store.sqlite.store import SqliteStore
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     COMPLETED,
     CONTINUED,
     LEASE_MS,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.errors import PerdureError
 from perdure.model.events import Failure
@@ -35,8 +36,7 @@ from perdure.store.sqlite.memory import MEMORY, MemoryLock
 from perdure.store.sqlite.store import SqliteStore
 from perdure.store.sqlite.tables import own_tables
 from perdure.store.sqlite.writer import Writer
-from perdure.testing.invariants import check
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     COMPLETED,
     CONTINUED,
     FED,

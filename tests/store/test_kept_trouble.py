@@ -21,7 +21,7 @@ from perdure.store.sql.kept_check import SWITCH, KeptRowsError, check_kept
 from perdure.store.sqlite import at_once, database, writer
 from perdure.store.sqlite.connection import SqliteConnection
 from perdure.store.sqlite.store import SqliteStore
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     SCHEDULED,
     accepted,
     begun,

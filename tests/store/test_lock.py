@@ -18,7 +18,7 @@ import pytest
 from perdure.errors import StoreUnavailableError
 from perdure.store.sqlite.lock import WriteLock
 from perdure.store.sqlite.store import SqliteStore
-from perdure.testing.store_values import begun, given, message, next_turn, outcome
+from tests.contract.store_values import begun, given, message, next_turn, outcome
 
 FORK = """
 import os, signal, sys

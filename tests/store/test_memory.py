@@ -10,10 +10,23 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.store.opening import open_store
 from perdure.store.sqlite.store import SqliteStore
-from perdure.testing.store_values import COMPLETED, begun, message, next_turn, outcome
+from tests.contract.store_values import COMPLETED, begun, message, next_turn, outcome
+
+# A good part of the contract, in memory that other stores could share.
+from tests.contract.test_leases import TestJobs, TestTurnClaims  # noqa: F401
+from tests.contract.test_messages import TestDeliveries, TestStarts  # noqa: F401
+from tests.contract.test_transactions import TestOwnTransactions  # noqa: F401
+from tests.contract.test_turns import TestFencing, TestWaking  # noqa: F401
+from tests.contract.test_values import TestBadValues, TestBodies  # noqa: F401
 
 NAMED = "sqlite://:memory:shop"
 Opener = Callable[[str], Awaitable[SqliteStore]]
+
+
+@pytest.fixture
+def url() -> str:
+    """Where the contract runs here."""
+    return NAMED
 
 
 @pytest.fixture

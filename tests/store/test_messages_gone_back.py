@@ -10,7 +10,7 @@ from perdure.model.events import Body
 from perdure.model.messages import digest_of
 from perdure.model.turns import TurnReceipt, TurnStatus
 from perdure.store.opening import open_store
-from perdure.testing.store_values import begun, message, next_turn
+from tests.contract.store_values import begun, message, next_turn
 
 
 async def test_a_turn_over_messages_that_the_store_has_lost_is_refused(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.store import PostgresStore
 from perdure.store.sql.batch import Transaction, Work
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     LEASE_MS,
     accepted,
     begun,

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from perdure import Client
+from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
 from perdure.model.instances import part_of
@@ -22,8 +23,7 @@ from perdure.store.postgres import lane
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PostgresConnection
 from perdure.store.postgres.unheard import NOTHING, Unheard
-from perdure.testing.invariants import check
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     LEASE_MS,
     SCHEDULED,
     STARTED,

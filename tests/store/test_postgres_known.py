@@ -11,6 +11,7 @@ import asyncpg
 import psycopg
 import pytest
 
+from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
@@ -24,8 +25,7 @@ from perdure.store.postgres.store import PostgresStore
 from perdure.store.sql.batch import Work
 from perdure.store.sql.claims import TurnClaiming, find_ready
 from perdure.store.sql.definitions import number_of
-from perdure.testing.invariants import check
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     COMPLETED,
     LEASE_MS,
     ORCHESTRATION,

@@ -16,8 +16,8 @@ from perdure.store.migrate import read_migrations
 from perdure.store.opening import open_store
 from perdure.store.postgres import database, lane
 from perdure.store.postgres.connection import PACKAGE
-from perdure.testing.store_values import begun, claim, message, new_instance, turn_of
 from tests import rows
+from tests.contract.store_values import begun, claim, message, new_instance, turn_of
 from tests.engine.stage import until
 from tests.postgres import Server
 

@@ -17,13 +17,9 @@ from perdure.model.turns import TurnClaim, TurnStatus, WorkerRow
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.store.postgres.store import PostgresStore
-
-# A good part of the contract, through the pooler.
-from perdure.testing.contract_leases import TestJobs, TestTurnClaims  # noqa: F401
-from perdure.testing.contract_messages import TestDeliveries, TestStarts  # noqa: F401
-from perdure.testing.contract_turns import TestFencing, TestFirstTurns  # noqa: F401
-from perdure.testing.contract_values import TestBadValues  # noqa: F401
-from perdure.testing.store_values import (
+from tests.chaos import workload
+from tests.chaos.ledger import Ledger, Line
+from tests.contract.store_values import (
     SCHEDULED,
     STARTED,
     accepted,
@@ -36,8 +32,12 @@ from perdure.testing.store_values import (
     result_of,
     timer,
 )
-from tests.chaos import workload
-from tests.chaos.ledger import Ledger, Line
+
+# A good part of the contract, through the pooler.
+from tests.contract.test_leases import TestJobs, TestTurnClaims  # noqa: F401
+from tests.contract.test_messages import TestDeliveries, TestStarts  # noqa: F401
+from tests.contract.test_turns import TestFencing, TestFirstTurns  # noqa: F401
+from tests.contract.test_values import TestBadValues  # noqa: F401
 from tests.engine.shop import Order, Pay, Place
 from tests.engine.stage import Stage, until
 from tests.wire import Pooler

@@ -23,7 +23,7 @@ from perdure.store.opening import open_store
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PostgresConnection, connect
 from perdure.store.postgres.lane import Lane
-from perdure.testing.store_values import COMPLETED, STARTED, first_turn, new_instance, outcome
+from tests.contract.store_values import COMPLETED, STARTED, first_turn, new_instance, outcome
 
 Lanes = tuple[Lane, Lane]
 MESSAGE = Delivery(instance_id="i", kind="signal", body=b"null", if_absent="buffer")

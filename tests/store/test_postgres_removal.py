@@ -9,13 +9,12 @@ from typing import TypeAlias
 import asyncpg
 import pytest
 
+from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.model.admin import Expiry
 from perdure.model.turns import KvChange, TurnStatus
 from perdure.store.base import Store
-from perdure.testing.contract_admin import dead
-from perdure.testing.invariants import check
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     FED,
     PLACED,
     begun,
@@ -28,6 +27,7 @@ from perdure.testing.store_values import (
     next_turn,
     turn_of,
 )
+from tests.contract.test_admin import dead
 from tests.engine.stage import until
 
 ROUNDS = 20

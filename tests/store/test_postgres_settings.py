@@ -16,7 +16,7 @@ from perdure.store.migrate import read_migrations
 from perdure.store.opening import open_store
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PACKAGE, connect
-from perdure.testing.store_values import new_instance
+from tests.contract.store_values import new_instance
 from tests.postgres import Server
 
 LEVELS = ["repeatable read", "serializable"]

@@ -25,7 +25,8 @@ from perdure.store.postgres.functions import LOADS, WRITES
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.readers import Readers
 from perdure.store.sqlite.database import PACKAGE as SQLITE
-from perdure.testing.store_values import new_instance
+from tests.contract.store_values import new_instance
+from tests.each import each
 from tests.planted import plant_misfits
 from tests.postgres import Server
 from tests.store import plans
@@ -160,7 +161,7 @@ def params_of(text: str) -> set[str]:
 # -------------------------------------------------------------------- the files
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each(NAMES)
 def test_a_statement_is_alone_in_its_file_with_a_header(name: str) -> None:
     text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
     code = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
@@ -173,7 +174,7 @@ def test_a_statement_is_alone_in_its_file_with_a_header(name: str) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each(NAMES)
 def test_a_header_names_the_parameters_that_there_are(name: str) -> None:
     text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
     head = " ".join(line[3:] for line in text.splitlines() if line.startswith("--"))
@@ -186,12 +187,12 @@ def test_a_header_names_the_parameters_that_there_are(name: str) -> None:
         assert re.search(rf"\b{param}\b", told), f"{name} does not tell of {param}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each(NAMES)
 def test_a_statement_is_used(name: str) -> None:
     assert f'"{name}"' in CODE
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each(NAMES)
 def test_tables_are_named_with_the_schema(name: str) -> None:
     """So nothing depends on the search_path, which a pooler or a user may change."""
     text, _ = statement(name, "perdure")
@@ -209,7 +210,7 @@ def test_both_databases_have_the_same_statements() -> None:
     assert set(NAMES) - ours == ONLY_HERE
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - ONLY_HERE))
+@each(sorted({*NAMES} - ONLY_HERE))
 def test_a_statement_has_the_same_parameters_on_both_databases(name: str) -> None:
     here = params_of((FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
     there = params_of((OURS / f"{name}.sql").read_text(encoding="utf-8"))

@@ -15,6 +15,7 @@ import asyncpg
 import psycopg
 import pytest
 
+from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.errors import SchemaError, StoreError, StoreUnavailableError, UsageError
 from perdure.model.turns import TurnStatus
@@ -22,14 +23,13 @@ from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.store.postgres import database, faults
 from perdure.store.postgres import store as store_module
-from perdure.testing.invariants import check
-from perdure.testing.store_values import (
+from tests import rows
+from tests.contract.store_values import (
     SCHEDULED,
     begun,
     message,
     next_turn,
 )
-from tests import rows
 from tests.engine.stage import until
 from tests.postgres import ROLE, SUPERUSER, Server, Standby
 from tests.wire import Proxy

@@ -20,7 +20,7 @@ from perdure.model.turns import Hold, TurnClaim
 from perdure.store.base import JobLease, Store, TurnLease
 from perdure.store.postgres import lane
 from perdure.store.postgres.functions import LOADS, WRITES
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     LEASE_MS,
     ORCHESTRATION,
     accepted,

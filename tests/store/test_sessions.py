@@ -13,7 +13,7 @@ from perdure.store.sql import sessions
 from perdure.store.sql.packing import pack
 from perdure.store.sqlite.connection import statement
 from perdure.store.sqlite.store import SqliteStore
-from perdure.testing.store_values import LEASE_MS, QUEUE, begun, claim_jobs, job
+from tests.contract.store_values import LEASE_MS, QUEUE, begun, claim_jobs, job
 
 TERMS = SessionClaim("w1", LEASE_MS, (), 100)
 

@@ -25,6 +25,7 @@ from perdure.store.sqlite.connection import (
 )
 from perdure.store.sqlite.database import PACKAGE
 from perdure.store.sqlite.memory import MEMORY
+from tests.each import each
 
 FOLDER = resources.files(PACKAGE) / "sql"
 NAMES = sorted(file.name.removesuffix(".sql") for file in FOLDER.iterdir())
@@ -71,7 +72,7 @@ def _without_comments(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith("--"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each(NAMES)
 def test_a_statement_is_alone_in_its_file_with_a_header(name: str) -> None:
     text = statement(name)
 
@@ -82,26 +83,22 @@ def test_a_statement_is_alone_in_its_file_with_a_header(name: str) -> None:
     assert max(map(len, text.splitlines())) <= 100
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each(NAMES)
 def test_a_statement_is_used(name: str) -> None:
     assert f'"{name}"' in CODE
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in WHOLE])
-def test_a_statement_searches_and_never_scans(name: str) -> None:
+@each(name for name in NAMES if name not in WHOLE)
+def test_a_statement_searches_and_never_scans(name: str, empty: SqliteConnection) -> None:
     text = _without_comments(statement(name))
     if not re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)", text):
         return
-    connection = connect(MEMORY, busy_ms=0)
-    for part in split_script(SCHEMA):
-        connection.run_text(part)
-    tables = {name for (name,) in connection.run_text("SELECT name FROM sqlite_schema")}
+    tables = {name for (name,) in empty.run_text("SELECT name FROM sqlite_schema")}
     params = dict.fromkeys(re.findall(r"(?<!:):([a-z_]+)", text), "NULL")
     for param, value in params.items():
         text = re.sub(rf":{param}\b", value, text)
 
-    plan = [row[-1] for row in connection.run_text(f"EXPLAIN QUERY PLAN {text}")]
-    connection.close()
+    plan = [row[-1] for row in empty.run_text(f"EXPLAIN QUERY PLAN {text}")]
 
     for step in plan:
         scanned = re.match(r"SCAN (\w+)", step)
@@ -120,19 +117,24 @@ def empty() -> Iterator[SqliteConnection]:
     connection.close()
 
 
-def _alone_and_within(connection: SqliteConnection, name: str) -> list[tuple[str, Parameters]]:
+@pytest.fixture
+def at_once(empty: SqliteConnection) -> AtOnce:
+    return AtOnce(empty)
+
+
+def _alone_and_within(at_once: AtOnce, name: str) -> list[tuple[str, Parameters]]:
     """Return a statement as it is, and as the body of a trigger, with values for it."""
     text = _without_comments(statement(name))
     params = dict.fromkeys(re.findall(r":([a-z_]+)", text))
     writes = Writes(locks=False)
     writes.write(name, **params)
-    made = AtOnce(connection)._make(writes)
+    made = at_once._make(writes)
     return [(text, params), (made.insert, [None] * (len(params) + 1))]
 
 
-@pytest.mark.parametrize("name", AT_ONCE)
+@each(AT_ONCE)
 def test_a_statement_of_a_commit_does_the_same_in_a_trigger(
-    name: str, empty: SqliteConnection
+    name: str, empty: SqliteConnection, at_once: AtOnce
 ) -> None:
     def searches(text: str, values: Parameters) -> Counter[tuple[Any, ...]]:
         """Count operations, and for those that open one, which table or index."""
@@ -143,17 +145,17 @@ def test_a_statement_of_a_commit_does_the_same_in_a_trigger(
             if re.fullmatch(SEARCHES, operation)
         )
 
-    alone, within = [searches(*one) for one in _alone_and_within(empty, name)]
+    alone, within = [searches(*one) for one in _alone_and_within(at_once, name)]
 
     # Reading the version, and going through the one row that is inserted.
     assert within - alone == Counter([("VFilter", None), ("Rewind", None)])
     assert not alone - within
 
 
-@pytest.mark.parametrize("name", AT_ONCE)
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3 cannot set that up")
+@each(AT_ONCE)
 def test_a_statement_of_a_commit_has_the_same_plan_in_a_trigger(
-    name: str, empty: SqliteConnection
+    name: str, empty: SqliteConnection, at_once: AtOnce
 ) -> None:
     if sys.version_info >= (3, 12):  # for mypy
         empty.bare.setconfig(sqlite3.SQLITE_DBCONFIG_TRIGGER_EQP)
@@ -163,16 +165,16 @@ def test_a_statement_of_a_commit_has_the_same_plan_in_a_trigger(
             for row in empty.run_own(f"EXPLAIN QUERY PLAN {text}", values)
             if re.match(r"(SCAN|SEARCH) (?!pragma_data_version)", row[-1])
         ]
-        for text, values in _alone_and_within(empty, name)
+        for text, values in _alone_and_within(at_once, name)
     ]
 
     assert within == alone != []
 
 
-@pytest.mark.parametrize("name", sorted(NEVER_AT_ONCE))
-def test_other_statements_cannot_be_in_a_trigger(name: str, empty: SqliteConnection) -> None:
+@each(sorted(NEVER_AT_ONCE))
+def test_other_statements_cannot_be_in_a_trigger(name: str, at_once: AtOnce) -> None:
     with pytest.raises(StoreError, match="INDEXED BY"):
-        _alone_and_within(empty, name)
+        _alone_and_within(at_once, name)
 
 
 def test_every_index_names_the_statement_that_needs_it() -> None:

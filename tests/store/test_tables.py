@@ -15,7 +15,7 @@ from perdure.store.base import Store
 from perdure.store.sqlite.connection import LockedError
 from perdure.store.sqlite.store import SqliteStore
 from perdure.store.sqlite.tables import own_tables
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     LEASE_MS,
     accepted,
     begun,
@@ -25,6 +25,7 @@ from perdure.testing.store_values import (
     outcome,
     token,
 )
+from tests.each import each
 
 LEASE = token()
 Run = Callable[..., Awaitable[list[tuple[Any, ...]]]]
@@ -146,7 +147,6 @@ async def test_views_of_the_writer_are_out_of_reach(
         await run(sql.format(views), defining=defining)
 
 
-@pytest.mark.parametrize("table", sorted(own_tables()))
 @pytest.mark.parametrize(
     "sql",
     [
@@ -159,7 +159,8 @@ async def test_views_of_the_writer_are_out_of_reach(
         "DROP TABLE {}",
     ],
 )
-async def test_tables_of_perdure_are_out_of_reach(run: Run, sql: str, table: str) -> None:
+@each(sorted(own_tables()))
+async def test_tables_of_perdure_are_out_of_reach(table: str, run: Run, sql: str) -> None:
     with pytest.raises((UsageError, StoreError)) as refused:
         await run(sql.format(table), defining=True)
 

@@ -18,7 +18,7 @@ from perdure.store.base import Store
 from perdure.store.migrate import read_migrations
 from perdure.store.postgres.connection import PACKAGE as POSTGRES
 from perdure.store.sqlite.database import PACKAGE as SQLITE
-from perdure.testing.store_values import (
+from tests.contract.store_values import (
     CONTINUED,
     LEASE_MS,
     accepted,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
 from perdure.model.events import Body
@@ -20,8 +21,7 @@ from perdure.store import batching
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.store.sqlite.connection import has_wal_reset_bug
-from perdure.testing.invariants import check
-from perdure.testing.store_values import STARTED, begun, first_turn, message, new_instance
+from tests.contract.store_values import STARTED, begun, first_turn, message, new_instance
 from tests.disks import fill
 
 IS_OLD = has_wal_reset_bug(sqlite3.sqlite_version_info)
@@ -29,7 +29,7 @@ IS_OLD = has_wal_reset_bug(sqlite3.sqlite_version_info)
 WORK = """
 import asyncio, sys
 from perdure.store.opening import open_store
-from perdure.testing.store_values import begun, claim, message, accepted, turn_of
+from tests.contract.store_values import begun, claim, message, accepted, turn_of
 
 async def main(url, name, count):
     store = open_store(url)

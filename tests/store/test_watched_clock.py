@@ -12,7 +12,7 @@ from perdure.clock_watch import LASTS_MS, WatchedSystemClock
 from perdure.model.turns import SessionClaim
 from perdure.store.base import JobLease, Store, TurnLease
 from perdure.store.opening import open_store
-from perdure.testing.store_values import LEASE_MS, begun, claim, claim_jobs, job, new_instance
+from tests.contract.store_values import LEASE_MS, begun, claim, claim_jobs, job, new_instance
 
 HOUR = timedelta(hours=1)
 

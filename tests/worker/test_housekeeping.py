@@ -18,7 +18,9 @@ from perdure.model.turns import Continuation, Hold
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.telemetry import Metrics
-from perdure.testing.store_values import (
+from perdure.worker import housekeeping
+from perdure.worker.housekeeping import Housekeeping
+from tests.contract.store_values import (
     COMPLETED,
     ORCHESTRATION,
     STARTED,
@@ -31,8 +33,6 @@ from perdure.testing.store_values import (
     next_turn,
     outcome,
 )
-from perdure.worker import housekeeping
-from perdure.worker.housekeeping import Housekeeping
 
 DAY = timedelta(days=1)
 

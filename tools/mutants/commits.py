@@ -5,7 +5,7 @@ from __future__ import annotations
 from tools.mutants.mutant import Mutant
 
 BATCHING = "tests/store/test_batching.py::"
-CONTRACT = "tests/store/test_sqlite_contract.py::"
+CONTRACT = "tests/contract/"
 KEPT = "tests/store/test_kept_rows.py::"
 KNOWN = "tests/store/test_postgres_known.py::"
 RACES = "tests/store/test_postgres_races.py::"
@@ -20,7 +20,7 @@ FENCE = (
         "store/sql/commit.py",
         "row.stamp != turn.stamp or",
         "",
-        (f"{CONTRACT}TestFencing::test_a_turn_with_another_stamp_writes_nothing",),
+        (f"{CONTRACT}test_turns.py::TestFencing::test_a_turn_with_another_stamp_writes_nothing",),
     ),
     Mutant(
         "fence-without-commit",
@@ -29,7 +29,7 @@ FENCE = (
         "row.stamp != turn.stamp or",
         "row.stamp.place != turn.stamp.place or",
         (
-            f"{CONTRACT}TestFenceByCommit"
+            f"{CONTRACT}test_fence.py::TestFenceByCommit"
             "::test_a_turn_based_on_another_commit_is_refused_although_its_numbers_fit",
             "tests/engine/test_gone_back.py::test_a_state_that_the_store_has_lost_decides_nothing",
         ),
@@ -40,7 +40,7 @@ FENCE = (
         "store/sql/commit.py",
         "return row.lease == lease",
         "return True",
-        (f"{CONTRACT}TestFencing::test_a_late_commit_after_a_steal_is_refused",),
+        (f"{CONTRACT}test_turns.py::TestFencing::test_a_late_commit_after_a_steal_is_refused",),
     ),
     Mutant(
         "fence-ignores-leases-of-others",
@@ -49,7 +49,7 @@ FENCE = (
         "return row.lease == 0 or row.lease_until_ms <= self._now_ms",
         "return True",
         (
-            f"{CONTRACT}TestFencing"
+            f"{CONTRACT}test_turns.py::TestFencing"
             "::test_without_a_lease_a_turn_is_refused_while_somebody_holds_one",
         ),
     ),
@@ -59,7 +59,10 @@ FENCE = (
         "store/sql/commit.py",
         "return turn.lease == 0 and row.home == turn.worker_id",
         "return row.home == turn.worker_id",
-        (f"{CONTRACT}TestTurnClaims::test_a_worker_of_the_same_name_has_not_the_lease",),
+        (
+            f"{CONTRACT}test_leases.py::TestTurnClaims"
+            "::test_a_worker_of_the_same_name_has_not_the_lease",
+        ),
     ),
     Mutant(
         "fence-ignores-parked",
@@ -68,7 +71,7 @@ FENCE = (
         "if row.blocked_by == NOBODY and not turn.lease:",
         "if False:",
         (
-            f"{CONTRACT}TestFencing"
+            f"{CONTRACT}test_turns.py::TestFencing"
             "::test_a_turn_without_a_lease_is_refused_while_the_instance_is_parked",
         ),
     ),
@@ -78,7 +81,7 @@ FENCE = (
         "store/sql/commit.py",
         "row.stamp != turn.stamp or",
         "(row.stamp != turn.stamp and not turn.seize) or",
-        (f"{CONTRACT}TestFencing::test_a_seizing_turn_needs_the_right_stamp",),
+        (f"{CONTRACT}test_turns.py::TestFencing::test_a_seizing_turn_needs_the_right_stamp",),
     ),
     Mutant(
         "hold-without-commit",
@@ -86,7 +89,10 @@ FENCE = (
         "store/sql/commit.py",
         "row.stamp != hold.stamp",
         "row.stamp.place != hold.stamp.place",
-        (f"{CONTRACT}TestFenceByCommit::test_a_hold_based_on_another_commit_holds_nothing",),
+        (
+            f"{CONTRACT}test_fence.py::TestFenceByCommit"
+            "::test_a_hold_based_on_another_commit_holds_nothing",
+        ),
     ),
     Mutant(
         "refused-turn-loses-results",
@@ -94,7 +100,10 @@ FENCE = (
         "store/sql/commit.py",
         "kept = tuple([self.end_job(end) for end in turn.job_ends])",
         "kept = ()",
-        (f"{CONTRACT}TestJobsOfTurns::test_the_job_results_of_a_refused_turn_are_not_lost",),
+        (
+            f"{CONTRACT}test_work.py::TestJobsOfTurns"
+            "::test_the_job_results_of_a_refused_turn_are_not_lost",
+        ),
     ),
     Mutant(
         "fence-without-jobs",
@@ -102,7 +111,10 @@ FENCE = (
         "store/sql/commit.py",
         "if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):",
         "if row is None or not self._is_fenced_in(turn, row):",
-        (f"{CONTRACT}TestJobsOfTurns::test_a_lost_job_refuses_the_turn_and_saves_the_others",),
+        (
+            f"{CONTRACT}test_work.py::TestJobsOfTurns"
+            "::test_a_lost_job_refuses_the_turn_and_saves_the_others",
+        ),
     ),
     Mutant(
         "hold-without-lease",
@@ -110,7 +122,7 @@ FENCE = (
         "store/sql/commit.py",
         "if not self._holds(hold.lease, row):",
         "if False:",
-        (f"{CONTRACT}TestHolds::test_a_hold_needs_the_stamp_and_the_lease",),
+        (f"{CONTRACT}test_messages.py::TestHolds::test_a_hold_needs_the_stamp_and_the_lease",),
     ),
     Mutant(
         "operators-leave-the-stamp",
@@ -119,7 +131,7 @@ FENCE = (
         "last_commit = :commit_id,",
         "last_commit = iif(:commit_id, last_commit, 0),",
         (
-            f"{CONTRACT}TestFenceByCommit"
+            f"{CONTRACT}test_fence.py::TestFenceByCommit"
             "::test_a_message_that_an_operator_removes_refuses_the_turn_that_has_read_it",
         ),
     ),
@@ -153,7 +165,8 @@ AGAIN = (
         "if self.rows.commits.get(place_of(turn)) != turn.commit_id:",
         "if True:",
         (
-            f"{CONTRACT}TestFenceByCommit::test_a_turn_that_others_have_gone_on_from_was_accepted",
+            f"{CONTRACT}test_fence.py::TestFenceByCommit"
+            "::test_a_turn_that_others_have_gone_on_from_was_accepted",
             f"{EXACT}test_an_input_whose_answer_was_lost_and_that_was_overtaken_is_recorded_once",
         ),
     ),
@@ -164,7 +177,7 @@ AGAIN = (
         "if self.rows.commits.get(place_of(turn)) != turn.commit_id:",
         "if place_of(turn) not in self.rows.commits:",
         (
-            f"{CONTRACT}TestFenceByCommit"
+            f"{CONTRACT}test_fence.py::TestFenceByCommit"
             "::test_of_two_turns_at_one_place_the_refused_one_stays_refused",
         ),
     ),
@@ -174,7 +187,10 @@ AGAIN = (
         "store/sql/commit.py",
         "if row is not None and row.last_commit == turn.commit_id:",
         "if False:",
-        (f"{CONTRACT}TestIdempotence::test_a_turn_sent_again_gets_the_first_answer",),
+        (
+            f"{CONTRACT}test_turns.py::TestIdempotence"
+            "::test_a_turn_sent_again_gets_the_first_answer",
+        ),
     ),
     Mutant(
         "commit-ids-are-not-stored",
@@ -182,7 +198,10 @@ AGAIN = (
         "store/sql/flush.py",
         "commit_id: int | None = turn.commit_id",
         "commit_id: int | None = None",
-        (f"{CONTRACT}TestFenceByCommit::test_a_turn_that_others_have_gone_on_from_was_accepted",),
+        (
+            f"{CONTRACT}test_fence.py::TestFenceByCommit"
+            "::test_a_turn_that_others_have_gone_on_from_was_accepted",
+        ),
     ),
     Mutant(
         "commit-ids-are-not-loaded",
@@ -191,7 +210,7 @@ AGAIN = (
         "late = [turn for turn in wanted.turns if not is_next(turn, rows)]",
         "late: list[Turn] = []",
         (
-            f"{CONTRACT}TestFenceByCommit"
+            f"{CONTRACT}test_fence.py::TestFenceByCommit"
             "::test_a_first_turn_that_others_have_gone_on_from_was_accepted",
         ),
     ),
@@ -202,7 +221,7 @@ AGAIN = (
         "self.rows.commits[place_of(turn)] = turn.commit_id",
         "pass",
         (
-            f"{CONTRACT}TestFenceByCommit"
+            f"{CONTRACT}test_fence.py::TestFenceByCommit"
             "::test_a_turn_that_comes_again_in_the_transaction_of_the_one_after_it_was_accepted",
         ),
     ),
@@ -312,7 +331,7 @@ KEPT_ROWS = (
         "if not all(is_next(turn, rows) for turn in wanted.turns):",
         "if False:",
         (
-            f"{CONTRACT}TestFenceByCommit"
+            f"{CONTRACT}test_fence.py::TestFenceByCommit"
             "::test_a_turn_that_comes_again_beside_a_new_one_was_accepted",
         ),
     ),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tools.mutants.mutant import Mutant
 
-CONTRACT = "tests/store/test_sqlite_contract.py::"
+CONTRACT = "tests/contract/"
 CUTS = "tests/store/test_postgres_cuts.py::"
-POSTGRES = "tests/store/test_postgres_contract.py::"
 
 CLAIMS = (
     Mutant(
@@ -15,7 +14,7 @@ CLAIMS = (
         "store/sqlite/sql/lease_turns.sql",
         "attempts = live.attempts + 1",
         "attempts = live.attempts",
-        (f"{CONTRACT}TestTurnClaims::test_an_abandoned_instance_is_claimed_again",),
+        (f"{CONTRACT}test_leases.py::TestTurnClaims::test_an_abandoned_instance_is_claimed_again",),
     ),
     Mutant(
         "leases-of-turns-are-not-stored",
@@ -24,7 +23,7 @@ CLAIMS = (
         "lease = :lease,",
         "lease = 0,",
         (
-            f"{CONTRACT}TestFencing"
+            f"{CONTRACT}test_turns.py::TestFencing"
             "::test_without_a_lease_a_turn_is_refused_while_somebody_holds_one",
         ),
     ),
@@ -34,7 +33,10 @@ CLAIMS = (
         "store/sqlite/sql/lease_turns.sql",
         "wake_at_ms = :until_ms,",
         "wake_at_ms = live.wake_at_ms,",
-        (f"{CONTRACT}TestTurnClaims::test_two_claimers_never_get_the_same_instance",),
+        (
+            f"{CONTRACT}test_leases.py::TestTurnClaims"
+            "::test_two_claimers_never_get_the_same_instance",
+        ),
     ),
     Mutant(
         "home-has-no-advantage",
@@ -42,7 +44,7 @@ CLAIMS = (
         "store/sqlite/sql/find_turns.sql",
         "OR live.wake_at_ms <= :home_ms",
         "OR live.wake_at_ms <= :now_ms",
-        (f"{CONTRACT}TestTurnClaims::test_a_home_has_the_first_200_ms",),
+        (f"{CONTRACT}test_leases.py::TestTurnClaims::test_a_home_has_the_first_200_ms",),
     ),
     Mutant(
         "blocked-is-offered-to-the-same-code",
@@ -50,7 +52,7 @@ CLAIMS = (
         "store/sqlite/sql/find_blocked.sql",
         "AND instr(live.blocked_by, wanted.value ->> 1) = 0",
         "",
-        (f"{CONTRACT}TestHolds::test_a_blocked_instance_waits_for_other_code",),
+        (f"{CONTRACT}test_messages.py::TestHolds::test_a_blocked_instance_waits_for_other_code",),
     ),
     Mutant(
         "blocked-goes-back-to-the-same-code",
@@ -58,7 +60,10 @@ CLAIMS = (
         "store/sqlite/sql/find_turns.sql",
         "AND instr(live.blocked_by, wanted.value ->> 1) = 0",
         "",
-        (f"{CONTRACT}TestHolds::test_code_that_did_not_fit_takes_the_instance_no_more",),
+        (
+            f"{CONTRACT}test_messages.py::TestHolds"
+            "::test_code_that_did_not_fit_takes_the_instance_no_more",
+        ),
     ),
     Mutant(
         "unheard-claims-are-lost",
@@ -75,7 +80,7 @@ CLAIMS = (
         "if any(suspects):",
         "if False:",
         (
-            f"{CONTRACT}TestSuspects"
+            f"{CONTRACT}test_suspects.py::TestSuspects"
             "::test_instances_that_were_lost_more_often_are_claimed_one_at_a_time",
         ),
     ),
@@ -85,7 +90,7 @@ CLAIMS = (
         "store/sqlite/sql/lease_jobs.sql",
         "attempt = jobs.attempt + 1",
         "attempt = jobs.attempt",
-        (f"{CONTRACT}TestJobs::test_a_lease_that_ran_out_counts_as_lost",),
+        (f"{CONTRACT}test_leases.py::TestJobs::test_a_lease_that_ran_out_counts_as_lost",),
     ),
     Mutant(
         "postgres-attempts-are-not-counted",
@@ -93,7 +98,10 @@ CLAIMS = (
         "store/postgres/sql/lease_turns.sql",
         "attempts = live.attempts + 1",
         "attempts = live.attempts",
-        (f"{POSTGRES}TestTurnClaims::test_an_abandoned_instance_is_claimed_again",),
+        (
+            f"{CONTRACT}test_leases.py::TestTurnClaims"
+            "::test_an_abandoned_instance_is_claimed_again[postgres]",
+        ),
     ),
 )
 
@@ -104,7 +112,7 @@ LEASES = (
         "store/sqlite/sql/find_held_turns.sql",
         "AND live.lease_until_ms > :now_ms",
         "",
-        (f"{CONTRACT}TestRenewals::test_renewal_never_revives",),
+        (f"{CONTRACT}test_leases.py::TestRenewals::test_renewal_never_revives",),
     ),
     Mutant(
         "renewal-revives",
@@ -112,7 +120,10 @@ LEASES = (
         "store/sqlite/sql/renew_turns.sql",
         "AND live.lease_until_ms > :now_ms\n",
         "\n",
-        (f"{CONTRACT}TestRenewals::test_renewal_of_what_is_held_does_not_revive_what_is_not",),
+        (
+            f"{CONTRACT}test_leases.py::TestRenewals"
+            "::test_renewal_of_what_is_held_does_not_revive_what_is_not",
+        ),
     ),
     Mutant(
         "job-renewal-revives",
@@ -120,7 +131,10 @@ LEASES = (
         "store/sqlite/sql/renew_jobs.sql",
         "AND jobs.visible_at_ms > :now_ms\n",
         "\n",
-        (f"{CONTRACT}TestRenewals::test_renewal_of_what_is_held_does_not_revive_what_is_not",),
+        (
+            f"{CONTRACT}test_leases.py::TestRenewals"
+            "::test_renewal_of_what_is_held_does_not_revive_what_is_not",
+        ),
     ),
     Mutant(
         "job-tokens-are-not-compared",
@@ -128,7 +142,7 @@ LEASES = (
         "store/sql/jobs.py",
         "if job is None or job.gone or end.token == 0 or job.token != end.token:",
         "if job is None or job.gone:",
-        (f"{CONTRACT}TestJobs::test_a_result_from_a_lost_lease_is_refused",),
+        (f"{CONTRACT}test_leases.py::TestJobs::test_a_result_from_a_lost_lease_is_refused",),
     ),
     Mutant(
         "released-turns-count",
@@ -137,7 +151,8 @@ LEASES = (
         "attempts = max(live.attempts - 1, 0)",
         "attempts = live.attempts",
         (
-            f"{CONTRACT}TestTurnClaims::test_a_released_turn_is_claimable_at_once_and_does_not_count",
+            f"{CONTRACT}test_leases.py::TestTurnClaims"
+            "::test_a_released_turn_is_claimable_at_once_and_does_not_count",
         ),
     ),
     Mutant(
@@ -146,7 +161,10 @@ LEASES = (
         "store/sqlite/sql/release_turns.sql",
         "AND live.lease = held.value ->> 2\n",
         "\n",
-        (f"{CONTRACT}TestTurnClaims::test_a_lease_that_was_stolen_cannot_be_released",),
+        (
+            f"{CONTRACT}test_leases.py::TestTurnClaims"
+            "::test_a_lease_that_was_stolen_cannot_be_released",
+        ),
     ),
     Mutant(
         "returned-jobs-count",
@@ -154,7 +172,7 @@ LEASES = (
         "store/sql/jobs.py",
         "attempt = max(job.attempt - 1, 0) if end.refund else job.attempt",
         "attempt = job.attempt",
-        (f"{CONTRACT}TestJobs::test_a_job_given_back_unstarted_does_not_count",),
+        (f"{CONTRACT}test_leases.py::TestJobs::test_a_job_given_back_unstarted_does_not_count",),
     ),
     Mutant(
         "readers-move-without-a-lease",
@@ -162,7 +180,7 @@ LEASES = (
         "store/sqlite/sql/advance_feed.sql",
         "AND lease = :lease\n",
         "\n",
-        (f"{CONTRACT}TestReaders::test_a_lease_that_another_took_is_lost",),
+        (f"{CONTRACT}test_feed.py::TestReaders::test_a_lease_that_another_took_is_lost",),
     ),
     Mutant(
         "postgres-renewal-revives",
@@ -170,7 +188,10 @@ LEASES = (
         "store/postgres/sql/renew_turns.sql",
         "AND live.lease_until_ms > :now_ms::bigint",
         "",
-        (f"{POSTGRES}TestRenewals::test_renewal_of_what_is_held_does_not_revive_what_is_not",),
+        (
+            f"{CONTRACT}test_leases.py::TestRenewals"
+            "::test_renewal_of_what_is_held_does_not_revive_what_is_not[postgres]",
+        ),
     ),
 )
 
@@ -181,7 +202,10 @@ ONCE = (
         "store/sql/inboxes.py",
         "if message_id is not None and (delivery.instance_id, message_id) in self._rows.receipts:",
         "if False:",
-        (f"{CONTRACT}TestDeliveries::test_a_message_is_delivered_once_for_its_id",),
+        (
+            f"{CONTRACT}test_messages.py::TestDeliveries"
+            "::test_a_message_is_delivered_once_for_its_id",
+        ),
     ),
     Mutant(
         "inputs-are-decided-again",
@@ -189,7 +213,10 @@ ONCE = (
         "store/sql/decisions.py",
         "if is_decided or len(ids) < len(turn.receipts):",
         "if len(ids) < len(turn.receipts):",
-        (f"{CONTRACT}TestReceipts::test_a_turn_that_decides_an_input_again_is_refused",),
+        (
+            f"{CONTRACT}test_receipts.py::TestReceipts"
+            "::test_a_turn_that_decides_an_input_again_is_refused",
+        ),
     ),
     Mutant(
         "starts-are-not-recognised",
@@ -197,7 +224,7 @@ ONCE = (
         "store/sql/commit.py",
         "return row.incarnation == instance.incarnation",
         "return False",
-        (f"{CONTRACT}TestStarts::test_a_start_sent_again_is_accepted_once",),
+        (f"{CONTRACT}test_messages.py::TestStarts::test_a_start_sent_again_is_accepted_once",),
     ),
     Mutant(
         "results-count-again",
@@ -232,7 +259,7 @@ ONCE = (
         "store/sql/jobs.py",
         "if job is not None and not job.gone:",
         "if job is not None:",
-        (f"{CONTRACT}TestDeadJobs::test_a_job_that_has_ended_is_not_buried",),
+        (f"{CONTRACT}test_jobs.py::TestDeadJobs::test_a_job_that_has_ended_is_not_buried",),
     ),
 )
 
@@ -243,7 +270,10 @@ INBOX = (
         "store/sql/commit.py",
         "has_unseen = row.last_no > turn.seen_no\n",
         "has_unseen = False\n",
-        (f"{CONTRACT}TestWaking::test_a_message_during_a_turn_wakes_the_instance_after_it",),
+        (
+            f"{CONTRACT}test_turns.py::TestWaking"
+            "::test_a_message_during_a_turn_wakes_the_instance_after_it",
+        ),
     ),
     Mutant(
         "seen-messages-wake",
@@ -251,7 +281,7 @@ INBOX = (
         "store/sql/commit.py",
         "has_unseen = row.last_no > turn.seen_no\n",
         "has_unseen = row.last_no >= turn.seen_no\n",
-        (f"{CONTRACT}TestWaking::test_a_seen_message_does_not_wake_it_again",),
+        (f"{CONTRACT}test_turns.py::TestWaking::test_a_seen_message_does_not_wake_it_again",),
     ),
     Mutant(
         "rest-of-the-inbox-is-forgotten",
@@ -259,7 +289,10 @@ INBOX = (
         "store/sql/claims.py",
         "last_no -= 1",
         "pass",
-        (f"{CONTRACT}TestDeliveries::test_messages_of_many_bytes_are_taken_in_several_claims",),
+        (
+            f"{CONTRACT}test_messages.py::TestDeliveries"
+            "::test_messages_of_many_bytes_are_taken_in_several_claims",
+        ),
     ),
     Mutant(
         "taken-messages-stay",
@@ -267,7 +300,10 @@ INBOX = (
         "store/sql/flush.py",
         'self._bulk.delete("delete_messages", changes.consumed)',
         "pass",
-        (f"{CONTRACT}TestWorkersAndTimes::test_a_turn_claimed_for_a_timer_takes_it",),
+        (
+            f"{CONTRACT}test_leases.py::TestWorkersAndTimes"
+            "::test_a_turn_claimed_for_a_timer_takes_it",
+        ),
     ),
     Mutant(
         "cancelled-timers-stay",
@@ -275,7 +311,7 @@ INBOX = (
         "store/sql/flush.py",
         'self._bulk.delete("delete_timers", changes.timers_gone)',
         "pass",
-        (f"{CONTRACT}TestTimers::test_a_cancelled_timer_is_gone",),
+        (f"{CONTRACT}test_work.py::TestTimers::test_a_cancelled_timer_is_gone",),
     ),
     Mutant(
         "messages-wake-leased-instances",
@@ -283,7 +319,10 @@ INBOX = (
         "store/sql/inboxes.py",
         "if not row.is_born or row.lease != 0 or is_held(row.blocked_by):",
         "if not row.is_born or is_held(row.blocked_by):",
-        (f"{CONTRACT}TestTurnClaims::test_a_message_takes_no_instance_from_who_has_leased_it",),
+        (
+            f"{CONTRACT}test_leases.py::TestTurnClaims"
+            "::test_a_message_takes_no_instance_from_who_has_leased_it",
+        ),
     ),
     Mutant(
         "messages-wake-held-instances",
@@ -291,7 +330,10 @@ INBOX = (
         "store/sql/inboxes.py",
         "if not row.is_born or row.lease != 0 or is_held(row.blocked_by):",
         "if not row.is_born or row.lease != 0:",
-        (f"{CONTRACT}TestHolds::test_a_held_instance_gets_messages_and_sleeps_on",),
+        (
+            f"{CONTRACT}test_messages.py::TestHolds"
+            "::test_a_held_instance_gets_messages_and_sleeps_on",
+        ),
     ),
     Mutant(
         "arrival-times-go-back",
@@ -299,7 +341,7 @@ INBOX = (
         "store/sql/inboxes.py",
         "row.last_at_ms = max(self._now_ms, row.last_at_ms)",
         "row.last_at_ms = self._now_ms",
-        (f"{CONTRACT}TestDeliveries::test_arrival_times_never_decrease",),
+        (f"{CONTRACT}test_messages.py::TestDeliveries::test_arrival_times_never_decrease",),
     ),
 )
 
@@ -311,7 +353,7 @@ KEYS = (
         "return TurnReceipt(TurnStatus.KEY_TAKEN, holder=holder)",
         "return None",
         (
-            f"{CONTRACT}TestUniqueKeys"
+            f"{CONTRACT}test_unique_keys.py::TestUniqueKeys"
             "::test_a_key_that_is_taken_stops_a_turn_and_nothing_of_it_is_written",
         ),
     ),
@@ -321,7 +363,10 @@ KEYS = (
         "store/sql/decisions.py",
         "for passed in turn.passed_keys:",
         "for passed in ():",
-        (f"{CONTRACT}TestUniqueKeys::test_a_key_that_is_had_within_a_turn_only_must_be_free_too",),
+        (
+            f"{CONTRACT}test_unique_keys.py::TestUniqueKeys"
+            "::test_a_key_that_is_had_within_a_turn_only_must_be_free_too",
+        ),
     ),
     Mutant(
         "ends-free-no-keys",
@@ -329,6 +374,6 @@ KEYS = (
         "store/sql/commit.py",
         "self._decisions.free_keys(row)",
         "pass",
-        (f"{CONTRACT}TestFreedKeys::test_an_end_frees_the_key",),
+        (f"{CONTRACT}test_unique_keys.py::TestFreedKeys::test_an_end_frees_the_key",),
     ),
 )

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Iterable
 
 import click
 
+from perdure.checking.invariants import check
 from perdure.cli.saying import printable
 from perdure.errors import SchemaError, StoreError
 from perdure.model.admin import PAGE_MAX, InstanceFilter
@@ -22,7 +23,6 @@ from perdure.store.findings import Finding, Level, fail, ok, skipped, warn, wors
 from perdure.store.opening import open_store
 from perdure.store.upkeep import look_at_schema, upkeep_for
 from perdure.store.urls import shown_url
-from perdure.testing.invariants import check
 
 CHECK_UP_TO_BYTES = 256 << 20
 """Larger stores are held against the invariants only when asked: all of it is read into memory."""

@@ -1,7 +1,4 @@
-"""Tools for testing: deciders by given, when, then; the store contract; the invariant checker.
-
-What is listed here is for users; the rest is for whoever writes a store.
-"""
+"""For tests of what users write: deciders by given, when, then. No store is needed."""
 
 from perdure.testing.given import Given, check_invariants, given, observed_transitions
 

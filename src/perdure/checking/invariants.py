@@ -1,0 +1,299 @@
+"""Check that what a store holds is what `INVARIANTS.md` promises.
+
+Reads one consistent picture of everything, so it may run beside working workers. It looks inside
+events, which the store never does. Used by unit tests, chaos runs and `perdure doctor`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from perdure.checking.conservation import check_live, is_rerun
+from perdure.checking.decider_checks import check_decisions
+from perdure.checking.violations import (
+    ANSWERS,
+    SCHEDULES,
+    Violation,
+    current_execution,
+    event_of,
+    first_event,
+    readable,
+    schedule_of,
+)
+from perdure.model.admin import KvRow
+from perdure.model.digests import digest_for
+from perdure.model.events import (
+    LAST_KINDS,
+    TERMINAL_KINDS,
+    ActivityFailed,
+    ContinuedAsNew,
+    EffectRetried,
+    Event,
+    KvCleared,
+    KvPruned,
+    KvRemoved,
+    KvSet,
+    Reported,
+    Started,
+    StoredEvent,
+)
+from perdure.model.instances import InstanceRow
+from perdure.store.base import ExecutionKey, Store
+from perdure.store.contents import Contents, Inspectable
+
+__all__ = ["Violation", "check", "digest_of"]
+
+
+async def check(store: Store) -> list[Violation]:
+    """Return every violation found; an empty list is good news."""
+    if not isinstance(store, Inspectable):
+        raise TypeError(f"{type(store).__name__} cannot be read as a whole")
+    contents = await store.read_contents()
+    return [
+        *_check_histories(contents),
+        *_check_chains(contents),
+        *_check_instances(contents),
+        *check_live(contents),
+        *_check_values(contents),
+        *check_decisions(contents),
+        *_check_sessions(contents, store.clock()),
+        *_check_leftovers(contents),
+    ]
+
+
+def digest_of(events: Sequence[StoredEvent]) -> bytes:
+    """Return the hash over the history of an execution, as the store and the next one keep it."""
+    digest = digest_for(events[0] if events else None)
+    for event in events:
+        digest.feed(event.kind, event.at_ms, event.body)
+    return digest.value()
+
+
+# --------------------------------------------------------------------- histories
+
+
+def _check_histories(contents: Contents) -> Iterator[Violation]:
+    for key, events in contents.histories.items():
+        for problem in _numbering(events):
+            yield Violation("S1", key.instance_id, problem)
+        for problem in _shape(events):
+            yield Violation("S3", key.instance_id, problem)
+        for problem in _answers(events):
+            yield Violation("S4", key.instance_id, problem)
+
+
+def _numbering(events: Sequence[StoredEvent]) -> Iterator[str]:
+    numbers = [event.seq for event in events]
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield f"events are numbered {numbers[:20]}"
+
+
+def _shape(events: Sequence[StoredEvent]) -> Iterator[str]:
+    kinds = [event.kind for event in events]
+    if kinds[0] != Started.kind:
+        yield f"the first event is {kinds[0]}"
+    if Started.kind in kinds[1:]:
+        yield "it was started twice"
+    ends = [index for index, kind in enumerate(kinds, start=1) if kind in LAST_KINDS]
+    if len(ends) > 1:
+        yield f"it ended {len(ends)} times"
+    if ends and ends[0] != len(kinds):
+        yield f"events follow its end at number {ends[0]}"
+
+
+def _answers(events: Sequence[StoredEvent]) -> Iterator[str]:
+    asked: dict[int, Event] = {}
+    answered: set[int] = set()
+    failed: set[int] = set()
+    for seq, event in readable(events):
+        if isinstance(event, SCHEDULES):
+            asked[seq] = event
+        if isinstance(event, ActivityFailed):
+            failed.add(event.schedule)
+        if isinstance(event, EffectRetried) and event.effect not in failed:
+            yield f"event {seq} ({event.kind}) retries {event.effect}, which has not failed"
+        schedule = schedule_of(event)
+        if schedule is None:
+            continue
+        if not isinstance(asked.get(schedule), ANSWERS[type(event)]):
+            yield f"event {seq} ({event.kind}) answers {schedule}, which asked for no such thing"
+        elif schedule in answered:
+            yield f"event {seq} ({event.kind}) answers {schedule} a second time"
+        answered.add(schedule)
+
+
+# -------------------------------------------------------------------- executions
+
+
+def _check_chains(contents: Contents) -> Iterator[Violation]:
+    """S35: an execution ends by going on exactly if there is a next one, which knows it."""
+    numbers: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for key in contents.histories:
+        numbers[key.instance_id, key.incarnation].append(key.execution)
+    for instance_id in contents.instances:
+        current = current_execution(contents, instance_id)
+        assert current is not None
+        known = numbers[current[:2]]
+        if not known or known[-1] != current.execution:
+            # The next execution may have begun with nothing but its start message.
+            known.append(current.execution)
+        for problem in _chain(contents, current, sorted(known)):
+            yield Violation("S35", instance_id, problem)
+
+
+def _chain(contents: Contents, current: ExecutionKey, known: Sequence[int]) -> Iterator[str]:
+    # Earlier ones may have been pruned.
+    if list(known) != list(range(known[0], current.execution + 1)):
+        yield f"it is in execution {current.execution} and has {list(known)[:20]}"
+    for number in known:
+        key = current._replace(execution=number)
+        events = contents.histories.get(key, [])
+        goes_on = bool(events) and events[-1].kind == ContinuedAsNew.kind
+        if goes_on != (number < current.execution):
+            yield f"execution {number} of {current.execution} ends with {_last_kind(events)}"
+        yield from _link(contents, key)
+
+
+def _link(contents: Contents, key: ExecutionKey) -> Iterator[str]:
+    """Check that an execution names the digest of the one before."""
+    first = first_event(contents, key)
+    before = contents.histories.get(key._replace(execution=key.execution - 1))
+    if first is None or (before is None and key.execution > 1):
+        return  # It cannot be read, or the one before was pruned.
+    if first.previous != ("" if before is None else digest_of(before).hex()):
+        yield f"execution {key.execution} follows another one than {key.execution - 1}"
+
+
+def _last_kind(events: Sequence[StoredEvent]) -> str:
+    return events[-1].kind if events else "nothing"
+
+
+# --------------------------------------------------------------------- instances
+
+
+def _check_instances(contents: Contents) -> Iterator[Violation]:
+    for instance_id, row in contents.instances.items():
+        current = current_execution(contents, instance_id)
+        assert current is not None
+        events = contents.histories.get(current, [])
+        ended_as = events[-1].kind if events and events[-1].kind in TERMINAL_KINDS else None
+        if row.status.is_terminal:
+            yield from _check_end(contents, row, events, ended_as)
+        else:
+            if ended_as is not None:
+                yield Violation("S9", instance_id, f"is {row.status} but its end is {ended_as}")
+            if instance_id not in contents.live:
+                yield Violation("S9", instance_id, f"is {row.status} but has no live row")
+
+
+def _check_end(
+    contents: Contents, row: InstanceRow, events: Sequence[StoredEvent], ended_as: str | None
+) -> Iterator[Violation]:
+    if ended_as != row.status.value:
+        yield Violation("S9", row.instance_id, f"is {row.status} but its end is {ended_as}")
+    if row.digest != digest_of(events):
+        yield Violation("S2", row.instance_id, "its history is not the one it ended with")
+    if row.instance_id in contents.live:
+        yield Violation("leftover", row.instance_id, "has ended and has a live row")
+
+
+# ------------------------------------------------------------- values and reports
+
+
+def _check_values(contents: Contents) -> Iterator[Violation]:
+    """What an instance keeps and reports follows from its present execution alone."""
+    for instance_id in contents.instances:
+        key = current_execution(contents, instance_id)
+        assert key is not None
+        first = first_event(contents, key)
+        events = contents.histories.get(key, [])
+        if first is None or any(event_of(event) is None for event in events):
+            continue
+        kept = {entry.key: KvRow(bytes(entry.value), entry.updated_ms) for entry in first.kv}
+        report = None if bytes(first.report) == b"null" else bytes(first.report)
+        for stored in events:
+            event = event_of(stored)
+            if isinstance(event, Reported):
+                report = bytes(event.value)
+            elif event is not None:
+                _apply(kept, event, stored.at_ms)
+        if _plain(contents.kv.get(instance_id, {})) != _plain(kept):
+            yield Violation("fold", instance_id, "its values are not those of its history")
+        row = contents.reports.get(instance_id)
+        if _json(None if row is None else row.value) != _json(report):
+            yield Violation("fold", instance_id, "its report is not that of its history")
+
+
+def _apply(kept: dict[str, KvRow], event: Event, at_ms: int) -> None:
+    match event:
+        case KvSet(key=key, value=value):
+            kept[key] = KvRow(bytes(value), at_ms)
+        case KvRemoved(key=key):
+            kept.pop(key, None)
+        case KvCleared():
+            kept.clear()
+        case KvPruned(before_ms=before_ms):
+            for key in [key for key, row in kept.items() if row.updated_ms < before_ms]:
+                del kept[key]
+
+
+def _plain(kept: dict[str, KvRow]) -> dict[str, tuple[object, int]]:
+    return {key: (_json(row.value), row.updated_ms) for key, row in kept.items()}
+
+
+def _json(value: bytes | None) -> object:
+    """Return what bytes mean, or themselves if they are no JSON; none and null are the same."""
+    try:
+        return None if value is None else msgspec.json.decode(value)
+    except msgspec.MsgspecError:
+        return value
+
+
+# ---------------------------------------------------------------------- sessions
+
+
+def _check_sessions(contents: Contents, now_ms: int) -> Iterator[Violation]:
+    """S27: of each session one worker at a time runs jobs of a queue."""
+    for row in contents.sessions:
+        if row.used_ms > row.until_ms:
+            yield Violation("S27", row.session, "was used after its lease had run out")
+    running: dict[tuple[object, str], set[str | None]] = defaultdict(set)
+    for jobs in contents.jobs.values():
+        for job in jobs:
+            if job.session is not None and job.token and job.visible_at_ms > now_ms:
+                running[job.queue, job.session].add(job.worker_id)
+    for (_, session), workers in running.items():
+        if len(workers) > 1:
+            yield Violation("S27", session, f"{len(workers)} workers run jobs of it")
+
+
+# --------------------------------------------------------------------- leftovers
+
+
+def _check_leftovers(contents: Contents) -> Iterator[Violation]:
+    for instance_id in contents.inboxes:
+        if instance_id not in contents.live:
+            yield Violation("leftover", instance_id, "has messages and no live row")
+    for instance_id, jobs in contents.jobs.items():
+        live = contents.live.get(instance_id)
+        for job in jobs:
+            # Of the execution it is in: `check_live` looks at those.
+            is_owned = live is not None and job.key[1:3] == live.stamp[:2]
+            if not is_owned and not is_rerun(contents, job):
+                yield Violation("leftover", instance_id, f"job {job.key.seq} has no live owner")
+    for key in contents.histories:
+        row = contents.instances.get(key.instance_id)
+        if row is None or row.incarnation != key.incarnation:
+            yield Violation("orphan", key.instance_id, "has events and no instance")
+    yield from _check_kept(contents, "values", contents.kv)
+    yield from _check_kept(contents, "a report", contents.reports)
+    yield from _check_kept(contents, "dead jobs", contents.dead_jobs)
+
+
+def _check_kept(contents: Contents, what: str, ids: Iterable[str]) -> Iterator[Violation]:
+    for instance_id in ids:
+        if instance_id not in contents.instances:
+            yield Violation("leftover", instance_id, f"has {what} and is no instance")
