@@ -17,7 +17,9 @@ import re
 import sys
 from pathlib import Path
 
+from perdure.store.postgres.connection import PACKAGE
 from perdure.store.postgres.functions import LOAD, LOADS, WRITE, WRITES
+from perdure.store.sql.statement_files import text_of as file_text
 
 FOLDER = Path(__file__).parent.parent / "src" / "perdure" / "store" / "postgres"
 MIGRATION = FOLDER / "migrations" / "0006_functions.sql"
@@ -85,7 +87,7 @@ $function$;
 
 def text_of(name: str) -> str:
     """Return a statement with the function's variables in place of its parameters."""
-    text = (FOLDER / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    text = file_text(PACKAGE, name)
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
     text = "\n".join(lines).strip()
     for parameter, variable in (

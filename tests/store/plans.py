@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from importlib import resources
 from typing import Any, Self
 
 import msgspec
@@ -19,9 +18,9 @@ from psycopg import sql
 
 from perdure.store.postgres.connection import PACKAGE, statement
 from perdure.store.postgres.functions import LOADS, WRITES
+from perdure.store.sql.statement_files import files_of, text_of
 
-FOLDER = resources.files(PACKAGE) / "sql"
-NAMES = sorted(file.name.removesuffix(".sql") for file in FOLDER.iterdir())
+NAMES = sorted(files_of(PACKAGE))
 
 INSTANCES = 7_000
 KEYS = 10
@@ -137,7 +136,7 @@ OTHERS: Mapping[str, Mapping[str, Any]] = {
 
 def values_of(name: str) -> dict[str, Any]:
     """Return parameters for a statement: ten keys or rows of the shape that its header tells."""
-    text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+    text = text_of(PACKAGE, name)
     head = " ".join(line[3:] for line in text.splitlines() if line.startswith("--"))
     told = re.search(r"Params: (.*?)\.? Returns: ", head)
     assert told, f"{name} does not tell its parameters"

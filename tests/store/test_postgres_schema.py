@@ -13,12 +13,10 @@ import psycopg
 import pytest
 
 from perdure.store.postgres.connection import PACKAGE
+from perdure.store.sql.statement_files import files_of, text_of
 from perdure.store.sqlite.database import PACKAGE as SQLITE
 
-STATEMENTS = {
-    file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
-    for file in (resources.files(PACKAGE) / "sql").iterdir()
-}
+STATEMENTS = {name: text_of(PACKAGE, name) for name in files_of(PACKAGE)}
 SCHEMA = (resources.files(SQLITE) / "schema.sql").read_text(encoding="utf-8")
 MIGRATIONS = "\n".join(
     file.read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ import pytest
 from perdure.errors import StoreError
 from perdure.model.tables import Parameters
 from perdure.store.postgres.functions import WRITES
+from perdure.store.sql.statement_files import files_of
 from perdure.store.sql.writes import Writes
 from perdure.store.sqlite.at_once import AtOnce
 from perdure.store.sqlite.connection import (
@@ -26,8 +27,7 @@ from perdure.store.sqlite.connection import (
 from perdure.store.sqlite.database import PACKAGE
 from perdure.store.sqlite.memory import MEMORY
 
-FOLDER = resources.files(PACKAGE) / "sql"
-NAMES = sorted(file.name.removesuffix(".sql") for file in FOLDER.iterdir())
+NAMES = sorted(files_of(PACKAGE))
 SCHEMA = (resources.files(PACKAGE) / "schema.sql").read_text(encoding="utf-8")
 SMALL = {"sqlite_schema", "migrations", "workers", "definitions", "sessions", "checkpoints"}
 """Tables that may be read whole."""

@@ -115,7 +115,7 @@ FENCE = (
     Mutant(
         "operators-leave-the-stamp",
         "a turn is accepted that has read a message which an operator has removed",
-        "store/sqlite/sql/end_lease.sql",
+        "store/sqlite/sql/admin/end_lease.sql",
         "last_commit = :commit_id,",
         "last_commit = iif(:commit_id, last_commit, 0),",
         (

@@ -12,7 +12,7 @@ CLAIMS = (
     Mutant(
         "attempts-are-not-counted",
         "a turn that kills its process is tried for ever",
-        "store/sqlite/sql/lease_turns.sql",
+        "store/sqlite/sql/claims/lease_turns.sql",
         "attempts = live.attempts + 1",
         "attempts = live.attempts",
         (f"{CONTRACT}TestTurnClaims::test_an_abandoned_instance_is_claimed_again",),
@@ -20,7 +20,7 @@ CLAIMS = (
     Mutant(
         "leases-of-turns-are-not-stored",
         "the turn of a claim is refused, or any other accepted",
-        "store/sqlite/sql/lease_turns.sql",
+        "store/sqlite/sql/claims/lease_turns.sql",
         "lease = :lease,",
         "lease = 0,",
         (
@@ -31,7 +31,7 @@ CLAIMS = (
     Mutant(
         "claimed-turns-stay-in-sight",
         "two workers claim one instance",
-        "store/sqlite/sql/lease_turns.sql",
+        "store/sqlite/sql/claims/lease_turns.sql",
         "wake_at_ms = :until_ms,",
         "wake_at_ms = live.wake_at_ms,",
         (f"{CONTRACT}TestTurnClaims::test_two_claimers_never_get_the_same_instance",),
@@ -39,7 +39,7 @@ CLAIMS = (
     Mutant(
         "home-has-no-advantage",
         "an instance is taken away from the worker that has it in memory",
-        "store/sqlite/sql/find_turns.sql",
+        "store/sqlite/sql/claims/find_turns.sql",
         "OR live.wake_at_ms <= :home_ms",
         "OR live.wake_at_ms <= :now_ms",
         (f"{CONTRACT}TestTurnClaims::test_a_home_has_the_first_200_ms",),
@@ -47,7 +47,7 @@ CLAIMS = (
     Mutant(
         "blocked-is-offered-to-the-same-code",
         "a blocked instance is tried again by the code that cannot replay it",
-        "store/sqlite/sql/find_blocked.sql",
+        "store/sqlite/sql/claims/find_blocked.sql",
         "AND instr(live.blocked_by, wanted.value ->> 1) = 0",
         "",
         (f"{CONTRACT}TestHolds::test_a_blocked_instance_waits_for_other_code",),
@@ -55,7 +55,7 @@ CLAIMS = (
     Mutant(
         "blocked-goes-back-to-the-same-code",
         "an instance that goes on with other code is claimed by the code that cannot replay it",
-        "store/sqlite/sql/find_turns.sql",
+        "store/sqlite/sql/claims/find_turns.sql",
         "AND instr(live.blocked_by, wanted.value ->> 1) = 0",
         "",
         (f"{CONTRACT}TestHolds::test_code_that_did_not_fit_takes_the_instance_no_more",),
@@ -82,7 +82,7 @@ CLAIMS = (
     Mutant(
         "claimed-jobs-are-not-counted",
         "an activity that kills its process is tried for ever",
-        "store/sqlite/sql/lease_jobs.sql",
+        "store/sqlite/sql/jobs/lease_jobs.sql",
         "attempt = jobs.attempt + 1",
         "attempt = jobs.attempt",
         (f"{CONTRACT}TestJobs::test_a_lease_that_ran_out_counts_as_lost",),
@@ -90,7 +90,7 @@ CLAIMS = (
     Mutant(
         "postgres-attempts-are-not-counted",
         "a turn that kills its process is tried for ever",
-        "store/postgres/sql/lease_turns.sql",
+        "store/postgres/sql/claims/lease_turns.sql",
         "attempts = live.attempts + 1",
         "attempts = live.attempts",
         (f"{POSTGRES}TestTurnClaims::test_an_abandoned_instance_is_claimed_again",),
@@ -101,7 +101,7 @@ LEASES = (
     Mutant(
         "expired-leases-count-as-held",
         "a worker believes that it still has what others may take",
-        "store/sqlite/sql/find_held_turns.sql",
+        "store/sqlite/sql/claims/find_held_turns.sql",
         "AND live.lease_until_ms > :now_ms",
         "",
         (f"{CONTRACT}TestRenewals::test_renewal_never_revives",),
@@ -109,7 +109,7 @@ LEASES = (
     Mutant(
         "renewal-revives",
         "a lease that has run out is renewed beside one that has not",
-        "store/sqlite/sql/renew_turns.sql",
+        "store/sqlite/sql/claims/renew_turns.sql",
         "AND live.lease_until_ms > :now_ms\n",
         "\n",
         (f"{CONTRACT}TestRenewals::test_renewal_of_what_is_held_does_not_revive_what_is_not",),
@@ -117,7 +117,7 @@ LEASES = (
     Mutant(
         "job-renewal-revives",
         "a job whose lease has run out is renewed beside one that is held",
-        "store/sqlite/sql/renew_jobs.sql",
+        "store/sqlite/sql/jobs/renew_jobs.sql",
         "AND jobs.visible_at_ms > :now_ms\n",
         "\n",
         (f"{CONTRACT}TestRenewals::test_renewal_of_what_is_held_does_not_revive_what_is_not",),
@@ -133,7 +133,7 @@ LEASES = (
     Mutant(
         "released-turns-count",
         "a turn that was given back untouched has cost an attempt",
-        "store/sqlite/sql/release_turns.sql",
+        "store/sqlite/sql/claims/release_turns.sql",
         "attempts = max(live.attempts - 1, 0)",
         "attempts = live.attempts",
         (
@@ -143,7 +143,7 @@ LEASES = (
     Mutant(
         "anybody-releases",
         "a worker gives back the turn of another",
-        "store/sqlite/sql/release_turns.sql",
+        "store/sqlite/sql/claims/release_turns.sql",
         "AND live.lease = held.value ->> 2\n",
         "\n",
         (f"{CONTRACT}TestTurnClaims::test_a_lease_that_was_stolen_cannot_be_released",),
@@ -159,7 +159,7 @@ LEASES = (
     Mutant(
         "readers-move-without-a-lease",
         "a projection that another worker has taken over goes on",
-        "store/sqlite/sql/advance_feed.sql",
+        "store/sqlite/sql/feed/advance_feed.sql",
         "AND lease = :lease\n",
         "\n",
         (f"{CONTRACT}TestReaders::test_a_lease_that_another_took_is_lost",),
@@ -167,7 +167,7 @@ LEASES = (
     Mutant(
         "postgres-renewal-revives",
         "a lease that has run out is renewed beside one that has not",
-        "store/postgres/sql/renew_turns.sql",
+        "store/postgres/sql/claims/renew_turns.sql",
         "AND live.lease_until_ms > :now_ms::bigint",
         "",
         (f"{POSTGRES}TestRenewals::test_renewal_of_what_is_held_does_not_revive_what_is_not",),

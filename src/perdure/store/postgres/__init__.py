@@ -8,6 +8,6 @@ clock       the database's time             tables      what projections may run
 borrowed    our statements on a user's      arrivals    what users' transactions have sent
             connection; borrowed_store
 transactions  of activities; async_, threaded_
-sql/        the statements                  roles.sql   who may do what
+sql/        the statements, by subject      roles.sql   who may do what
 statements  run by name, on any connection
 """

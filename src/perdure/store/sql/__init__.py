@@ -5,5 +5,6 @@ rows        load what a batch touches       commit      decide, in memory
 flush       write what was decided          claims      leases
 reading     read-only questions             packing     many rows in one statement
 connection  what is asked of a database     tables      a projection's own statements
+statement_files  where a statement is found
 own_work    ending a job in a transaction of its own
 """

@@ -7,5 +7,5 @@ memory      databases that are no file      guard       a connection in other ha
 tables      what projections may run        transactions  of activities
 files       where a database may be         upkeep      what `perdure doctor` looks at
 at_once     a transaction as one statement  borrowed    on a connection of the user's
-sql/        the statements
+sql/        the statements, by subject
 """
