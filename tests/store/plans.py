@@ -61,11 +61,11 @@ INSERT INTO perdure.inbox SELECT
     part, id, no, n, no, 1, 'kind', CASE no WHEN 2 THEN 'timer' || {padding} END, 'body'
 FROM {one}, generate_series(1, 2) AS no;
 INSERT INTO perdure.jobs SELECT
-    part, id, n, 1, seq, 6 + n % 5, n, n, 'worker-1', 1, 0, 0, 1,
+    part, id, n, 1, seq, 6 + n % 5, n, n, 'worker-1', 1, 0, 1,
     CASE seq WHEN 2 THEN 'session-' || n % 1400 || {padding} END, NULL, 'policy', 'input'
 FROM {one}, generate_series(1, 2) AS seq;
 INSERT INTO perdure.dead_jobs SELECT
-    part, id, n, 1, 1, 6 + n % 5, 1, 0, 0, 1, 1, NULL, NULL, 'policy', 'input' FROM {one};
+    part, id, n, 1, 1, 6 + n % 5, 1, 0, 1, 1, NULL, NULL, 'policy', 'input' FROM {one};
 INSERT INTO perdure.sessions SELECT part, session, worker, {until_ms}, 1 FROM {one};
 INSERT INTO perdure.kv SELECT part, id, 'key', 1, 'value' FROM {one};
 INSERT INTO perdure.reports SELECT part, id, 1, 1, 'value' FROM {one};
@@ -191,7 +191,7 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         **dict.fromkeys(("at_ms", "made_ms", "created_ms", "updated_ms", "effective_at_ms"), 1),
         **dict.fromkeys(("visible_at_ms", "parent_incarnation", "attempt"), 1),
         **dict.fromkeys(("last_commit", "commit_id"), 1),
-        **dict.fromkeys(("priority", "rank", "schema", "version", "turns"), 1),
+        **dict.fromkeys(("rank", "schema", "version", "turns"), 1),
         **dict.fromkeys(("wake_at_ms", "lease"), n),
     }
 
@@ -310,9 +310,9 @@ def looked_at(read: Callable[[str], Iterable[tuple[Any, ...]]]) -> Counter[str]:
 def _call(name: str, values: dict[str, Any]) -> sql.Composed:
     rows = values["keys"] if "keys" in values else values["rows"]
     if name in LOADS:
-        return sql.SQL("SELECT perdure.load_2(ARRAY[{}], ARRAY[{}::jsonb])").format(name, rows)
+        return sql.SQL("SELECT perdure.load_1(ARRAY[{}], ARRAY[{}::jsonb])").format(name, rows)
     assert name in WRITES
-    return sql.SQL("SELECT perdure.write_2(ARRAY[{}], ARRAY[{}::jsonb], ARRAY[{}], {})").format(
+    return sql.SQL("SELECT perdure.write_1(ARRAY[{}], ARRAY[{}::jsonb], ARRAY[{}], {})").format(
         name, rows, values.get("bodies", b""), NOW_MS
     )
 

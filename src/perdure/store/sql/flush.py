@@ -220,7 +220,6 @@ class _Flush:
                         pending.token,
                         pending.worker_id,
                         1 if pending.token else 0,
-                        job.priority,
                         job.session,
                         rows.place(job.policy),
                         len(job.policy),

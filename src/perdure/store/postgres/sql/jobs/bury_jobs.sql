@@ -5,12 +5,12 @@
 -- locked buries it.
 -- ANY: see load_live.
 INSERT INTO perdure.dead_jobs (
-    part, instance_id, incarnation, execution, seq, queue_no, attempt, lost, priority, created_ms,
+    part, instance_id, incarnation, execution, seq, queue_no, attempt, lost, created_ms,
     died_ms, session, failures, policy, input
 )
 SELECT
     jobs.part, jobs.instance_id, jobs.incarnation, jobs.execution, jobs.seq, jobs.queue_no,
-    jobs.attempt, jobs.lost, jobs.priority, jobs.created_ms, :now_ms::bigint, jobs.session,
+    jobs.attempt, jobs.lost, jobs.created_ms, :now_ms::bigint, jobs.session,
     substr(:bodies::bytea, (dead.value ->> 5)::int, (dead.value ->> 6)::int), jobs.policy,
     jobs.input
 FROM jsonb_array_elements(:rows::jsonb) AS dead (value)
@@ -24,7 +24,6 @@ ON CONFLICT (part, instance_id, incarnation, execution, seq) DO UPDATE SET
     queue_no = excluded.queue_no,
     attempt = excluded.attempt,
     lost = excluded.lost,
-    priority = excluded.priority,
     created_ms = excluded.created_ms,
     died_ms = excluded.died_ms,
     session = excluded.session,

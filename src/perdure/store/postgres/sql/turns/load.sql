@@ -2,5 +2,5 @@
 -- Params: names; keys, JSON of each. Returns: one array of JSON texts; the database's time after
 -- that.
 SELECT
-    perdure.load_2(:names::text[], :keys::jsonb[]),
+    perdure.load_1(:names::text[], :keys::jsonb[]),
     floor(extract(EPOCH FROM clock_timestamp())::numeric * 1000::numeric)::bigint;

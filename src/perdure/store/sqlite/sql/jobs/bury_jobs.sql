@@ -3,12 +3,12 @@
 -- failures], ...]; bodies; now_ms. Returns: nothing.
 -- REPLACE: a job that was put back and died again takes its own place.
 INSERT OR REPLACE INTO dead_jobs (
-    part, instance_id, incarnation, execution, seq, queue_no, attempt, lost, priority, created_ms,
+    part, instance_id, incarnation, execution, seq, queue_no, attempt, lost, created_ms,
     died_ms, session, failures, policy, input
 )
 SELECT
     jobs.part, jobs.instance_id, jobs.incarnation, jobs.execution, jobs.seq, jobs.queue_no,
-    jobs.attempt, jobs.lost, jobs.priority, jobs.created_ms, :now_ms, jobs.session,
+    jobs.attempt, jobs.lost, jobs.created_ms, :now_ms, jobs.session,
     substr(:bodies, dead.value ->> 5, dead.value ->> 6), jobs.policy, jobs.input
 FROM json_each(:rows) AS dead
 CROSS JOIN jobs

@@ -4,11 +4,11 @@
 -- One that is in its queue again stays as it is.
 INSERT INTO jobs (
     part, instance_id, incarnation, execution, seq, queue_no, visible_at_ms, token, attempt, lost,
-    priority, created_ms, session, policy, input, rerun
+    created_ms, session, policy, input, rerun
 )
 SELECT
     dead_jobs.part, dead_jobs.instance_id, dead_jobs.incarnation, dead_jobs.execution,
-    dead_jobs.seq, dead_jobs.queue_no, :now_ms, 0, 0, 0, dead_jobs.priority, dead_jobs.created_ms,
+    dead_jobs.seq, dead_jobs.queue_no, :now_ms, 0, 0, 0, dead_jobs.created_ms,
     dead_jobs.session, dead_jobs.policy, dead_jobs.input, 1
 FROM json_each(:keys) AS wanted
 CROSS JOIN dead_jobs
