@@ -197,10 +197,10 @@ def _columns(name: str, number: int) -> dict[str, Any]:
 
 
 def _row(name: str, shape: str, number: int) -> Any:
-    """Return one row as a header describes it: `[[part, no, begin and length of a and b], ...]`."""
+    """Return one row as a header describes it: `[[part, no, a_begin, a_length], ...]`."""
     columns = _columns(name, number)
     if name == "put_live":
-        # Its header says no more than that it takes all columns.
+        # Every other row is there.
         is_stored, n = number % 2, columns["incarnation"]
         instance_id = columns["instance_id"] if is_stored else f"new-{n}{PADDING}"
         rest = [1, n, 1, 3, NOW_MS, 0, 0, None, 2, 1, 1, 0, None]
@@ -208,16 +208,11 @@ def _row(name: str, shape: str, number: int) -> Any:
     if not shape.startswith("[["):
         return columns[shape.strip("[]").removesuffix(", ...")]
     row: list[Any] = []
-    has_bodies = False
-    for piece in re.split(r", | and (?!length)", shape[2:].partition("]")[0]):
-        has_bodies = has_bodies or piece.startswith("begin and length of ")
+    for piece in shape[2:].partition("]")[0].split(", "):
         word = piece if piece in columns else piece.partition(" as ")[0]
-        if word in columns:
-            row.append(columns[word])
-        elif has_bodies and not piece.startswith("or NULL"):
-            row += [1, 1]
-        else:
-            assert piece in ("...", "or NULL") or piece.startswith("or NULL "), f"{name}: {piece}"
+        is_place = word.endswith(("_begin", "_length"))
+        assert is_place or word in columns, f"{name}: {piece}"
+        row.append(1 if is_place else columns[word])
     return row
 
 

@@ -38,6 +38,7 @@ from perdure.store.sql.batch import Transaction, run_batch
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import Rows, pack, unpack
 from perdure.store.sql.reading import read_lives
+from perdure.store.sql.row_types import ArrivalValues
 
 AT_ONCE = 500
 """Messages that are looked at together, and about as many are moved in one transaction."""
@@ -83,7 +84,8 @@ def put_on_the_way(transaction: Transaction, sent: Sequence[Delivery | NewInstan
     for one in sent:
         arrival = Arrival(delivery=one) if isinstance(one, Delivery) else Arrival(start=one)
         body = msgspec.json.encode(arrival)
-        rows.rows.append((part_of(one.instance_id), one.instance_id, rows.place(body), len(body)))
+        part = part_of(one.instance_id)
+        rows.rows.append(ArrivalValues(part, one.instance_id, rows.place(body), len(body)))
     [(xid,)] = transaction.connection.run(
         "insert_arrivals", rows=rows.text, bodies=rows.bodies, now_ms=transaction.now_ms
     )

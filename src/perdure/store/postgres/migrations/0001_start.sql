@@ -1041,15 +1041,15 @@ WITH given AS MATERIALIZED (
         (value ->> 0)::smallint AS part,
         (value ->> 1) COLLATE "C" AS instance_id,
         (value ->> 2) COLLATE "C" AS message_id,
-        (value ->> 3)::int AS body_begin,
-        (value ->> 4)::int AS body_length
+        (value ->> 3)::int AS outcome_begin,
+        (value ->> 4)::int AS outcome_length
     FROM jsonb_array_elements(these_rows)
     ORDER BY 1, 2, 3
 ),
 decided AS (
     UPDATE perdure.receipts
     SET made_ms = at_ms,
-        outcome = substr(these_bodies, given.body_begin, given.body_length)
+        outcome = substr(these_bodies, given.outcome_begin, given.outcome_length)
     FROM given
     WHERE receipts.part = ANY (ARRAY[given.part])
       AND receipts.instance_id = given.instance_id
@@ -1058,14 +1058,14 @@ decided AS (
     RETURNING given.*
 ),
 fresh AS (
-    SELECT part, instance_id, message_id, body_begin, body_length FROM given
+    SELECT part, instance_id, message_id, outcome_begin, outcome_length FROM given
     EXCEPT
-    SELECT part, instance_id, message_id, body_begin, body_length FROM decided
+    SELECT part, instance_id, message_id, outcome_begin, outcome_length FROM decided
 )
 INSERT INTO perdure.receipts (part, instance_id, message_id, made_ms, outcome)
 SELECT
     part, instance_id, message_id, at_ms,
-    substr(these_bodies, body_begin, body_length)
+    substr(these_bodies, outcome_begin, outcome_length)
 FROM fresh
 ORDER BY part, instance_id, message_id;
 WHEN 'put_reports' THEN

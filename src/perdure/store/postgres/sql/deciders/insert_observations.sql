@@ -1,6 +1,6 @@
 -- Keep inputs that deciders were given.
--- Params: rows, JSON [[part, instance_id, no, at_ms, tag, outcome, input_id, begin and length of
--- the input and of the rejection], ...]; bodies. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, no, at_ms, tag, outcome, input_id, input_begin,
+-- input_length, rejection_begin, rejection_length], ...]; bodies. Returns: nothing.
 -- Fails if another has given one of the numbers meanwhile.
 INSERT INTO perdure.observations (
     part, instance_id, no, at_ms, tag, outcome, input_id, input, rejection

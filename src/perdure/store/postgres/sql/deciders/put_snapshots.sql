@@ -1,6 +1,6 @@
 -- Keep the newest states of deciders.
 -- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, schema, version, made_ms,
--- begin and length of the body], ...]; bodies. Returns: nothing.
+-- body_begin, body_length], ...]; bodies. Returns: nothing.
 -- ON CONFLICT is safe: the batch has the instance locked.
 INSERT INTO perdure.snapshots (
     part, instance_id, incarnation, execution, seq, schema, version, made_ms, body

@@ -1,6 +1,6 @@
 -- Put messages and timers into inboxes.
 -- Params: rows, JSON [[part, instance_id, no, effective_at_ms, rank, execution, kind, timer_key,
--- begin and length of the body], ...]; bodies. Returns: nothing.
+-- body_begin, body_length], ...]; bodies. Returns: nothing.
 INSERT INTO perdure.inbox (
     part, instance_id, no, effective_at_ms, rank, execution, kind, timer_key, body
 )

@@ -1,6 +1,6 @@
 -- Keep what running jobs say of their progress; NULL: as before.
--- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, token, begin and length of
--- details and progress], ...]; bodies; now_ms. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, token, details_begin,
+-- details_length, progress_begin, progress_length], ...]; bodies; now_ms. Returns: nothing.
 -- Whoever has a job locked ends it or takes it over: what it says then is of no use to anybody.
 -- ANY: see load_live.
 WITH held AS MATERIALIZED (

@@ -1,6 +1,6 @@
 -- Put jobs back into their queues after an attempt.
 -- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, visible_at_ms, attempt,
--- begin and length of failures and details], ...]; bodies. Returns: nothing.
+-- failures_begin, failures_length, details_begin, details_length], ...]; bodies. Returns: nothing.
 -- ANY: see load_live.
 UPDATE perdure.jobs
 SET token = 0,

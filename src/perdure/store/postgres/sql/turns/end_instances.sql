@@ -1,6 +1,7 @@
 -- Write the outcomes of instances that ended.
--- Params: rows, JSON [[part, instance_id, incarnation, execution, status, last_commit, begin and
--- length of digest, reason and output], ...]; bodies; now_ms. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, incarnation, execution, status, last_commit,
+-- digest_begin, digest_length, reason_begin, reason_length, output_begin, output_length], ...];
+-- bodies; now_ms. Returns: nothing.
 -- `ended_ms IS NULL`: a terminal status never changes (S9).
 -- ANY: see load_live.
 UPDATE perdure.instances

@@ -1,5 +1,5 @@
 -- Write values that instances keep under keys, new or changed.
--- Params: rows, JSON [[part, instance_id, key, updated_ms, begin and length of the value], ...];
+-- Params: rows, JSON [[part, instance_id, key, updated_ms, value_begin, value_length], ...];
 -- bodies. Returns: nothing.
 -- ON CONFLICT is safe: the batch has the instance locked.
 INSERT INTO perdure.kv (part, instance_id, key, updated_ms, value)

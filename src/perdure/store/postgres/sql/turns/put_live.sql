@@ -1,5 +1,7 @@
 -- Write live rows, new or changed.
--- Params: rows, JSON [[column, ..., 1 if the row is stored or 0], ...]. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, definition_no, incarnation, execution, next_seq,
+-- wake_at_ms, lease, lease_until_ms, home, last_no, last_at_ms, last_commit, attempts, blocked_by,
+-- is_stored], ...]. Returns: nothing.
 -- A stored row is locked by the batch that writes it. A new one is plainly inserted: if another
 -- batch has made it meanwhile, this one decided on rows that are no longer true, and must fail. In
 -- order of the key, so that two batches with the same new rows never wait for each other.

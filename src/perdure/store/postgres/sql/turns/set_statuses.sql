@@ -1,6 +1,6 @@
 -- Change the status of instances that go on: held, or running again.
--- Params: rows, JSON [[part, instance_id, incarnation, status, begin and length of the reason],
--- ...]; bodies; now_ms. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, incarnation, status, reason_begin, reason_length], ...];
+-- bodies; now_ms. Returns: nothing.
 -- ANY: see load_live.
 UPDATE perdure.instances
 SET status = changed.value ->> 3,

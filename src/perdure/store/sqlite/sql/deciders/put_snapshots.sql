@@ -1,6 +1,6 @@
 -- Keep the newest states of deciders.
 -- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, schema, version, made_ms,
--- begin and length of the body], ...]; bodies. Returns: nothing.
+-- body_begin, body_length], ...]; bodies. Returns: nothing.
 INSERT INTO snapshots (
     part, instance_id, incarnation, execution, seq, schema, version, made_ms, body
 )

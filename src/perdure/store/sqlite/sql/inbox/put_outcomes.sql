@@ -1,6 +1,6 @@
 -- Keep what inputs came to, delivered before or not. What an input came to never changes.
--- Params: rows, JSON [[part, instance_id, message_id, begin and length of the outcome], ...];
--- bodies; now_ms. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, message_id, outcome_begin, outcome_length], ...]; bodies;
+-- now_ms. Returns: nothing.
 INSERT INTO receipts (part, instance_id, message_id, made_ms, outcome)
 SELECT
     value ->> 0, value ->> 1, value ->> 2, :now_ms,

@@ -1,6 +1,6 @@
 -- Keep what running jobs say of their progress; NULL: as before.
--- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, token, begin and length of
--- details and progress], ...]; bodies; now_ms. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, token, details_begin,
+-- details_length, progress_begin, progress_length], ...]; bodies; now_ms. Returns: nothing.
 UPDATE jobs
 SET details = coalesce(substr(:bodies, beat.value ->> 6, beat.value ->> 7), jobs.details),
     progress = coalesce(substr(:bodies, beat.value ->> 8, beat.value ->> 9), jobs.progress),

@@ -1,6 +1,6 @@
 -- Keep jobs that ran out of attempts, before they are removed from their queues.
--- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, begin and length of the
--- failures], ...]; bodies; now_ms. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, failures_begin,
+-- failures_length], ...]; bodies; now_ms. Returns: nothing.
 -- REPLACE: a job that was put back and died again takes its own place.
 INSERT OR REPLACE INTO dead_jobs (
     part, instance_id, incarnation, execution, seq, queue_no, attempt, lost, created_ms,

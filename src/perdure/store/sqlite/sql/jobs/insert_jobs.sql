@@ -1,7 +1,7 @@
 -- Add jobs, waiting or leased to the worker that commits.
 -- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, queue_no, visible_at_ms,
--- token, worker_id, attempt, session, begin and length of policy and input, start_by_ms],
--- ...]; bodies; now_ms. Returns: nothing.
+-- token, worker_id, attempt, session, policy_begin, policy_length, input_begin, input_length,
+-- start_by_ms], ...]; bodies; now_ms. Returns: nothing.
 INSERT INTO jobs (
     part, instance_id, incarnation, execution, seq, queue_no, visible_at_ms, token, worker_id,
     attempt, lost, created_ms, session, policy, input, start_by_ms

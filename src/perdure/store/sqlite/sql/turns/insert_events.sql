@@ -1,6 +1,6 @@
 -- Append events to histories.
--- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, kind, at_ms, begin and
--- length of the body, commit_id], ...]; bodies. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, kind, at_ms, body_begin,
+-- body_length, commit_id], ...]; bodies. Returns: nothing.
 INSERT INTO history (
     part, instance_id, incarnation, execution, seq, kind, at_ms, body, commit_id
 )

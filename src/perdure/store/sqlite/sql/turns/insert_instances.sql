@@ -1,6 +1,6 @@
 -- Add the wide rows of instances that begin.
 -- Params: rows, JSON [[part, instance_id, incarnation, definition_no, created_ms, parent_id,
--- parent_incarnation, begin and length of the input], ...]; bodies. Returns: nothing.
+-- parent_incarnation, input_begin, input_length], ...]; bodies. Returns: nothing.
 INSERT INTO instances (
     part, instance_id, incarnation, execution, definition_no, status, created_ms, updated_ms,
     parent_id, parent_incarnation, last_commit, input

@@ -1,5 +1,7 @@
 -- Write live rows of instances that had none.
--- Params: rows, JSON [[column, ...], ...]. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, definition_no, incarnation, execution, next_seq,
+-- wake_at_ms, lease, lease_until_ms, home, last_no, last_at_ms, last_commit, attempts, blocked_by,
+-- is_stored], ...]. Returns: nothing.
 INSERT INTO live (
     part, instance_id, definition_no, incarnation, execution, next_seq, wake_at_ms, lease,
     lease_until_ms, home, last_no, last_at_ms, last_commit, attempts, blocked_by

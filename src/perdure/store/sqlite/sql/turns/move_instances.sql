@@ -1,6 +1,6 @@
 -- Have wide rows follow instances that go on under another definition or in the next execution.
--- Params: rows, JSON [[part, instance_id, incarnation, execution, definition_no, begin and length
--- of the input, or NULL for the same], ...]; bodies; now_ms. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, incarnation, execution, definition_no, input_begin,
+-- input_length], ...]; bodies; now_ms. Returns: nothing.
 UPDATE instances
 SET execution = moved.value ->> 3,
     definition_no = moved.value ->> 4,

@@ -1,5 +1,7 @@
 -- Write live rows, new or changed.
--- Params: rows, JSON [[column, ...], ...]. Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, definition_no, incarnation, execution, next_seq,
+-- wake_at_ms, lease, lease_until_ms, home, last_no, last_at_ms, last_commit, attempts, blocked_by,
+-- is_stored], ...]. Returns: nothing.
 -- One statement for both: a batch knows the whole row, and ON CONFLICT costs no second search.
 -- (WHERE true keeps the parser from taking ON for a join.)
 INSERT INTO live (

@@ -1,5 +1,5 @@
 -- Write what instances say of themselves; the version rises by the number of turns that reported.
--- Params: rows, JSON [[part, instance_id, turns, updated_ms, begin and length of the value], ...];
+-- Params: rows, JSON [[part, instance_id, turns, updated_ms, value_begin, value_length], ...];
 -- bodies. Returns: nothing.
 INSERT INTO reports (part, instance_id, version, updated_ms, value)
 SELECT
