@@ -141,9 +141,8 @@ LASTING = {"instances", "unique_keys"}
 
 CODE = "\n".join(
     file.read_text(encoding="utf-8")
-    for package in (PACKAGE, "perdure.store.sql")
-    for file in resources.files(package).iterdir()
-    if file.name.endswith(".py")
+    for package in (PACKAGE, "perdure.store.sql", "perdure.store.within")
+    for file in Path(str(resources.files(package))).rglob("*.py")
 )
 
 
@@ -236,8 +235,7 @@ def test_a_statement_has_the_same_parameters_on_both_databases(name: str) -> Non
 def test_no_statement_is_built_in_python() -> None:
     code = "\n".join(
         file.read_text(encoding="utf-8")
-        for file in resources.files(PACKAGE).iterdir()
-        if file.name.endswith(".py")
+        for file in Path(str(resources.files(PACKAGE))).rglob("*.py")
     )
 
     # What people are told to run themselves is no statement of ours.

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,9 +62,8 @@ SEARCHES = r"Open(Read|Write)|Seek\w+|Rewind|Last|VFilter|Idx[GL][ET]|(Not)?Foun
 """Operations of SQLite's machine that say what is searched, and how."""
 CODE = "\n".join(
     file.read_text(encoding="utf-8")
-    for package in (PACKAGE, "perdure.store.sql")
-    for file in resources.files(package).iterdir()
-    if file.name.endswith(".py")
+    for package in (PACKAGE, "perdure.store.sql", "perdure.store.within")
+    for file in Path(str(resources.files(package))).rglob("*.py")
 )
 
 

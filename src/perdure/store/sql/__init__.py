@@ -7,5 +7,4 @@ reading     read-only questions             packing     many rows in one stateme
 row_types   what their values are called
 connection  what is asked of a database     tables      a projection's own statements
 statement_files  where a statement is found
-own_work    ending a job in a transaction of its own
 """

@@ -23,7 +23,6 @@ from perdure.errors import RowError, StoreError, UsageError
 from perdure.model.instances import DefinitionKey, InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InputReceipt, NewObservation, Turn
-from perdure.store.borrowing import Sent, UnwrittenError
 from perdure.store.counters import StoreCounters
 from perdure.store.sql import reading
 from perdure.store.sql.batch import Transaction, run_batch
@@ -31,7 +30,8 @@ from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.settled import SettledInputs
 from perdure.store.sql.store import SqlStore
-from perdure.store.transactions import OwnWork
+from perdure.store.within.borrowing import Sent, UnwrittenError
+from perdure.store.within.transactions import OwnWork
 
 T = TypeVar("T")
 

@@ -9,10 +9,17 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.borrowed import BorrowedPsycopg
 from perdure.store.postgres.connection import ASK_EVERY_S, ASK_TIMES, CONNECT_WITHIN_S, REST_S
-from perdure.store.postgres.transactions import BEGIN, CONNECTIONS, IDLE_S, RESET, WAIT_S, Ending
-from perdure.store.transactions import Done, OwnWork, Undone
+from perdure.store.postgres.within.borrowed import BorrowedPsycopg
+from perdure.store.postgres.within.transactions import (
+    BEGIN,
+    CONNECTIONS,
+    IDLE_S,
+    RESET,
+    WAIT_S,
+    Ending,
+)
+from perdure.store.within.transactions import Done, OwnWork, Undone
 
 if TYPE_CHECKING:
     import psycopg

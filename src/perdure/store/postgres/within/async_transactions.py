@@ -12,10 +12,10 @@ import asyncpg
 
 from perdure.errors import StoreError
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.borrowed import BorrowedAsyncpg, is_closed
 from perdure.store.postgres.connection import ANSWER_WITHIN_S, CONNECT_WITHIN_S, KeptConnection
 from perdure.store.postgres.faults import TROUBLE
-from perdure.store.postgres.transactions import (
+from perdure.store.postgres.within.borrowed import BorrowedAsyncpg, is_closed
+from perdure.store.postgres.within.transactions import (
     BEGIN,
     CONNECTIONS,
     IDLE_S,
@@ -24,8 +24,8 @@ from perdure.store.postgres.transactions import (
     WAIT_S,
     Ending,
 )
-from perdure.store.sql.errands import beside_loop
-from perdure.store.transactions import Done, OwnWork, Undone
+from perdure.store.within.errands import beside_loop
+from perdure.store.within.transactions import Done, OwnWork, Undone
 
 CLOSE_WITHIN_S = 5.0
 

@@ -17,10 +17,10 @@ from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
 from perdure.model.jobs import JobEnd
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.borrowed import BorrowedConnection
 from perdure.store.postgres.faults import AmbiguousCommitError, from_server
-from perdure.store.sql.own_work import end_job
-from perdure.store.transactions import OwnWork, Undone
+from perdure.store.postgres.within.borrowed import BorrowedConnection
+from perdure.store.within.own_work import end_job
+from perdure.store.within.transactions import OwnWork, Undone
 
 CONNECTIONS = 10
 """Of each driver, so many functions have one at the same time; the others wait."""

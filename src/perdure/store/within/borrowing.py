@@ -10,7 +10,7 @@ from perdure.errors import RowError
 T = TypeVar("T")
 
 
-class Errands(Protocol):
+class RunOnThread(Protocol):
     """Has functions run on the thread that a blocking connection belongs to."""
 
     async def do(self, work: Callable[[], T]) -> T:

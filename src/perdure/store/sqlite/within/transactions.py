@@ -20,12 +20,12 @@ from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
 from perdure.store.counters import StoreCounters
 from perdure.store.sql.batch import Transaction, run_batch
-from perdure.store.sql.own_work import end_job, is_lost
 from perdure.store.sqlite.connection import LockedError, SqliteConnection, trouble_of
 from perdure.store.sqlite.database import connect_writer
-from perdure.store.sqlite.guard import Guard, GuardedConnection
 from perdure.store.sqlite.lock import WriteLock
-from perdure.store.transactions import Done, OwnWork, Undone
+from perdure.store.sqlite.within.lent_connection import Guard, GuardedConnection
+from perdure.store.within.own_work import end_job, is_lost
+from perdure.store.within.transactions import Done, OwnWork, Undone
 
 BUSY_WITHIN_S = 5.0
 """How long a program that does not know the lock may keep a transaction from beginning."""

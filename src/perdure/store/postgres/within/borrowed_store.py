@@ -30,25 +30,25 @@ from perdure.model.instances import (
     part_of,
 )
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.store.borrowing import Errands, Sent
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.arrivals import Arrivals, let_arrive, put_on_the_way
-from perdure.store.postgres.borrowed import (
+from perdure.store.postgres.clock import DatabaseClock
+from perdure.store.postgres.faults import ConflictError
+from perdure.store.postgres.within.arrivals import Arrivals, let_arrive, put_on_the_way
+from perdure.store.postgres.within.borrowed import (
     BorrowedAsyncpg,
     BorrowedAsyncPsycopg,
     BorrowedConnection,
     BorrowedPsycopg,
 )
-from perdure.store.postgres.clock import DatabaseClock
-from perdure.store.postgres.faults import ConflictError
 from perdure.store.sql import reading
 from perdure.store.sql.batch import Transaction, run_batch
-from perdure.store.sql.borrowed import BorrowedStore, Loan, PartDefinitions
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
-from perdure.store.sql.errands import Here, beside_loop
 from perdure.store.sql.packing import pack, unpack
-from perdure.store.sql.unwrapping import (
+from perdure.store.within.borrowed import BorrowedStore, Loan, PartDefinitions
+from perdure.store.within.borrowing import RunOnThread, Sent
+from perdure.store.within.errands import OwnThread, beside_loop
+from perdure.store.within.unwrapping import (
     ASYNC_PSYCOPG,
     ASYNCPG,
     PSYCOPG,
@@ -86,14 +86,14 @@ def read_place(connection: Connection, address: Address) -> Place | None:
     return Place(database, number, born_ms)
 
 
-def lend(connection: object, errands: Errands | None, address: Address) -> _PostgresLoan:
+def lend(connection: object, errands: RunOnThread | None, address: Address) -> _PostgresLoan:
     """Return a connection of the user's as one that can be used.
 
     Raises:
         UsageError: It cannot.
     """
     if not is_of_loop(connection):
-        return _BlockingLoan(connection, errands or Here(), address)
+        return _BlockingLoan(connection, errands or OwnThread(), address)
     if errands is not None:
         raise UsageError(
             f"{describe(connection)} belongs to an event loop: use it with Client and await, or "
@@ -134,7 +134,7 @@ class _PostgresLoan(Loan):
 class _BlockingLoan(_PostgresLoan):
     """A blocking connection, used on the thread that it belongs to."""
 
-    def __init__(self, connection: object, errands: Errands, address: Address) -> None:
+    def __init__(self, connection: object, errands: RunOnThread, address: Address) -> None:
         super().__init__(connection, address)
         self._errands = errands
 

@@ -20,11 +20,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Here:
+class OwnThread:
     """Runs functions on the thread that asks. The event loop stands still meanwhile."""
 
     async def do(self, work: Callable[[], T]) -> T:
-        """See `perdure.store.borrowing.Errands`."""
+        """See `perdure.store.within.borrowing.RunOnThread`."""
         return work()
 
 

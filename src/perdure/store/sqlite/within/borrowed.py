@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.errors import StoreUnavailableError, UsageError
-from perdure.store.borrowing import Errands, Sent
 from perdure.store.sql.batch import Transaction
-from perdure.store.sql.borrowed import BorrowedStore, Loan, PartDefinitions
 from perdure.store.sql.connection import Connection, Value
-from perdure.store.sql.unwrapping import SQLITE3, Unwrapped, describe, is_of_loop, unwrap
 from perdure.store.sqlite.connection import LockedError, SqliteConnection
 from perdure.store.sqlite.memory import is_in_memory
+from perdure.store.within.borrowed import BorrowedStore, Loan, PartDefinitions
+from perdure.store.within.borrowing import RunOnThread, Sent
+from perdure.store.within.unwrapping import SQLITE3, Unwrapped, describe, is_of_loop, unwrap
 
 if TYPE_CHECKING:
     from perdure.store.sqlite.store import SqliteStore
@@ -51,7 +51,7 @@ class BorrowedConnection(SqliteConnection):
 class SqliteLoan(Loan):
     """A connection to the store's file, used on the thread that it belongs to."""
 
-    def __init__(self, connection: object, errands: Errands, *, path: str) -> None:
+    def __init__(self, connection: object, errands: RunOnThread, *, path: str) -> None:
         if is_in_memory(path):
             raise UsageError(
                 "a store in memory has its own connections only: nobody else can be in a "
