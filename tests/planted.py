@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from perdure.store.postgres.connection import PACKAGE
+from perdure.store.sql.statement_files import files_of
 from tests.postgres import SUPERUSER
 
 STRANGER = "mallory"
@@ -108,11 +109,12 @@ def _functions(connection: psycopg.Connection[Any], schema: str) -> Iterator[str
 
 def _called() -> list[str]:
     """Return what our statements may call: every word before a bracket."""
-    texts = [
-        file.read_text(encoding="utf-8")
-        for folder in ("sql", "examination", "migrations")
+    others = [
+        file
+        for folder in ("examination", "migrations")
         for file in (resources.files(PACKAGE) / folder).iterdir()
     ]
+    texts = [file.read_text(encoding="utf-8") for file in (*files_of(PACKAGE).values(), *others)]
     return sorted({name for text in texts for name in re.findall(r"\b([a-z_0-9]+)\(", text)})
 
 

@@ -19,7 +19,7 @@ TELL_ALL = {
     "worker/serving.py",
     "client/watch.py",
     "jobs/feed_watch.py",
-    "store/postgres/arrivals.py",
+    "store/postgres/within/arrivals.py",
     "store/postgres/lane.py",
     "store/sqlite/lock.py",
     "store/sqlite/writer.py",

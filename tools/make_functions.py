@@ -2,11 +2,11 @@
 
 A commit is a dozen small statements. Sent one by one, each costs a trip to the server and back. So
 they are also kept as one function, made of the very files in `store/postgres/sql`: one source, two
-ways to run it. The function is part of a migration; once that was released, a changed statement
-needs a new migration with a function of the next number, so that processes of the old version go on
-with theirs.
+ways to run it. The functions are a part of a migration, between two lines that say so. Once that
+was released, a changed statement needs a new migration with functions of the next number, so that
+processes of the old version go on with theirs: name it here, with the two lines in it.
 
-    python tools/make_functions.py            # write the newest migration of functions
+    python tools/make_functions.py            # write the functions into their migration
     python tools/make_functions.py --check    # exit 1 if it is not up to date
 """
 
@@ -17,10 +17,14 @@ import re
 import sys
 from pathlib import Path
 
+from perdure.store.postgres.connection import PACKAGE
 from perdure.store.postgres.functions import LOAD, LOADS, WRITE, WRITES
+from perdure.store.sql.statement_files import text_of as file_text
 
 FOLDER = Path(__file__).parent.parent / "src" / "perdure" / "store" / "postgres"
-MIGRATION = FOLDER / "migrations" / "0006_functions.sql"
+MIGRATION = FOLDER / "migrations" / "0001_start.sql"
+BEGIN = "-- Made by tools/make_functions.py"
+END = "-- End of what tools/make_functions.py has made.\n"
 
 SETTINGS = """\
 LANGUAGE plpgsql
@@ -31,7 +35,7 @@ SET enable_mergejoin = off
 SET search_path = pg_catalog, pg_temp
 """
 HEAD = f"""\
--- Made by tools/make_functions.py from the files in sql/. Do not edit.
+{BEGIN} from the files in sql/. Do not edit.
 --
 -- Plans are made once per session and go by index whatever the statistics say: they are old when a
 -- table grows quickly.
@@ -85,7 +89,7 @@ $function$;
 
 def text_of(name: str) -> str:
     """Return a statement with the function's variables in place of its parameters."""
-    text = (FOLDER / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    text = file_text(PACKAGE, name)
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
     text = "\n".join(lines).strip()
     for parameter, variable in (
@@ -100,8 +104,8 @@ def text_of(name: str) -> str:
     return text
 
 
-def function() -> str:
-    """Return the migration."""
+def functions() -> str:
+    """Return the functions."""
     loads = "".join(
         f"WHEN '{name}' THEN\nfound_rows := array_append(found_rows, (\n"
         f"{text_of(name).removesuffix(';')}\n)::text);\n"
@@ -111,15 +115,27 @@ def function() -> str:
     return HEAD + loads + MIDDLE + writes + TAIL
 
 
+def migration(text: str) -> str:
+    """Return a migration with the functions as they are to be."""
+    before, _, rest = text.partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise SystemExit(
+            f"{MIGRATION.name} does not say where the functions are: {BEGIN!r}, {END!r}"
+        )
+    return before + functions() + END + after
+
+
 def main() -> int:
     """Write the file, or compare it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    made = function()
+    text = MIGRATION.read_text(encoding="utf-8")
+    made = migration(text)
     if not parser.parse_args().check:
         MIGRATION.write_text(made, encoding="utf-8")
         return 0
-    if MIGRATION.read_text(encoding="utf-8") == made:
+    if text == made:
         return 0
     sys.stderr.write(f"{MIGRATION.name} is old; run: python tools/make_functions.py\n")
     return 1

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from perdure import Engine
-from perdure.store.postgres.async_transactions import AsyncTransactions
-from perdure.store.postgres.borrowed import BorrowedAsyncpg, BorrowedPsycopg
-from perdure.store.postgres.threaded_transactions import _Own
-from perdure.store.sqlite import transactions
+from perdure.store.postgres.within.async_transactions import AsyncTransactions
+from perdure.store.postgres.within.borrowed import BorrowedAsyncpg, BorrowedPsycopg
+from perdure.store.postgres.within.threaded_transactions import _Own
+from perdure.store.sqlite.within import transactions
 from tests.engine.booking import Shop, shop_with
 
 INSTANCE, ORDER = "s", "o-1"

@@ -364,7 +364,7 @@ class TestLostJobs:
     async def test_a_job_keeps_its_queue_and_session_when_it_goes_back(
         self, store: Store, clock: ManualClock
     ) -> None:
-        await begun(store, jobs=(job(2, queue=GPU, session="s", priority=3),))
+        await begun(store, jobs=(job(2, queue=GPU, session="s"),))
         for _ in range(2):
             [claimed] = await claim_bound(store, queues=(GPU,))
             assert (claimed.queue, claimed.session) == (GPU, "s")

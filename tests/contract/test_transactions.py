@@ -12,7 +12,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.model.jobs import ClaimedJob
 from perdure.store.base import JobLease, Store
-from perdure.store.transactions import Done, OwnWork, Undone
+from perdure.store.within.transactions import Done, OwnWork, Undone
 from tests.contract.store_values import (
     LEASE_MS,
     accepted,

@@ -18,7 +18,7 @@ from perdure import Retry, activity_context
 from perdure.clock import ManualClock
 from perdure.errors import InstanceCancelledError, InstanceFailedError, StoreError, UsageError
 from perdure.store.opening import open_store
-from perdure.store.postgres import async_transactions, threaded_transactions, transactions
+from perdure.store.postgres.within import async_transactions, threaded_transactions, transactions
 from tests.engine.booking import Gate, Shop, shop_with
 from tests.engine.stage import Stage, has_ended, options, until
 from tests.postgres import ROLE, SUPERUSER, Server

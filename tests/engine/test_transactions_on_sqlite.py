@@ -13,9 +13,9 @@ import pytest
 
 from perdure import Engine, activity_context, orchestration, transaction
 from perdure.errors import InstanceFailedError, UsageError
-from perdure.store.sqlite import transactions
 from perdure.store.sqlite.lock import WriteLock
-from perdure.store.transactions import OwnWork
+from perdure.store.sqlite.within import transactions
+from perdure.store.within.transactions import OwnWork
 from tests.engine.booking import Gate, Shop, shop_with
 from tests.engine.stage import Stage, until
 

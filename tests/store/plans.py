@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from importlib import resources
 from typing import Any, Self
 
 import msgspec
@@ -19,9 +18,9 @@ from psycopg import sql
 
 from perdure.store.postgres.connection import PACKAGE, statement
 from perdure.store.postgres.functions import LOADS, WRITES
+from perdure.store.sql.statement_files import files_of, text_of
 
-FOLDER = resources.files(PACKAGE) / "sql"
-NAMES = sorted(file.name.removesuffix(".sql") for file in FOLDER.iterdir())
+NAMES = sorted(files_of(PACKAGE))
 
 INSTANCES = 7_000
 KEYS = 10
@@ -62,11 +61,11 @@ INSERT INTO perdure.inbox SELECT
     part, id, no, n, no, 1, 'kind', CASE no WHEN 2 THEN 'timer' || {padding} END, 'body'
 FROM {one}, generate_series(1, 2) AS no;
 INSERT INTO perdure.jobs SELECT
-    part, id, n, 1, seq, 6 + n % 5, n, n, 'worker-1', 1, 0, 0, 1,
+    part, id, n, 1, seq, 6 + n % 5, n, n, 'worker-1', 1, 0, 1,
     CASE seq WHEN 2 THEN 'session-' || n % 1400 || {padding} END, NULL, 'policy', 'input'
 FROM {one}, generate_series(1, 2) AS seq;
 INSERT INTO perdure.dead_jobs SELECT
-    part, id, n, 1, 1, 6 + n % 5, 1, 0, 0, 1, 1, NULL, NULL, 'policy', 'input' FROM {one};
+    part, id, n, 1, 1, 6 + n % 5, 1, 0, 1, 1, NULL, NULL, 'policy', 'input' FROM {one};
 INSERT INTO perdure.sessions SELECT part, session, worker, {until_ms}, 1 FROM {one};
 INSERT INTO perdure.kv SELECT part, id, 'key', 1, 'value' FROM {one};
 INSERT INTO perdure.reports SELECT part, id, 1, 1, 'value' FROM {one};
@@ -137,7 +136,7 @@ OTHERS: Mapping[str, Mapping[str, Any]] = {
 
 def values_of(name: str) -> dict[str, Any]:
     """Return parameters for a statement: ten keys or rows of the shape that its header tells."""
-    text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+    text = text_of(PACKAGE, name)
     head = " ".join(line[3:] for line in text.splitlines() if line.startswith("--"))
     told = re.search(r"Params: (.*?)\.? Returns: ", head)
     assert told, f"{name} does not tell its parameters"
@@ -192,16 +191,16 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         **dict.fromkeys(("at_ms", "made_ms", "created_ms", "updated_ms", "effective_at_ms"), 1),
         **dict.fromkeys(("visible_at_ms", "parent_incarnation", "attempt"), 1),
         **dict.fromkeys(("last_commit", "commit_id"), 1),
-        **dict.fromkeys(("priority", "rank", "schema", "version", "turns"), 1),
+        **dict.fromkeys(("rank", "schema", "version", "turns"), 1),
         **dict.fromkeys(("wake_at_ms", "lease"), n),
     }
 
 
 def _row(name: str, shape: str, number: int) -> Any:
-    """Return one row as a header describes it: `[[part, no, begin and length of a and b], ...]`."""
+    """Return one row as a header describes it: `[[part, no, a_begin, a_length], ...]`."""
     columns = _columns(name, number)
     if name == "put_live":
-        # Its header says no more than that it takes all columns.
+        # Every other row is there.
         is_stored, n = number % 2, columns["incarnation"]
         instance_id = columns["instance_id"] if is_stored else f"new-{n}{PADDING}"
         rest = [1, n, 1, 3, NOW_MS, 0, 0, None, 2, 1, 1, 0, None]
@@ -209,16 +208,11 @@ def _row(name: str, shape: str, number: int) -> Any:
     if not shape.startswith("[["):
         return columns[shape.strip("[]").removesuffix(", ...")]
     row: list[Any] = []
-    has_bodies = False
-    for piece in re.split(r", | and (?!length)", shape[2:].partition("]")[0]):
-        has_bodies = has_bodies or piece.startswith("begin and length of ")
+    for piece in shape[2:].partition("]")[0].split(", "):
         word = piece if piece in columns else piece.partition(" as ")[0]
-        if word in columns:
-            row.append(columns[word])
-        elif has_bodies and not piece.startswith("or NULL"):
-            row += [1, 1]
-        else:
-            assert piece in ("...", "or NULL") or piece.startswith("or NULL "), f"{name}: {piece}"
+        is_place = word.endswith(("_begin", "_length"))
+        assert is_place or word in columns, f"{name}: {piece}"
+        row.append(1 if is_place else columns[word])
     return row
 
 
@@ -311,9 +305,9 @@ def looked_at(read: Callable[[str], Iterable[tuple[Any, ...]]]) -> Counter[str]:
 def _call(name: str, values: dict[str, Any]) -> sql.Composed:
     rows = values["keys"] if "keys" in values else values["rows"]
     if name in LOADS:
-        return sql.SQL("SELECT perdure.load_2(ARRAY[{}], ARRAY[{}::jsonb])").format(name, rows)
+        return sql.SQL("SELECT perdure.load_1(ARRAY[{}], ARRAY[{}::jsonb])").format(name, rows)
     assert name in WRITES
-    return sql.SQL("SELECT perdure.write_2(ARRAY[{}], ARRAY[{}::jsonb], ARRAY[{}], {})").format(
+    return sql.SQL("SELECT perdure.write_1(ARRAY[{}], ARRAY[{}::jsonb], ARRAY[{}], {})").format(
         name, rows, values.get("bodies", b""), NOW_MS
     )
 

@@ -145,8 +145,30 @@ def test_a_changed_migration_is_noticed() -> None:
 
     assert missing(known, [], where="s") == known
     assert missing(known, [Applied(1, "start", known[0].checksum)], where="s") == []
-    with pytest.raises(SchemaError, match="unreleased"):
+    with pytest.raises(SchemaError, match=r"unreleased .*1, start.*make a new store"):
         missing(known, [Applied(1, "start", "other")], where="s")
+
+
+def test_a_store_of_before_the_first_release_is_not_taken_for_a_newer_one() -> None:
+    """There were more migrations then than there are now."""
+    applied = [Applied(number, "what", "other") for number in range(1, 8)]
+
+    with pytest.raises(SchemaError, match="unreleased"):
+        missing([Migration(1, "start", "a")], applied, where="s")
+
+
+async def test_a_store_of_before_the_first_release_is_refused_and_left_alone(
+    url: str, path: Path
+) -> None:
+    store = open_store(url)
+    await store.open()
+    await store.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE migrations SET checksum = 'of that time'")
+    connection.close()
+
+    with pytest.raises(SchemaError, match=r"unreleased version .* make a new store"):
+        await open_store(url).open()
 
 
 async def test_another_database_is_refused_and_left_alone(url: str, path: Path) -> None:

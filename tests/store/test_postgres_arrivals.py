@@ -17,13 +17,19 @@ from perdure.model.instances import part_of
 from perdure.model.messages import Delivery
 from perdure.store.base import TurnLease
 from perdure.store.epoch import Epoch
-from perdure.store.postgres import arrivals as arrivals_module
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.arrivals import MOST_WAITS, Arrivals, Moved, let_arrive, put_on_the_way
 from perdure.store.postgres.connection import PostgresConnection
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.store import PostgresStore
+from perdure.store.postgres.within import arrivals as arrivals_module
+from perdure.store.postgres.within.arrivals import (
+    MOST_WAITS,
+    Arrivals,
+    Moved,
+    let_arrive,
+    put_on_the_way,
+)
 from perdure.store.sql.batch import Transaction, Work
 from tests.contract.store_values import (
     LEASE_MS,

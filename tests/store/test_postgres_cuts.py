@@ -293,7 +293,7 @@ async def test_a_commit_that_never_arrived_is_done_again(store: Store, proxy: Pr
     assert await bodies_of(store) == [b"hello"]
 
 
-@pytest.mark.parametrize("where", ["load_2", "write_2", "SET LOCAL"])
+@pytest.mark.parametrize("where", ["load_1", "write_1", "SET LOCAL"])
 async def test_a_connection_that_is_lost_between_statements_is_made_again(
     store: Store, proxy: Proxy, where: str
 ) -> None:

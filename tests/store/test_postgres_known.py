@@ -265,7 +265,7 @@ async def test_a_row_of_the_same_number_that_another_turn_has_left_is_not_the_sa
     await begun(store)
     find = "SELECT part, instance_id, xmin::text, last_commit FROM perdure.live"
     row = list(await raw.fetchrow(f"{find} WHERE instance_id = 'i'") or ())
-    call = "SELECT perdure.write_known_2($1, '[]', '{}', '{}', '{}', 0)"
+    call = "SELECT perdure.write_known_1($1, '[]', '{}', '{}', '{}', 0)"
 
     same = await raw.fetchval(call, json.dumps([row]))
     other = await raw.fetchval(call, json.dumps([[*row[:3], row[3] + 1]]))

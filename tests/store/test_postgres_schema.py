@@ -13,12 +13,10 @@ import psycopg
 import pytest
 
 from perdure.store.postgres.connection import PACKAGE
+from perdure.store.sql.statement_files import files_of, text_of
 from perdure.store.sqlite.database import PACKAGE as SQLITE
 
-STATEMENTS = {
-    file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
-    for file in (resources.files(PACKAGE) / "sql").iterdir()
-}
+STATEMENTS = {name: text_of(PACKAGE, name) for name in files_of(PACKAGE)}
 SCHEMA = (resources.files(SQLITE) / "schema.sql").read_text(encoding="utf-8")
 MIGRATIONS = "\n".join(
     file.read_text(encoding="utf-8")
@@ -36,8 +34,6 @@ AS_BYTES = {("instances", "reason"), ("checkpoints", "reason")}
 NOT_UNIQUE = {("unique_keys", ("instance_id", "scope"))}
 """Unique on SQLite; the migration says why not here."""
 
-RENAMED = {"unblock": "find_blocked"}
-"""Statements by the names that a migration, which is never changed, calls them."""
 TYPES = {
     "INTEGER": {"smallint", "integer", "bigint"},
     "TEXT": {"text"},
@@ -157,7 +153,7 @@ def test_every_function_finds_nothing_but_postgresqls_own(
     )
 
     found = catalogue.fetchall()
-    assert {name for name, _ in found} >= {"load_1", "write_1", "write_known_1", "number_feed"}
+    assert {name for name, _ in found} == {"load_1", "write_1", "write_known_1", "number_feed"}
     for name, settings in found:
         assert "search_path=pg_catalog, pg_temp" in (settings or []), name
 
@@ -276,7 +272,7 @@ def test_every_index_says_which_statements_need_it(catalogue: psycopg.Cursor[Any
 
     assert set(said) == set(indexes)
     for index, names in said.items():
-        for name in (RENAMED.get(name, name) for name in names):
+        for name in names:
             assert name in STATEMENTS, f"{index} is for {name}, which is no statement"
             if name == "number_feed":
                 continue  # The statement calls a function, and that has the table.

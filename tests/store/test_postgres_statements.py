@@ -24,28 +24,24 @@ from perdure.store.postgres.connection import PACKAGE, PostgresConnection, state
 from perdure.store.postgres.functions import LOADS, WRITES
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.readers import Readers
+from perdure.store.sql.statement_files import PARTS, files_of, text_of
 from perdure.store.sqlite.database import PACKAGE as SQLITE
 from tests.contract.store_values import new_instance
 from tests.each import each
 from tests.planted import plant_misfits
 from tests.postgres import Server
 from tests.store import plans
-from tests.store.plans import FOLDER, NAMES, Plans
+from tests.store.plans import NAMES, Plans
 
 ROOT = Path(__file__).parent.parent.parent
-OURS = resources.files(SQLITE) / "sql"
 
 NOT_HERE = {
-    "begin",
-    "begin_read",
-    "commit",
     "insert_live",
     "read_application_id",
     "read_data_version",
     "read_files",
     "read_journal_mode",
     "read_synchronous",
-    "rollback",
     "set_query_only",
 }
 """What only a file or its one writer needs, or asyncpg does itself."""
@@ -84,6 +80,7 @@ ONLY_HERE = {
     "write_known",
 }
 """What only several writers, a server, or users' transactions need."""
+MAX_IN_FOLDER = 30
 OTHER_PARAMS = {"count_tables": {"schema"}}
 
 WHOLE = {
@@ -104,9 +101,7 @@ WHOLE = {
 }
 """Statements that read everything: for the checker, for people, and to find what is too old or was
 written by a wrong clock. Each but two is run by readers only."""
-COMMANDS = ("begin_part", "undo_part", "end_part")
-"""Have no plan."""
-SEARCHING = sorted({*NAMES} - WHOLE - {*COMMANDS} - {"load", "write"})
+SEARCHING = sorted({*NAMES} - WHOLE - {"load", "write"})
 INSERTING = ("insert_", "put_", "bury_", "refuse_")
 IN_FUNCTIONS = [*LOADS, *sorted(WRITES, key=lambda name: name.startswith(INSERTING))]
 READING = [
@@ -147,9 +142,8 @@ LASTING = {"instances", "unique_keys"}
 
 CODE = "\n".join(
     file.read_text(encoding="utf-8")
-    for package in (PACKAGE, "perdure.store.sql")
-    for file in resources.files(package).iterdir()
-    if file.name.endswith(".py")
+    for package in (PACKAGE, "perdure.store.sql", "perdure.store.within")
+    for file in Path(str(resources.files(package))).rglob("*.py")
 )
 
 
@@ -163,7 +157,7 @@ def params_of(text: str) -> set[str]:
 
 @each(NAMES)
 def test_a_statement_is_alone_in_its_file_with_a_header(name: str) -> None:
-    text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+    text = text_of(PACKAGE, name)
     code = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
 
     assert text.startswith("-- ")
@@ -176,12 +170,12 @@ def test_a_statement_is_alone_in_its_file_with_a_header(name: str) -> None:
 
 @each(NAMES)
 def test_a_header_names_the_parameters_that_there_are(name: str) -> None:
-    text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+    text = text_of(PACKAGE, name)
     head = " ".join(line[3:] for line in text.splitlines() if line.startswith("--"))
     told = head.partition("Params: ")[2].partition("Returns: ")[0]
 
     if "those of list_instances" in told:
-        head_of_list = (FOLDER / "list_instances.sql").read_text(encoding="utf-8")
+        head_of_list = text_of(PACKAGE, "list_instances")
         told += head_of_list.partition("Params: ")[2].partition("Returns: ")[0]
     for param in params_of(text):
         assert re.search(rf"\b{param}\b", told), f"{name} does not tell of {param}"
@@ -204,16 +198,37 @@ def test_tables_are_named_with_the_schema(name: str) -> None:
 
 
 def test_both_databases_have_the_same_statements() -> None:
-    ours = {file.name.removesuffix(".sql") for file in OURS.iterdir()}
+    ours = set(files_of(SQLITE))
 
     assert ours - set(NAMES) == NOT_HERE
     assert set(NAMES) - ours == ONLY_HERE
 
 
+def test_a_statement_is_in_the_same_folder_on_both_databases() -> None:
+    here, there = (
+        {name: Path(str(file)).parent.name for name, file in files_of(package).items()}
+        for package in (PACKAGE, SQLITE)
+    )
+
+    assert {name: here[name] for name in {*here} & {*there}} == {
+        name: there[name] for name in {*here} & {*there}
+    }
+
+
+def test_no_folder_has_more_statements_than_one_can_skim() -> None:
+    folders = Counter(
+        Path(str(file)).parent
+        for package in (PACKAGE, SQLITE)
+        for file in files_of(package).values()
+    )
+
+    assert max(folders.values()) <= MAX_IN_FOLDER
+
+
 @each(sorted({*NAMES} - ONLY_HERE))
 def test_a_statement_has_the_same_parameters_on_both_databases(name: str) -> None:
-    here = params_of((FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
-    there = params_of((OURS / f"{name}.sql").read_text(encoding="utf-8"))
+    here = params_of(text_of(PACKAGE, name))
+    there = params_of(text_of(SQLITE, name))
 
     assert here ^ there == OTHER_PARAMS.get(name, set())
 
@@ -221,8 +236,7 @@ def test_a_statement_has_the_same_parameters_on_both_databases(name: str) -> Non
 def test_no_statement_is_built_in_python() -> None:
     code = "\n".join(
         file.read_text(encoding="utf-8")
-        for file in resources.files(PACKAGE).iterdir()
-        if file.name.endswith(".py")
+        for file in Path(str(resources.files(PACKAGE))).rglob("*.py")
     )
 
     # What people are told to run themselves is no statement of ours.
@@ -274,9 +288,9 @@ def too_many(looked_at: dict[str, Counter[str]], most: int = plans.PAGES) -> dic
 def test_a_server_understands_every_statement(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(lane.BEGIN.encode())
-        for name in COMMANDS:
+        for name in PARTS:
             connection.execute(statement(name, "perdure")[0].encode())
-        for name in {*NAMES} - {*COMMANDS}:
+        for name in NAMES:
             connection.execute(f"PREPARE {name} AS {statement(name, 'perdure')[0]}".encode())
         connection.execute("ROLLBACK")
 
@@ -289,7 +303,7 @@ def test_every_operator_is_one_of_postgresqls_own_whatever_others_a_path_leads_t
     plant_misfits(url, "public")
 
     with psycopg.connect(url, autocommit=True) as connection:
-        for name in {*NAMES} - {*COMMANDS}:
+        for name in NAMES:
             connection.execute(f"PREPARE {name} AS {statement(name, 'perdure')[0]}".encode())
             connection.execute(f"DEALLOCATE {name}".encode())
 

@@ -19,7 +19,9 @@ from perdure.model.jobs import JobBeat
 from perdure.model.turns import Hold, TurnClaim
 from perdure.store.base import JobLease, Store, TurnLease
 from perdure.store.postgres import lane
+from perdure.store.postgres.connection import PACKAGE
 from perdure.store.postgres.functions import LOADS, WRITES
+from perdure.store.sql.statement_files import text_of
 from tests.contract.store_values import (
     LEASE_MS,
     ORCHESTRATION,
@@ -34,7 +36,7 @@ from tests.contract.store_values import (
     token,
 )
 from tests.engine.stage import until
-from tests.store.plans import FOLDER, NAMES
+from tests.store.plans import NAMES
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -87,7 +89,7 @@ MAY_WAIT = {
 
 def waits(name: str) -> bool:
     """Tell whether a statement may wait for a row that is there."""
-    text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+    text = text_of(PACKAGE, name)
     text = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
     if re.search(r"FOR (NO KEY )?(UPDATE|SHARE)\b(?!( OF \w+)? SKIP LOCKED)", text):
         return True

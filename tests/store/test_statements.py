@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from perdure.errors import StoreError
 from perdure.model.tables import Parameters
 from perdure.store.postgres.functions import WRITES
+from perdure.store.sql.statement_files import files_of
 from perdure.store.sql.writes import Writes
 from perdure.store.sqlite.at_once import AtOnce
 from perdure.store.sqlite.connection import (
@@ -27,8 +29,7 @@ from perdure.store.sqlite.database import PACKAGE
 from perdure.store.sqlite.memory import MEMORY
 from tests.each import each
 
-FOLDER = resources.files(PACKAGE) / "sql"
-NAMES = sorted(file.name.removesuffix(".sql") for file in FOLDER.iterdir())
+NAMES = sorted(files_of(PACKAGE))
 SCHEMA = (resources.files(PACKAGE) / "schema.sql").read_text(encoding="utf-8")
 SMALL = {"sqlite_schema", "migrations", "workers", "definitions", "sessions", "checkpoints"}
 """Tables that may be read whole."""
@@ -62,9 +63,8 @@ SEARCHES = r"Open(Read|Write)|Seek\w+|Rewind|Last|VFilter|Idx[GL][ET]|(Not)?Foun
 """Operations of SQLite's machine that say what is searched, and how."""
 CODE = "\n".join(
     file.read_text(encoding="utf-8")
-    for package in (PACKAGE, "perdure.store.sql")
-    for file in resources.files(package).iterdir()
-    if file.name.endswith(".py")
+    for package in (PACKAGE, "perdure.store.sql", "perdure.store.within")
+    for file in Path(str(resources.files(package))).rglob("*.py")
 )
 
 

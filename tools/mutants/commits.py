@@ -127,7 +127,7 @@ FENCE = (
     Mutant(
         "operators-leave-the-stamp",
         "a turn is accepted that has read a message which an operator has removed",
-        "store/sqlite/sql/end_lease.sql",
+        "store/sqlite/sql/admin/end_lease.sql",
         "last_commit = :commit_id,",
         "last_commit = iif(:commit_id, last_commit, 0),",
         (
@@ -274,7 +274,7 @@ KEPT_ROWS = (
     Mutant(
         "postgres-writer-is-not-checked",
         "a process decides on rows that another one has changed",
-        "store/postgres/migrations/*_known.sql",
+        "store/postgres/migrations/0001_start.sql",
         "WHERE live.xmin = known.writer",
         "WHERE true",
         (f"{KNOWN}test_a_message_that_another_process_has_sent_is_heard_of",),
@@ -283,7 +283,7 @@ KEPT_ROWS = (
         "postgres-commit-is-not-checked",
         "a row of another life of the database counts as known because its transaction has the "
         "same number",
-        "store/postgres/migrations/*_known.sql",
+        "store/postgres/migrations/0001_start.sql",
         "AND live.last_commit = known.last_commit",
         "",
         (f"{KNOWN}test_a_row_of_the_same_number_that_another_turn_has_left_is_not_the_same",),
@@ -291,7 +291,7 @@ KEPT_ROWS = (
     Mutant(
         "postgres-job-token-is-not-checked",
         "a job that another process has taken over is ended",
-        "store/postgres/migrations/*_known.sql",
+        "store/postgres/migrations/0001_start.sql",
         "WHERE jobs.token = known.token",
         "WHERE true",
         (f"{KNOWN}test_a_job_that_another_process_has_taken_over_does_not_end_with_our_token",),

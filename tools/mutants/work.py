@@ -11,7 +11,7 @@ CLAIMS = (
     Mutant(
         "attempts-are-not-counted",
         "a turn that kills its process is tried for ever",
-        "store/sqlite/sql/lease_turns.sql",
+        "store/sqlite/sql/claims/lease_turns.sql",
         "attempts = live.attempts + 1",
         "attempts = live.attempts",
         (f"{CONTRACT}test_leases.py::TestTurnClaims::test_an_abandoned_instance_is_claimed_again",),
@@ -19,7 +19,7 @@ CLAIMS = (
     Mutant(
         "leases-of-turns-are-not-stored",
         "the turn of a claim is refused, or any other accepted",
-        "store/sqlite/sql/lease_turns.sql",
+        "store/sqlite/sql/claims/lease_turns.sql",
         "lease = :lease,",
         "lease = 0,",
         (
@@ -30,7 +30,7 @@ CLAIMS = (
     Mutant(
         "claimed-turns-stay-in-sight",
         "two workers claim one instance",
-        "store/sqlite/sql/lease_turns.sql",
+        "store/sqlite/sql/claims/lease_turns.sql",
         "wake_at_ms = :until_ms,",
         "wake_at_ms = live.wake_at_ms,",
         (
@@ -41,7 +41,7 @@ CLAIMS = (
     Mutant(
         "home-has-no-advantage",
         "an instance is taken away from the worker that has it in memory",
-        "store/sqlite/sql/find_turns.sql",
+        "store/sqlite/sql/claims/find_turns.sql",
         "OR live.wake_at_ms <= :home_ms",
         "OR live.wake_at_ms <= :now_ms",
         (f"{CONTRACT}test_leases.py::TestTurnClaims::test_a_home_has_the_first_200_ms",),
@@ -49,7 +49,7 @@ CLAIMS = (
     Mutant(
         "blocked-is-offered-to-the-same-code",
         "a blocked instance is tried again by the code that cannot replay it",
-        "store/sqlite/sql/find_blocked.sql",
+        "store/sqlite/sql/claims/find_blocked.sql",
         "AND instr(live.blocked_by, wanted.value ->> 1) = 0",
         "",
         (f"{CONTRACT}test_messages.py::TestHolds::test_a_blocked_instance_waits_for_other_code",),
@@ -57,7 +57,7 @@ CLAIMS = (
     Mutant(
         "blocked-goes-back-to-the-same-code",
         "an instance that goes on with other code is claimed by the code that cannot replay it",
-        "store/sqlite/sql/find_turns.sql",
+        "store/sqlite/sql/claims/find_turns.sql",
         "AND instr(live.blocked_by, wanted.value ->> 1) = 0",
         "",
         (
@@ -87,7 +87,7 @@ CLAIMS = (
     Mutant(
         "claimed-jobs-are-not-counted",
         "an activity that kills its process is tried for ever",
-        "store/sqlite/sql/lease_jobs.sql",
+        "store/sqlite/sql/jobs/lease_jobs.sql",
         "attempt = jobs.attempt + 1",
         "attempt = jobs.attempt",
         (f"{CONTRACT}test_leases.py::TestJobs::test_a_lease_that_ran_out_counts_as_lost",),
@@ -95,7 +95,7 @@ CLAIMS = (
     Mutant(
         "postgres-attempts-are-not-counted",
         "a turn that kills its process is tried for ever",
-        "store/postgres/sql/lease_turns.sql",
+        "store/postgres/sql/claims/lease_turns.sql",
         "attempts = live.attempts + 1",
         "attempts = live.attempts",
         (
@@ -109,7 +109,7 @@ LEASES = (
     Mutant(
         "expired-leases-count-as-held",
         "a worker believes that it still has what others may take",
-        "store/sqlite/sql/find_held_turns.sql",
+        "store/sqlite/sql/claims/find_held_turns.sql",
         "AND live.lease_until_ms > :now_ms",
         "",
         (f"{CONTRACT}test_leases.py::TestRenewals::test_renewal_never_revives",),
@@ -117,7 +117,7 @@ LEASES = (
     Mutant(
         "renewal-revives",
         "a lease that has run out is renewed beside one that has not",
-        "store/sqlite/sql/renew_turns.sql",
+        "store/sqlite/sql/claims/renew_turns.sql",
         "AND live.lease_until_ms > :now_ms\n",
         "\n",
         (
@@ -128,7 +128,7 @@ LEASES = (
     Mutant(
         "job-renewal-revives",
         "a job whose lease has run out is renewed beside one that is held",
-        "store/sqlite/sql/renew_jobs.sql",
+        "store/sqlite/sql/jobs/renew_jobs.sql",
         "AND jobs.visible_at_ms > :now_ms\n",
         "\n",
         (
@@ -147,7 +147,7 @@ LEASES = (
     Mutant(
         "released-turns-count",
         "a turn that was given back untouched has cost an attempt",
-        "store/sqlite/sql/release_turns.sql",
+        "store/sqlite/sql/claims/release_turns.sql",
         "attempts = max(live.attempts - 1, 0)",
         "attempts = live.attempts",
         (
@@ -158,7 +158,7 @@ LEASES = (
     Mutant(
         "anybody-releases",
         "a worker gives back the turn of another",
-        "store/sqlite/sql/release_turns.sql",
+        "store/sqlite/sql/claims/release_turns.sql",
         "AND live.lease = held.value ->> 2\n",
         "\n",
         (
@@ -177,7 +177,7 @@ LEASES = (
     Mutant(
         "readers-move-without-a-lease",
         "a projection that another worker has taken over goes on",
-        "store/sqlite/sql/advance_feed.sql",
+        "store/sqlite/sql/feed/advance_feed.sql",
         "AND lease = :lease\n",
         "\n",
         (f"{CONTRACT}test_feed.py::TestReaders::test_a_lease_that_another_took_is_lost",),
@@ -185,7 +185,7 @@ LEASES = (
     Mutant(
         "postgres-renewal-revives",
         "a lease that has run out is renewed beside one that has not",
-        "store/postgres/sql/renew_turns.sql",
+        "store/postgres/sql/claims/renew_turns.sql",
         "AND live.lease_until_ms > :now_ms::bigint",
         "",
         (

@@ -47,9 +47,9 @@ from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import Outcome, TurnStatus
 from perdure.store.base import ExecutionKey, Store
-from perdure.store.borrowing import Errands
 from perdure.store.forking import ProcessMark
 from perdure.store.opening import open_store
+from perdure.store.within.borrowing import RunOnThread
 from perdure.telemetry import Metrics
 from perdure.turns.endings import Endings
 from perdure.turns.lone_turns import lone_turns
@@ -244,7 +244,7 @@ class Client(Administration, Deciders, ProjectionAdministration):
 
     # ------------------------------------------------- for handles and subclasses
 
-    def within_by(self, connection: object, errands: Errands | None) -> Client:
+    def within_by(self, connection: object, errands: RunOnThread | None) -> Client:
         """Return this client inside a transaction.
 
         Args:

@@ -13,7 +13,7 @@ from perdure.errors import UsageError
 from perdure.ids import fresh_name
 from perdure.model.events import SignalReceived, write_event
 from perdure.model.messages import Delivery
-from perdure.store.borrowing import Sent
+from perdure.store.within.borrowing import Sent
 
 MAX_SENT = 10_000
 """Instances whose messages from transactions are waited for; of more, an order may be lost."""

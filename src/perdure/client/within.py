@@ -24,7 +24,7 @@ from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import Outcome as End
-from perdure.store.borrowing import Errands, UnwrittenError
+from perdure.store.within.borrowing import RunOnThread, UnwrittenError
 from perdure.turns.endings import Endings
 from perdure.turns.lone_turns import lone_turns
 from perdure.turns.turns import TurnRunner
@@ -52,12 +52,7 @@ class ClientWithin(Client):
         errands: Runs functions on the thread of a blocking connection; None: this thread.
     """
 
-    def __init__(self, outer: Client, connection: object, errands: Errands | None) -> None:
-        if not outer.store.is_one_database:
-            raise UsageError(
-                "this store is spread over several databases: a transaction of yours is in one of "
-                "them, and cannot be the transaction of what is in the others"
-            )
+    def __init__(self, outer: Client, connection: object, errands: RunOnThread | None) -> None:
         # Not the constructor of `Client`, which would open a store.
         self.telemetry = outer.telemetry
         self._outer = outer
@@ -193,7 +188,7 @@ class ClientWithin(Client):
         """Refuse."""
         _refuse("wait for an instance")
 
-    def within_by(self, connection: object, errands: Errands | None) -> Client:
+    def within_by(self, connection: object, errands: RunOnThread | None) -> Client:
         """Refuse."""
         raise UsageError("this client is inside a transaction already: ask the client itself")
 

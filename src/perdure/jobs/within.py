@@ -36,7 +36,7 @@ from perdure.jobs.slots import JobRun
 from perdure.jobs.threads import Threads
 from perdure.model.jobs import ClaimedJob, JobEnd, Settled
 from perdure.store.base import JobLease, Store
-from perdure.store.transactions import Done, OwnWork, Undone, alone_in
+from perdure.store.within.transactions import Done, OwnWork, Undone, alone_in
 from perdure.telemetry import error_facts
 
 FIRST_PAUSE_MS = 20
@@ -67,11 +67,6 @@ class Transactions:
         self._pauses = Pauses(FIRST_PAUSE_MS, MAX_PAUSE_MS)
         for activity in registry.activities.values():
             if activity.definition.takes_connection:
-                if not store.is_one_database:
-                    raise UsageError(
-                        f"transaction {activity.name!r} needs a store that is one database: this "
-                        "one is spread over several, and none has both its rows and its job"
-                    )
                 is_async = inspect.iscoroutinefunction(activity.fn)
                 store.check_transaction(activity.name, is_async=is_async)
 

@@ -78,7 +78,6 @@ class NewJob(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     policy: bytes
     """A JobPolicy as JSON."""
     session: str | None = None
-    priority: int = 0
     start_by_ms: int | None = None
     """When it is too late to start. Its claim removes the owner's timer `start:{seq}`."""
     leased: bool = False

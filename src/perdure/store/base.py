@@ -36,10 +36,10 @@ from perdure.model.turns import (
     WorkerRow,
 )
 from perdure.store.admin import AdminStore
-from perdure.store.borrowing import Errands, Sent
 from perdure.store.deciders import DeciderStore
 from perdure.store.epoch import Epoch
-from perdure.store.transactions import TransactionStore
+from perdure.store.within.borrowing import RunOnThread, Sent
+from perdure.store.within.transactions import TransactionStore
 
 
 class ExecutionKey(NamedTuple):
@@ -93,15 +93,6 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     """Which life of the database this is."""
     is_server: bool
     """Whether what all workers ask together is the load of one server."""
-    is_one_database: bool
-    """Whether one transaction can change rows of all parts.
-
-    Everything here is written for True: a turn and the messages that it puts for others are one
-    commit, and so are a user's rows and ours. A store that is spread over several databases by
-    part says False. There a transaction is of one part; what is for instances of others waits in
-    rows of the sender's part and is moved by a worker, and what needs the user's transaction is
-    refused. See docs/explanation/scaling.md.
-    """
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date.
@@ -338,7 +329,7 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     # -------------------------------------------------- in the user's transactions
 
     def borrow(
-        self, connection: object, *, errands: Errands | None, ended: Callable[[], None]
+        self, connection: object, *, errands: RunOnThread | None, ended: Callable[[], None]
     ) -> BorrowedStore:
         """Return a store that does everything on a connection of the user's, inside the
         transaction that is open there.

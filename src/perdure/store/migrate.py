@@ -4,6 +4,9 @@ Migrations are numbered files that only add. Each one runs in a transaction of i
 the row that records it, under the lock that keeps other processes out: two processes that start at
 once do it once, and one that is killed in the middle leaves a whole number of migrations behind, so
 the next start goes on from there.
+
+A database that has seen another text of one was made by an unreleased version, and is refused
+(decision 37).
 """
 
 from __future__ import annotations
@@ -60,18 +63,21 @@ def missing(
         SchemaError: The database has seen migrations that this version does not know, or has seen
             another text of one that it knows.
     """
-    newest = max((step.number for step in applied), default=0)
+    seen = {step.number: step for step in applied}
+    # First: an unreleased version may also have had more migrations than this one.
+    for migration in known:
+        step = seen.get(migration.number)
+        if step is not None and step.checksum != migration.checksum:
+            raise SchemaError(
+                f"the store {where} was made by an unreleased version of perdure (its migration "
+                f"{step.number}, {step.name}, is not the one of this version), and its tables are "
+                "not brought up to date; finish what is in it with that version, or make a new "
+                "store: another file, or another schema"
+            )
+    newest = max(seen, default=0)
     if newest > len(known):
         raise SchemaError(
             f"the store {where} was written by a newer perdure (its schema is {newest}, this "
             f"version knows {len(known)}); install that version, or use another store"
         )
-    seen = {step.number: step for step in applied}
-    for migration in known:
-        step = seen.get(migration.number)
-        if step is not None and step.checksum != migration.checksum:
-            raise SchemaError(
-                f"migration {migration.number} ({migration.name}) of the store {where} is not the "
-                "one of this version of perdure; the store was made by an unreleased version"
-            )
     return [migration for migration in known if migration.number not in seen]

@@ -5,9 +5,6 @@ connection  one connection, on its thread   readers     the threads that read
 address     what a URL says                 faults      what the server's errors mean
 database    connect, migrations             hints       who tells other processes of a commit
 clock       the database's time             tables      what projections may run
-borrowed    our statements on a user's      arrivals    what users' transactions have sent
-            connection; borrowed_store
-transactions  of activities; async_, threaded_
-sql/        the statements                  roles.sql   who may do what
-statements  run by name, on any connection
+sql/        the statements, by subject      roles.sql   who may do what
+statements  run by name, on any connection  within/     transactions of users
 """

@@ -16,7 +16,6 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from importlib import resources
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -41,6 +40,7 @@ from perdure.store.postgres.faults import (
     ours,
 )
 from perdure.store.postgres.statements import Statements
+from perdure.store.sql.statement_files import PARTS, text_of
 
 PACKAGE = "perdure.store.postgres"
 CONNECT_WITHIN_S = 10.0
@@ -285,8 +285,8 @@ async def close(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 
 @cache
 def statement(name: str, quoted_schema: str) -> tuple[str, tuple[str, ...]]:
-    """Return the text of `sql/<name>.sql` for the driver, and the parameters in their order."""
-    text = (resources.files(PACKAGE) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    """Return a statement or command for the driver, and the parameters in their order."""
+    text = PARTS.get(name) or text_of(PACKAGE, name)
     text = in_schema(_without_comments(text), quoted_schema)
     names: dict[str, int] = {}
 

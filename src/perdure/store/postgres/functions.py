@@ -6,8 +6,8 @@ after a release needs functions with the next number: see there.
 
 from __future__ import annotations
 
-LOAD = "load_2"
-WRITE = "write_2"
+LOAD = "load_1"
+WRITE = "write_1"
 
 LOADS = (
     "load_commits",

@@ -24,13 +24,9 @@ from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery
 from perdure.model.turns import ClaimedTurn, Hold, Turn, TurnClaim
 from perdure.store.batching import Batcher
-from perdure.store.borrowing import Errands
 from perdure.store.counters import StoreCounters
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.arrivals import Arrivals
-from perdure.store.postgres.async_transactions import AsyncTransactions
-from perdure.store.postgres.borrowed_store import BorrowedPostgresStore, Place, lend, read_place
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.connection import PostgresConnection
 from perdure.store.postgres.database import prepare
@@ -38,12 +34,21 @@ from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.readers import Readers
 from perdure.store.postgres.tables import Approved
-from perdure.store.postgres.threaded_transactions import ThreadedTransactions
-from perdure.store.postgres.transactions import Ending, check_drivers
+from perdure.store.postgres.within.arrivals import Arrivals
+from perdure.store.postgres.within.async_transactions import AsyncTransactions
+from perdure.store.postgres.within.borrowed_store import (
+    BorrowedPostgresStore,
+    Place,
+    lend,
+    read_place,
+)
+from perdure.store.postgres.within.threaded_transactions import ThreadedTransactions
+from perdure.store.postgres.within.transactions import Ending, check_drivers
 from perdure.store.sql.batch import Transaction, Work
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.store import SqlStore
-from perdure.store.transactions import OwnWork
+from perdure.store.within.borrowing import RunOnThread
+from perdure.store.within.transactions import OwnWork
 
 LANES = 2
 """Connections that write. While one waits for the disk, the other can prepare the next batch."""
@@ -201,7 +206,7 @@ class PostgresStore(SqlStore):
     # ------------------------------------------------- transactions of the user's
 
     def borrow(
-        self, connection: object, *, errands: Errands | None, ended: Callable[[], None]
+        self, connection: object, *, errands: RunOnThread | None, ended: Callable[[], None]
     ) -> BorrowedPostgresStore:
         """Return a store on a connection of the user's, inside the transaction open there."""
         return BorrowedPostgresStore(self, lend(connection, errands, self.address), self._arrivals)

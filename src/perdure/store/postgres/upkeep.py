@@ -31,6 +31,7 @@ from perdure.store.postgres.examining import (
     look_at_transactions,
     look_at_version,
 )
+from perdure.store.sql.statement_files import text_of
 from perdure.store.upkeep import Migrations
 
 T = TypeVar("T")
@@ -100,9 +101,7 @@ class PostgresUpkeep:
 
     def _step(self, migration: Migration) -> str:
         """Return a migration and the row that records it, as one transaction."""
-        folder = resources.files(PACKAGE) / "sql"
-        record = (folder / "insert_migration.sql").read_text(encoding="utf-8")
-        record = in_schema(record, self._address.quoted_schema)
+        record = in_schema(text_of(PACKAGE, "insert_migration"), self._address.quoted_schema)
         values = {
             "migration_no": str(migration.number),
             "name": _literal(migration.name),

@@ -4,6 +4,7 @@ store       the contract's methods          batch       one transaction for a ba
 rows        load what a batch touches       commit      decide, in memory
 flush       write what was decided          claims      leases
 reading     read-only questions             packing     many rows in one statement
+row_types   what their values are called
 connection  what is asked of a database     tables      a projection's own statements
-own_work    ending a job in a transaction of its own
+statement_files  where a statement is found
 """

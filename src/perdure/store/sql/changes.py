@@ -8,6 +8,7 @@ from typing import NamedTuple
 from perdure.model.instances import NewInstance, Status
 from perdure.model.jobs import JobKey
 from perdure.model.turns import NewObservation, Outcome, Snapshot, Turn, UniqueKey
+from perdure.store.sql.row_types import FeedValues, ReceiptValues
 from perdure.store.sql.rows import LiveState, PendingJob
 
 
@@ -135,10 +136,7 @@ class DecisionChanges:
     keys_taken: dict[UniqueKey, tuple[str, int]] = field(default_factory=dict)
     """Business keys and who has them from now on, with its incarnation."""
     snapshots: dict[str, SnapshotRow] = field(default_factory=dict)
-    feed: list[tuple[int, str, int, int, int, int, str, int, str, str]] = field(
-        default_factory=list
-    )
-    """Part, instance, incarnation, execution, number, definition and tag of each event."""
+    feed: list[FeedValues] = field(default_factory=list)
     observations: list[ObservationRow] = field(default_factory=list)
 
 
@@ -163,8 +161,7 @@ class Changes:
     kv: dict[tuple[int, str, str], KvRowChange] = field(default_factory=dict)
     reports: dict[str, ReportChange] = field(default_factory=dict)
     sessions_used: dict[str, None] = field(default_factory=dict)
-    receipts: list[tuple[int, str, str, int | None]] = field(default_factory=list)
-    """Part, instance, id of the message and its number in the inbox."""
+    receipts: list[ReceiptValues] = field(default_factory=list)
     vanished: list[tuple[int, str, int]] = field(default_factory=list)
     """Instances with stored rows that were never there."""
     replaced_deciders: list[tuple[int, str, int]] = field(default_factory=list)

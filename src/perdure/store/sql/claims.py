@@ -24,6 +24,7 @@ from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.locking import lock_instances
 from perdure.store.sql.packing import Rows, cut, pack, unpack
+from perdure.store.sql.row_types import BeatValues
 from perdure.store.sql.sessions import (
     SessionMarks,
     find_session_jobs,
@@ -417,7 +418,7 @@ def beat_jobs(connection: Connection, beats: Sequence[JobBeat], *, now_ms: int) 
     rows = Rows()
     for (key, token), bodies in newest.items():
         places = (place for body in bodies for place in rows.place_maybe(body))
-        rows.rows.append((part_of(key.instance_id), *key, token, *places))
+        rows.rows.append(BeatValues(part_of(key.instance_id), *key, token, *places))
     connection.run("beat_jobs", rows=rows.text, bodies=rows.bodies, now_ms=now_ms)
 
 

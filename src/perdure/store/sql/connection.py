@@ -1,10 +1,10 @@
 """What the code that both databases share asks of a connection.
 
-Every statement comes from a file, `sql/<name>.sql` in the folder of its database, and is run by its
-name with named parameters. The files of one name take the same parameters and return the same rows,
-so that whoever runs them need not know which database it is. An error of a driver leaves the
-connection as one of ours: what may work later is `StoreUnavailableError`, what a value caused is
-`RowError`, what says that the database is broken is `StoreCorruptError`.
+Every statement comes from a file, `sql/<subject>/<name>.sql` in the folder of its database, and is
+run by its name with named parameters. The files of one name take the same parameters and return the
+same rows, so that whoever runs them need not know which database it is. An error of a driver leaves
+the connection as one of ours: what may work later is `StoreUnavailableError`, what a value caused
+is `RowError`, what says that the database is broken is `StoreCorruptError`.
 
 Rows travel in bulk: a statement takes all its rows as one JSON text (and their bodies as one blob)
 and returns at most a few rows, or many as one JSON text.

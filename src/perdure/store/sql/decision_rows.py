@@ -10,6 +10,12 @@ from perdure.store.sql.bulk import Bulk
 from perdure.store.sql.changes import DecisionChanges, ObservationRow, SnapshotRow
 from perdure.store.sql.locking import lock_feed
 from perdure.store.sql.packing import Rows
+from perdure.store.sql.row_types import (
+    ObservationValues,
+    OutcomeValues,
+    SnapshotValues,
+    UniqueKeyValues,
+)
 
 DECIDER_ROWS = ("delete_unique_keys", "delete_snapshots", "delete_feed", "delete_observations")
 """Statements that remove what only deciders leave behind."""
@@ -21,7 +27,7 @@ def write_decisions(bulk: Bulk, decisions: DecisionChanges, *, now_ms: int) -> N
     bulk.delete("delete_unique_keys", decisions.holders_gone)
     bulk.delete("free_unique_keys", list(decisions.keys_freed))
     taken = [
-        (part_of(key or ""), scope, key, *holder)
+        UniqueKeyValues(part_of(key or ""), scope, key, *holder)
         for (scope, key), holder in decisions.keys_taken.items()
     ]
     bulk.write("insert_unique_keys", taken)
@@ -44,7 +50,7 @@ def put_outcomes(
     """Keep what inputs came to."""
     rows = Rows()
     for place, outcome in outcomes.items():
-        rows.rows.append((*place, rows.place(outcome), len(outcome)))
+        rows.rows.append(OutcomeValues(*place, rows.place(outcome), len(outcome)))
     bulk.write_rows("put_outcomes", rows, now_ms=now_ms)
 
 
@@ -53,17 +59,17 @@ def _put_snapshots(bulk: Bulk, snapshots: Mapping[str, SnapshotRow]) -> None:
     for instance_id, row in snapshots.items():
         schema, version, body = row.snapshot
         rows.rows.append(
-            (
-                row.part,
-                instance_id,
-                row.incarnation,
-                row.execution,
-                row.seq,
-                schema,
-                version,
-                row.made_ms,
-                rows.place(body),
-                len(body),
+            SnapshotValues(
+                part=row.part,
+                instance_id=instance_id,
+                incarnation=row.incarnation,
+                execution=row.execution,
+                seq=row.seq,
+                schema=schema,
+                version=version,
+                made_ms=row.made_ms,
+                body_begin=rows.place(body),
+                body_length=len(body),
             )
         )
     bulk.write_rows("put_snapshots", rows)
@@ -74,7 +80,7 @@ def insert_observations(bulk: Bulk, observations: Sequence[ObservationRow]) -> N
     rows = Rows()
     for part, instance_id, no, at_ms, seen in observations:
         rows.rows.append(
-            (
+            ObservationValues(
                 part,
                 instance_id,
                 no,

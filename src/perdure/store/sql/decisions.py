@@ -11,6 +11,7 @@ from perdure.errors import RowError
 from perdure.model.instances import part_of
 from perdure.model.turns import Turn, TurnReceipt, TurnStatus, UniqueKey
 from perdure.store.sql.changes import Changes, ObservationRow, SnapshotRow
+from perdure.store.sql.row_types import FeedValues, ReceiptValues
 from perdure.store.sql.rows import RANK_START, LiveState, LoadedRows, ReceiptState, mark_of
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
@@ -63,7 +64,7 @@ class Decisions:
                 raise RowError(f"{row.instance_id!r} feeds event {index} of {len(turn.events)}")
             place = (row.part, row.instance_id, row.incarnation, row.execution, first_seq + index)
             origin = (version, cause, correlation)
-            changes.feed.append((*place, row.definition_no, tag, *origin))
+            changes.feed.append(FeedValues(*place, row.definition_no, tag, *origin))
 
     def _keep_outcomes(self, turn: Turn, part: int, row: LiveState | None) -> None:
         """Keep what inputs came to and what was observed of them."""
@@ -137,7 +138,7 @@ class Decisions:
             return False
         # Nothing else would tell that the turn was accepted, if it is sent again.
         self._rows.receipts[turn.instance_id, mark_of(turn)] = ReceiptState(None)
-        self._changes.receipts.append((part, turn.instance_id, mark_of(turn), None))
+        self._changes.receipts.append(ReceiptValues(part, turn.instance_id, mark_of(turn), None))
         if row is not None:
             self._remove(row)
         return True

@@ -7,7 +7,6 @@ batch was never more than a value in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from perdure.model.instances import part_of
 from perdure.store.sql.bulk import Bulk
@@ -16,6 +15,20 @@ from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.decision_rows import delete_decider_rows, write_decisions
 from perdure.store.sql.packing import Rows, pack
+from perdure.store.sql.row_types import (
+    DeadJobValues,
+    EndedValues,
+    EventValues,
+    InstanceValues,
+    JobValues,
+    KvValues,
+    LiveValues,
+    MessageValues,
+    MovedValues,
+    ReportValues,
+    RequeuedJobValues,
+    StatusValues,
+)
 from perdure.store.sql.rows import LiveState, PendingJob
 from perdure.store.sql.sessions import touch_sessions
 
@@ -121,7 +134,7 @@ class _Flush:
             rows = Rows()
             for job in changes.requeued:
                 rows.rows.append(
-                    (
+                    RequeuedJobValues(
                         part_of(job.key.instance_id),
                         *job.key,
                         job.visible_at_ms,
@@ -140,7 +153,8 @@ class _Flush:
         self._bulk.write_rows("insert_jobs", unqueued, now_ms=self._now_ms)
         rows = Rows()
         for key, failures in self._changes.dead:
-            rows.rows.append((part_of(key.instance_id), *key, *rows.place_maybe(failures)))
+            values = DeadJobValues(part_of(key.instance_id), *key, *rows.place_maybe(failures))
+            rows.rows.append(values)
         self._bulk.write_rows("bury_jobs", rows, now_ms=self._now_ms)
 
     def _delete_ended(self) -> None:
@@ -192,17 +206,17 @@ class _Flush:
         for row in self._dirty:
             for message in row.messages:
                 rows.rows.append(
-                    (
-                        row.part,
-                        row.instance_id,
-                        message.no,
-                        message.effective_at_ms,
-                        message.rank,
-                        message.execution,
-                        message.kind,
-                        message.timer_key,
-                        rows.place(message.body),
-                        len(message.body),
+                    MessageValues(
+                        part=row.part,
+                        instance_id=row.instance_id,
+                        no=message.no,
+                        effective_at_ms=message.effective_at_ms,
+                        rank=message.rank,
+                        execution=message.execution,
+                        kind=message.kind,
+                        timer_key=message.timer_key,
+                        body_begin=rows.place(message.body),
+                        body_length=len(message.body),
                     )
                 )
         self._bulk.write_rows("insert_messages", rows)
@@ -227,17 +241,17 @@ class _Flush:
             commit_id: int | None = turn.commit_id
             for kind, body in turn.events:
                 append(
-                    (
-                        part,
-                        instance_id,
-                        incarnation,
-                        execution,
-                        seq,
-                        kind,
-                        at_ms,
-                        place(body),
-                        len(body),
-                        commit_id,
+                    EventValues(
+                        part=part,
+                        instance_id=instance_id,
+                        incarnation=incarnation,
+                        execution=execution,
+                        seq=seq,
+                        kind=kind,
+                        at_ms=at_ms,
+                        body_begin=place(body),
+                        body_length=len(body),
+                        commit_id=commit_id,
                     )
                 )
                 seq += 1
@@ -248,16 +262,16 @@ class _Flush:
         rows = Rows()
         for part, definition_no, instance in started:
             rows.rows.append(
-                (
-                    part,
-                    instance.instance_id,
-                    instance.incarnation,
-                    definition_no,
-                    instance.created_ms,
-                    instance.parent_id,
-                    instance.parent_incarnation,
-                    rows.place(instance.input),
-                    len(instance.input),
+                InstanceValues(
+                    part=part,
+                    instance_id=instance.instance_id,
+                    incarnation=instance.incarnation,
+                    definition_no=definition_no,
+                    created_ms=instance.created_ms,
+                    parent_id=instance.parent_id,
+                    parent_incarnation=instance.parent_incarnation,
+                    input_begin=rows.place(instance.input),
+                    input_length=len(instance.input),
                 )
             )
         self._bulk.write_rows("insert_instances", rows)
@@ -265,7 +279,7 @@ class _Flush:
     def _move_instances(self) -> None:
         rows = Rows()
         for moved in self._changes.moved.values():
-            rows.rows.append((*moved[:5], *rows.place_maybe(moved.input)))
+            rows.rows.append(MovedValues(*moved[:5], *rows.place_maybe(moved.input)))
         self._bulk.write_rows("move_instances", rows, now_ms=self._now_ms)
 
     def _put_kv(self) -> None:
@@ -275,21 +289,22 @@ class _Flush:
             if value is None:
                 gone.append(place)
             else:
-                rows.rows.append((*place, updated_ms, rows.place(value), len(value)))
+                rows.rows.append(KvValues(*place, updated_ms, rows.place(value), len(value)))
         self._bulk.delete("delete_values", gone)
         self._bulk.write_rows("put_kv", rows)
 
     def _put_reports(self) -> None:
         rows = Rows()
         for instance_id, (part, turns, updated_ms, value) in self._changes.reports.items():
-            rows.rows.append((part, instance_id, turns, updated_ms, rows.place(value), len(value)))
+            values = (part, instance_id, turns, updated_ms, rows.place(value), len(value))
+            rows.rows.append(ReportValues(*values))
         self._bulk.write_rows("put_reports", rows)
 
     def _end_instances(self) -> None:
         rows = Rows()
         for row, incarnation, execution, last_commit, outcome in self._changes.ended:
             rows.rows.append(
-                (
+                EndedValues(
                     row.part,
                     row.instance_id,
                     incarnation,
@@ -307,7 +322,7 @@ class _Flush:
         rows = Rows()
         for row, status, reason in self._changes.statuses.values():
             rows.rows.append(
-                (
+                StatusValues(
                     row.part,
                     row.instance_id,
                     row.incarnation,
@@ -318,50 +333,47 @@ class _Flush:
         self._bulk.write_rows("set_statuses", rows, now_ms=self._now_ms)
 
 
-def _live_values(row: LiveState) -> tuple[Any, ...]:
-    return (
-        row.part,
-        row.instance_id,
-        row.definition_no,
-        row.incarnation,
-        row.execution,
-        row.next_seq,
-        row.wake_at_ms,
-        row.lease,
-        row.lease_until_ms,
-        row.home,
-        row.last_no,
-        row.last_at_ms,
-        row.last_commit,
-        row.attempts,
-        row.blocked_by,
-        1 if row.stored else 0,
+def _live_values(row: LiveState) -> LiveValues:
+    return LiveValues(
+        part=row.part,
+        instance_id=row.instance_id,
+        definition_no=row.definition_no,
+        incarnation=row.incarnation,
+        execution=row.execution,
+        next_seq=row.next_seq,
+        wake_at_ms=row.wake_at_ms,
+        lease=row.lease,
+        lease_until_ms=row.lease_until_ms,
+        home=row.home,
+        last_no=row.last_no,
+        last_at_ms=row.last_at_ms,
+        last_commit=row.last_commit,
+        attempts=row.attempts,
+        blocked_by=row.blocked_by,
+        is_stored=1 if row.stored else 0,
     )
 
 
-def _job_values(
-    rows: Rows, row: LiveState, incarnation: int, pending: PendingJob
-) -> tuple[Any, ...]:
+def _job_values(rows: Rows, row: LiveState, incarnation: int, pending: PendingJob) -> JobValues:
     job = pending.job
-    return (
-        row.part,
-        row.instance_id,
-        incarnation,
-        pending.execution,
-        job.seq,
-        pending.queue_no,
-        pending.visible_at_ms,
-        pending.token,
-        pending.worker_id,
-        1 if pending.token else 0,
-        job.priority,
-        job.session,
-        rows.place(job.policy),
-        len(job.policy),
-        rows.place(job.input),
-        len(job.input),
+    return JobValues(
+        part=row.part,
+        instance_id=row.instance_id,
+        incarnation=incarnation,
+        execution=pending.execution,
+        seq=job.seq,
+        queue_no=pending.queue_no,
+        visible_at_ms=pending.visible_at_ms,
+        token=pending.token,
+        worker_id=pending.worker_id,
+        attempt=1 if pending.token else 0,
+        session=job.session,
+        policy_begin=rows.place(job.policy),
+        policy_length=len(job.policy),
+        input_begin=rows.place(job.input),
+        input_length=len(job.input),
         # One that starts at once has no timer that its claim would remove.
-        None if pending.token else job.start_by_ms,
+        start_by_ms=None if pending.token else job.start_by_ms,
     )
 
 

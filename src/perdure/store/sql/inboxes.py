@@ -12,6 +12,7 @@ from perdure.model.instances import part_of
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import CarriedMessage
 from perdure.store.sql.changes import Changes
+from perdure.store.sql.row_types import ReceiptValues
 from perdure.store.sql.rows import (
     RANK_MESSAGE,
     LiveState,
@@ -69,7 +70,7 @@ class Inboxes:
         if message_id is not None:
             no = row.last_no
             self._rows.receipts[row.instance_id, message_id] = ReceiptState(no)
-            self._changes.receipts.append((row.part, row.instance_id, message_id, no))
+            self._changes.receipts.append(ReceiptValues(row.part, row.instance_id, message_id, no))
 
     def put(
         self,

@@ -32,6 +32,7 @@ class Rows:
 
     def __init__(self) -> None:
         self.rows: list[tuple[Any, ...]] = []
+        """Each one of `row_types`."""
         # One byte ahead: SQLite takes the substring of an empty blob for NULL.
         self._bodies: list[bytes] = [b"\0"]
         self._end = 2  # SQLite counts from 1.

@@ -63,7 +63,6 @@ class SqlStore(SqlAdmin, SqlDeciders):
     """
 
     is_server = False
-    is_one_database = True
 
     def __init__(self, *, clock: Clock, approval: Approval) -> None:
         super().__init__(approval)
@@ -134,7 +133,6 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     def commit(self, turns: Sequence[Turn]) -> Awaitable[list[TurnReceipt]]:
         """Write everything these turns changed, as one transaction, possibly with others."""
-        assert self.is_one_database, "a batch has rows of all parts, and is one transaction"
         answer = self._hand_in(turns)
         if any(turn.feed for turn in turns):
             # Also if nobody listens yet: whoever begins to may have read before this is committed.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.locking import lock_instances
 from perdure.store.sql.packing import pack, unpack
+from perdure.store.sql.row_types import StrandedJobValues, StrandedTurnValues
 
 LONGEST_LEASE_MS = 24 * 3_600_000
 """A lease that ends later than this was given by a wrong clock."""
@@ -22,8 +23,8 @@ RENEWED_WITHIN_MS = 60_000
 class Stranded(NamedTuple):
     """Turns and jobs that were found, as they were then."""
 
-    turns: list[Any]
-    jobs: list[Any]
+    turns: list[StrandedTurnValues]
+    jobs: list[StrandedJobValues]
 
 
 def find_stranded(connection: Connection, *, limit: int, now_ms: int) -> Stranded:
@@ -34,13 +35,17 @@ def find_stranded(connection: Connection, *, limit: int, now_ms: int) -> Strande
         [(text,)] = connection.run(name, now_ms=now_ms, far_ms=far_ms, limit=limit)
         return unpack(text)
 
-    return Stranded(find("find_stranded_turns"), find("find_stranded_jobs"))
+    return Stranded(
+        [StrandedTurnValues(*row) for row in find("find_stranded_turns")],
+        [StrandedJobValues(*row) for row in find("find_stranded_jobs")],
+    )
 
 
 def wake_stranded(connection: Connection, found: Stranded, *, now_ms: int) -> None:
     """Give what was found a time that comes, as far as it still is as it was."""
     until_ms = now_ms + RENEWED_WITHIN_MS
-    lock_instances(connection, [row[1] for row in (*found.turns, *found.jobs)])
+    ids = [*(row.instance_id for row in found.turns), *(row.instance_id for row in found.jobs)]
+    lock_instances(connection, ids)
     if found.turns:
         rows = pack(found.turns)
         connection.run("wake_stranded_turns", rows=rows, now_ms=now_ms, until_ms=until_ms)

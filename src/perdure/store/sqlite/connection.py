@@ -19,13 +19,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib import resources
 from time import monotonic
 from typing import Any, NoReturn, TypeAlias
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.model.tables import Parameters
 from perdure.store.sql.connection import Value
+from perdure.store.sql.statement_files import PARTS, text_of
 from perdure.store.sqlite.memory import uri_of
 
 OLDEST_SQLITE = (3, 38, 0)
@@ -34,6 +34,16 @@ SAFE_SQLITE = (3, 51, 3)
 """From here on several that write at once cannot run into the WAL-reset bug."""
 _MENDED_TOO = ((3, 44, 6), (3, 50, 7))
 """Older lines of SQLite in which the bug was mended as well, from these on."""
+
+COMMANDS = {
+    # Taken at once: a read that turns into a write can fail.
+    "begin": "BEGIN IMMEDIATE",
+    "begin_read": "BEGIN",
+    "commit": "COMMIT",
+    "rollback": "ROLLBACK",
+    **PARTS,
+}
+"""What is run by name as statements are, and has no file of its own."""
 
 STEPS_PER_LOOK = 1_000_000
 """Steps of a statement between two looks at a deadline, some 10 ms: looking needs the interpreter
@@ -71,9 +81,8 @@ class LockedError(StoreUnavailableError):
 
 @cache
 def statement(name: str) -> str:
-    """Return the text of `sql/<name>.sql`."""
-    folder = resources.files("perdure.store.sqlite") / "sql"
-    return (folder / f"{name}.sql").read_text(encoding="utf-8")
+    """Return the text of a statement or command."""
+    return COMMANDS.get(name) or text_of("perdure.store.sqlite", name)
 
 
 def split_script(script: str) -> Iterable[str]:

@@ -120,7 +120,6 @@ CREATE TABLE jobs (
     worker_id     TEXT,
     attempt       INTEGER NOT NULL,
     lost          INTEGER NOT NULL,      -- attempts whose lease ran out
-    priority      INTEGER NOT NULL,
     created_ms    INTEGER NOT NULL,
     session       TEXT,
     failures      BLOB,                  -- a JobFailures as JSON
@@ -150,7 +149,6 @@ CREATE TABLE dead_jobs (
     queue_no    INTEGER NOT NULL,
     attempt     INTEGER NOT NULL,
     lost        INTEGER NOT NULL,
-    priority    INTEGER NOT NULL,
     created_ms  INTEGER NOT NULL,
     died_ms     INTEGER NOT NULL,
     session     TEXT,

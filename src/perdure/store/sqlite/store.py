@@ -19,22 +19,22 @@ from perdure.clock import Clock, system_clock
 from perdure.clock_watch import WatchedSystemClock
 from perdure.errors import StoreError, UsageError
 from perdure.store.batching import Batcher
-from perdure.store.borrowing import Errands
 from perdure.store.counters import StoreCounters
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.errands import Here
 from perdure.store.sql.store import SqlStore
-from perdure.store.sqlite.borrowed import BorrowedSqliteStore, SqliteLoan
 from perdure.store.sqlite.database import check_version
 from perdure.store.sqlite.files import prepare_file
 from perdure.store.sqlite.lock import WriteLock
 from perdure.store.sqlite.memory import MemoryLock, is_in_memory
 from perdure.store.sqlite.readers import Readers
 from perdure.store.sqlite.tables import Approved
-from perdure.store.sqlite.transactions import OwnTransactions, run_beside_others
+from perdure.store.sqlite.within.borrowed import BorrowedSqliteStore, SqliteLoan
+from perdure.store.sqlite.within.transactions import OwnTransactions, run_beside_others
 from perdure.store.sqlite.writer import Writer
-from perdure.store.transactions import OwnWork
+from perdure.store.within.borrowing import RunOnThread
+from perdure.store.within.errands import OwnThread
+from perdure.store.within.transactions import OwnWork
 
 T = TypeVar("T")
 
@@ -146,10 +146,10 @@ class SqliteStore(SqlStore):
         return is_ours
 
     def borrow(
-        self, connection: object, *, errands: Errands | None, ended: Callable[[], None]
+        self, connection: object, *, errands: RunOnThread | None, ended: Callable[[], None]
     ) -> BorrowedSqliteStore:
         """Return a store on a connection of the user's, inside the transaction open there."""
-        loan = SqliteLoan(connection, errands or Here(), path=self.path)
+        loan = SqliteLoan(connection, errands or OwnThread(), path=self.path)
         lock = self._lock
         assert isinstance(lock, WriteLock), "the store is not open"
 

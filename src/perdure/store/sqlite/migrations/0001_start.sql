@@ -1,4 +1,5 @@
--- The first tables. What the columns mean is told in schema.sql.
+-- The first tables. What they and their columns mean, and which statement needs which index, is told
+-- in schema.sql.
 
 -- Marks the file as a perdure store: "perd" in ASCII.
 PRAGMA application_id = 1885696612;
@@ -6,22 +7,19 @@ PRAGMA application_id = 1885696612;
 CREATE TABLE migrations (
     migration_no INTEGER PRIMARY KEY,
     name         TEXT NOT NULL,
-    checksum     TEXT NOT NULL,          -- SHA-256 of the migration's file
+    checksum     TEXT NOT NULL,
     applied_ms   INTEGER NOT NULL
 ) STRICT;
 
--- Small lasting numbers for what claims ask for: orchestrations by version, activities by tag.
 CREATE TABLE definitions (
     definition_no INTEGER PRIMARY KEY,
     kind          TEXT NOT NULL,
     name          TEXT NOT NULL,
     variant       TEXT NOT NULL,
     behaviour     INTEGER NOT NULL,
-    UNIQUE (kind, name, variant, behaviour)  -- intern
+    UNIQUE (kind, name, variant, behaviour)
 ) STRICT;
 
--- One narrow row per unfinished instance: all that the fence and the queue need. Also for ids that
--- have messages but were not started yet (unborn: definition_no is NULL, the stamp is 0).
 CREATE TABLE live (
     part           INTEGER NOT NULL,
     instance_id    TEXT NOT NULL,
@@ -29,28 +27,25 @@ CREATE TABLE live (
     incarnation    INTEGER NOT NULL,
     execution      INTEGER NOT NULL,
     next_seq       INTEGER NOT NULL,
-    wake_at_ms     INTEGER,              -- ready from then on; of a leased one, the lease's end
+    wake_at_ms     INTEGER,
     lease          INTEGER NOT NULL,
     lease_until_ms INTEGER NOT NULL,
-    home           TEXT,                 -- the worker that has it in memory
-    last_no        INTEGER NOT NULL,     -- number of its newest message
-    last_at_ms     INTEGER NOT NULL,     -- arrival of its newest message; never decreases
+    home           TEXT,
+    last_no        INTEGER NOT NULL,
+    last_at_ms     INTEGER NOT NULL,
     last_commit    INTEGER NOT NULL,
-    attempts       INTEGER NOT NULL,     -- claims since the last accepted commit
-    blocked_by     TEXT,                 -- digest of the code that does not fit, '*' when parked
+    attempts       INTEGER NOT NULL,
+    blocked_by     TEXT,
     PRIMARY KEY (part, instance_id)
 ) STRICT, WITHOUT ROWID;
--- claim_turns, next_wake. An instance that waits without a timer is not in it.
 CREATE INDEX live_by_wake ON live (definition_no, wake_at_ms) WHERE wake_at_ms IS NOT NULL;
--- unblock. Empty as long as nothing is blocked.
 CREATE INDEX live_by_block ON live (definition_no) WHERE blocked_by IS NOT NULL;
 
--- The wide row people list. Written at start, end and change of status only.
 CREATE TABLE instances (
     part               INTEGER NOT NULL,
     instance_id        TEXT NOT NULL,
     incarnation        INTEGER NOT NULL,
-    execution          INTEGER NOT NULL, -- of a running instance the live row is right
+    execution          INTEGER NOT NULL,
     definition_no      INTEGER NOT NULL,
     status             TEXT NOT NULL,
     created_ms         INTEGER NOT NULL,
@@ -58,84 +53,196 @@ CREATE TABLE instances (
     ended_ms           INTEGER,
     parent_id          TEXT,
     parent_incarnation INTEGER,
-    last_commit        INTEGER NOT NULL, -- of the turn that ended it
-    digest             BLOB,             -- over its whole history, written when it ends
+    last_commit        INTEGER NOT NULL,
+    digest             BLOB,
     reason             TEXT,
     input              BLOB NOT NULL,
     output             BLOB,
-    PRIMARY KEY (part, instance_id)      -- load_instances, read_instances, end_instances
+    PRIMARY KEY (part, instance_id)
 ) STRICT;
+CREATE INDEX instances_by_age ON instances (created_ms, instance_id);
+CREATE INDEX instances_by_parent ON instances (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX instances_by_trouble ON instances (status, created_ms, instance_id)
+WHERE status NOT IN ('running', 'completed');
 
--- Append only, one row per event. A rowid table: appending is several times faster than
--- clustering by scattered keys, and only the unique index pays for the scatter.
 CREATE TABLE history (
     part        INTEGER NOT NULL,
     instance_id TEXT NOT NULL,
     incarnation INTEGER NOT NULL,
     execution   INTEGER NOT NULL,
-    seq         INTEGER NOT NULL,        -- from 1 without gap
+    seq         INTEGER NOT NULL,
     kind        TEXT NOT NULL,
     at_ms       INTEGER NOT NULL,
     body        BLOB NOT NULL,
-    UNIQUE (part, instance_id, incarnation, execution, seq)  -- read_histories; S1
+    commit_id   INTEGER,
+    UNIQUE (part, instance_id, incarnation, execution, seq)
 ) STRICT;
 
--- Messages on their way in, numbered under the live row.
 CREATE TABLE inbox (
     part            INTEGER NOT NULL,
     instance_id     TEXT NOT NULL,
     no              INTEGER NOT NULL,
-    effective_at_ms INTEGER NOT NULL,    -- arrival, or the due time of a timer
-    rank            INTEGER NOT NULL,    -- 0 the start, 1 a message, 2 a timer
-    execution       INTEGER NOT NULL,    -- 0: for any execution
+    effective_at_ms INTEGER NOT NULL,
+    rank            INTEGER NOT NULL,
+    execution       INTEGER NOT NULL,
     kind            TEXT NOT NULL,
     timer_key       TEXT,
     body            BLOB NOT NULL,
     PRIMARY KEY (part, instance_id, no)
 ) STRICT, WITHOUT ROWID;
--- delete_timers; a key is unique within an instance.
 CREATE UNIQUE INDEX inbox_by_timer ON inbox (part, instance_id, timer_key)
 WHERE timer_key IS NOT NULL;
 
--- Queued runs of activities. The key is the call it answers.
 CREATE TABLE jobs (
     part          INTEGER NOT NULL,
     instance_id   TEXT NOT NULL,
     incarnation   INTEGER NOT NULL,
     execution     INTEGER NOT NULL,
     seq           INTEGER NOT NULL,
-    queue_no      INTEGER NOT NULL,      -- a definition_no
-    visible_at_ms INTEGER NOT NULL,      -- claimable from then on; of a leased one, the lease's end
+    queue_no      INTEGER NOT NULL,
+    visible_at_ms INTEGER NOT NULL,
     token         INTEGER NOT NULL,
     worker_id     TEXT,
     attempt       INTEGER NOT NULL,
     lost          INTEGER NOT NULL,
-    priority      INTEGER NOT NULL,
     created_ms    INTEGER NOT NULL,
     session       TEXT,
-    failures      BLOB,                  -- a JobFailures as JSON
+    failures      BLOB,
     policy        BLOB NOT NULL,
     input         BLOB NOT NULL,
+    start_by_ms   INTEGER,
+    details       BLOB,
+    progress      BLOB,
+    beat_ms       INTEGER,
+    rerun         INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (part, instance_id, incarnation, execution, seq)
 ) STRICT, WITHOUT ROWID;
--- find_jobs, next_wake. Leased jobs are in it too: they are claimable again when the lease ends.
-CREATE INDEX jobs_by_time ON jobs (queue_no, visible_at_ms);
+CREATE INDEX jobs_by_time ON jobs (queue_no, visible_at_ms, session) WHERE session IS NULL;
+CREATE INDEX jobs_by_session ON jobs (queue_no, session, visible_at_ms) WHERE session IS NOT NULL;
 
--- Ids of messages that were delivered, so that the same one is delivered once.
+CREATE TABLE dead_jobs (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    execution   INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,
+    queue_no    INTEGER NOT NULL,
+    attempt     INTEGER NOT NULL,
+    lost        INTEGER NOT NULL,
+    created_ms  INTEGER NOT NULL,
+    died_ms     INTEGER NOT NULL,
+    session     TEXT,
+    failures    BLOB,
+    policy      BLOB NOT NULL,
+    input       BLOB NOT NULL,
+    PRIMARY KEY (part, instance_id, incarnation, execution, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sessions (
+    part     INTEGER NOT NULL,
+    session  TEXT NOT NULL,
+    owner    TEXT NOT NULL,
+    until_ms INTEGER NOT NULL,
+    used_ms  INTEGER NOT NULL,
+    PRIMARY KEY (part, session)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sessions_by_owner ON sessions (owner);
+
+CREATE TABLE kv (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    key         TEXT NOT NULL,
+    updated_ms  INTEGER NOT NULL,
+    value       BLOB NOT NULL,
+    PRIMARY KEY (part, instance_id, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE reports (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    version     INTEGER NOT NULL,
+    updated_ms  INTEGER NOT NULL,
+    value       BLOB NOT NULL,
+    PRIMARY KEY (part, instance_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE receipts (
     part        INTEGER NOT NULL,
     instance_id TEXT NOT NULL,
     message_id  TEXT NOT NULL,
     made_ms     INTEGER NOT NULL,
+    no          INTEGER,
+    outcome     BLOB,
     PRIMARY KEY (part, instance_id, message_id)
 ) STRICT, WITHOUT ROWID;
 
--- Signs of life.
+CREATE TABLE unique_keys (
+    part        INTEGER NOT NULL,
+    scope       TEXT NOT NULL,
+    key         TEXT NOT NULL,
+    instance_id TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    PRIMARY KEY (part, scope, key)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX unique_keys_by_holder ON unique_keys (instance_id, scope);
+
+CREATE TABLE snapshots (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    execution   INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,
+    schema      INTEGER NOT NULL,
+    version     INTEGER NOT NULL,
+    made_ms     INTEGER NOT NULL,
+    body        BLOB NOT NULL,
+    PRIMARY KEY (part, instance_id)
+) STRICT;
+
+CREATE TABLE feed (
+    pos           INTEGER PRIMARY KEY AUTOINCREMENT,
+    part          INTEGER NOT NULL,
+    instance_id   TEXT NOT NULL,
+    incarnation   INTEGER NOT NULL,
+    execution     INTEGER NOT NULL,
+    seq           INTEGER NOT NULL,
+    definition_no INTEGER NOT NULL,
+    tag           TEXT NOT NULL,
+    version       INTEGER NOT NULL DEFAULT 0,
+    cause         TEXT NOT NULL DEFAULT '',
+    correlation   TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX feed_by_instance ON feed (instance_id);
+
+CREATE TABLE observations (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    no          INTEGER NOT NULL,
+    at_ms       INTEGER NOT NULL,
+    tag         TEXT NOT NULL,
+    outcome     TEXT NOT NULL,
+    input_id    TEXT NOT NULL,
+    input       BLOB NOT NULL,
+    rejection   BLOB,
+    PRIMARY KEY (part, instance_id, no)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE checkpoints (
+    name           TEXT PRIMARY KEY,
+    pos            INTEGER NOT NULL,
+    lease          INTEGER NOT NULL,
+    lease_until_ms INTEGER NOT NULL,
+    status         TEXT NOT NULL,
+    reason         TEXT,
+    losses         INTEGER NOT NULL,
+    updated_ms     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE workers (
     worker_id   TEXT PRIMARY KEY,
     host        TEXT NOT NULL,
     pid         INTEGER NOT NULL,
     started_ms  INTEGER NOT NULL,
     seen_ms     INTEGER NOT NULL,
-    definitions BLOB NOT NULL            -- JSON, list of DefinitionKey
+    definitions BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;

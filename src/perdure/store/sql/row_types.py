@@ -1,0 +1,339 @@
+"""The rows that statements take in bulk, by the names of their values.
+
+A statement reads a value by its position: `value ->> 10`. So the names here, the header of the
+statement on each database and the positions that it reads are compared by a test: a column that is
+added in one place and not in the others fails there. A body lies in a blob beside the rows; a row
+says where it begins and how long it is, or NULL twice if there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class LiveValues(NamedTuple):
+    """A live row, whole."""
+
+    part: int
+    instance_id: str
+    definition_no: int | None
+    incarnation: int
+    execution: int
+    next_seq: int
+    wake_at_ms: int | None
+    lease: int
+    lease_until_ms: int
+    home: str | None
+    last_no: int
+    last_at_ms: int
+    last_commit: int
+    attempts: int
+    blocked_by: str | None
+    is_stored: int
+    """1: there is one already. PostgreSQL alone reads it."""
+
+
+class EventValues(NamedTuple):
+    """An event that is appended."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    seq: int
+    kind: str
+    at_ms: int
+    body_begin: int
+    body_length: int
+    commit_id: int | None
+    """Of its turn, with the first event of that."""
+
+
+class MessageValues(NamedTuple):
+    """A message or timer that is put into an inbox."""
+
+    part: int
+    instance_id: str
+    no: int
+    effective_at_ms: int
+    rank: int
+    execution: int
+    kind: str
+    timer_key: str | None
+    body_begin: int
+    body_length: int
+
+
+class ReceiptValues(NamedTuple):
+    """A message that was delivered."""
+
+    part: int
+    instance_id: str
+    message_id: str
+    no: int | None
+
+
+class OutcomeValues(NamedTuple):
+    """What an input came to."""
+
+    part: int
+    instance_id: str
+    message_id: str
+    outcome_begin: int
+    outcome_length: int
+
+
+class ArrivalValues(NamedTuple):
+    """A message that is sent inside a user's transaction."""
+
+    part: int
+    instance_id: str
+    body_begin: int
+    body_length: int
+
+
+class JobValues(NamedTuple):
+    """A job that is added."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    seq: int
+    queue_no: int
+    visible_at_ms: int
+    token: int
+    worker_id: str | None
+    attempt: int
+    session: str | None
+    policy_begin: int
+    policy_length: int
+    input_begin: int
+    input_length: int
+    start_by_ms: int | None
+
+
+class RequeuedJobValues(NamedTuple):
+    """A job that goes back into its queue."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    seq: int
+    visible_at_ms: int
+    attempt: int
+    failures_begin: int | None
+    failures_length: int | None
+    details_begin: int | None
+    details_length: int | None
+
+
+class DeadJobValues(NamedTuple):
+    """A job that ran out of attempts."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    seq: int
+    failures_begin: int | None
+    failures_length: int | None
+
+
+class BeatValues(NamedTuple):
+    """What a running job says of its progress."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    seq: int
+    token: int
+    details_begin: int | None
+    details_length: int | None
+    progress_begin: int | None
+    progress_length: int | None
+
+
+class StrandedTurnValues(NamedTuple):
+    """An instance that a wrong clock has stranded, as it was found."""
+
+    part: int
+    instance_id: str
+    wake_at_ms: int
+    lease: int
+
+
+class StrandedJobValues(NamedTuple):
+    """A job that a wrong clock has stranded, as it was found."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    seq: int
+    visible_at_ms: int
+    token: int
+
+
+class InstanceValues(NamedTuple):
+    """The wide row of an instance that begins."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    definition_no: int
+    created_ms: int
+    parent_id: str | None
+    parent_incarnation: int | None
+    input_begin: int
+    input_length: int
+
+
+class MovedValues(NamedTuple):
+    """An instance that goes on under another definition; with an input, in its next execution."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    definition_no: int
+    input_begin: int | None
+    input_length: int | None
+
+
+class StatusValues(NamedTuple):
+    """An instance whose status changes without ending it."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    status: str
+    reason_begin: int | None
+    reason_length: int | None
+
+
+class EndedValues(NamedTuple):
+    """An instance that ended."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    status: str
+    last_commit: int
+    digest_begin: int | None
+    digest_length: int | None
+    reason_begin: int | None
+    reason_length: int | None
+    output_begin: int | None
+    output_length: int | None
+
+
+class KvValues(NamedTuple):
+    """What an instance keeps under a key."""
+
+    part: int
+    instance_id: str
+    key: str
+    updated_ms: int
+    value_begin: int
+    value_length: int
+
+
+class ReportValues(NamedTuple):
+    """What an instance says of itself."""
+
+    part: int
+    instance_id: str
+    turns: int
+    """How many have reported, by which the version rises."""
+    updated_ms: int
+    value_begin: int
+    value_length: int
+
+
+class UniqueKeyValues(NamedTuple):
+    """A business key that an instance takes."""
+
+    part: int
+    scope: str
+    key: str | None
+    instance_id: str
+    incarnation: int
+
+
+class SnapshotValues(NamedTuple):
+    """The newest state of a decider."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    seq: int
+    schema: int
+    version: int
+    made_ms: int
+    body_begin: int
+    body_length: int
+
+
+class FeedValues(NamedTuple):
+    """An event of a decider for those who read the feed."""
+
+    part: int
+    instance_id: str
+    incarnation: int
+    execution: int
+    seq: int
+    definition_no: int
+    tag: str
+    version: int
+    cause: str
+    correlation: str
+
+
+class ObservationValues(NamedTuple):
+    """An input that a decider was given."""
+
+    part: int
+    instance_id: str
+    no: int
+    at_ms: int
+    tag: str
+    outcome: str
+    input_id: str
+    input_begin: int
+    input_length: int
+    rejection_begin: int | None
+    rejection_length: int | None
+
+
+ROW_TYPES: Mapping[str, type[tuple[Any, ...]]] = {
+    "beat_jobs": BeatValues,
+    "bury_jobs": DeadJobValues,
+    "end_instances": EndedValues,
+    "insert_arrivals": ArrivalValues,
+    "insert_events": EventValues,
+    "insert_feed": FeedValues,
+    "insert_instances": InstanceValues,
+    "insert_jobs": JobValues,
+    "insert_live": LiveValues,
+    "insert_messages": MessageValues,
+    "insert_observations": ObservationValues,
+    "insert_receipts": ReceiptValues,
+    "insert_unique_keys": UniqueKeyValues,
+    "move_instances": MovedValues,
+    "put_kv": KvValues,
+    "put_live": LiveValues,
+    "put_outcomes": OutcomeValues,
+    "put_reports": ReportValues,
+    "put_snapshots": SnapshotValues,
+    "requeue_jobs": RequeuedJobValues,
+    "set_statuses": StatusValues,
+    "wake_stranded_jobs": StrandedJobValues,
+    "wake_stranded_turns": StrandedTurnValues,
+}
+"""The rows of each statement that takes them as `rows`."""

@@ -1,3 +1,0 @@
--- Make the transaction durable.
--- Params: none. Returns: nothing.
-COMMIT;

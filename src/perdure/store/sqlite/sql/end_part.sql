@@ -1,3 +1,0 @@
--- End a part of a transaction; what it wrote belongs to the transaction.
--- Params: none. Returns: nothing.
-RELEASE part;

@@ -1,3 +1,0 @@
--- Undo the transaction.
--- Params: none. Returns: nothing.
-ROLLBACK;
