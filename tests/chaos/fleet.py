@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perdure.store.sql.kept_check import SWITCH
+from perdure.store.sql.remembered_check import SWITCH
 from tests.chaos.ledger import Line, read_ledger
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,6 @@ from perdure.model.tables import Parameters
 from perdure.store.postgres.functions import WRITES
 from perdure.store.sql.statement_files import files_of
 from perdure.store.sql.writes import Writes
-from perdure.store.sqlite.at_once import AtOnce
 from perdure.store.sqlite.connection import (
     SqliteConnection,
     connect,
@@ -27,6 +26,7 @@ from perdure.store.sqlite.connection import (
 )
 from perdure.store.sqlite.database import PACKAGE
 from perdure.store.sqlite.memory import MEMORY
+from perdure.store.sqlite.one_statement import OneStatement
 
 NAMES = sorted(files_of(PACKAGE))
 SCHEMA = (resources.files(PACKAGE) / "schema.sql").read_text(encoding="utf-8")
@@ -126,7 +126,7 @@ def _alone_and_within(connection: SqliteConnection, name: str) -> list[tuple[str
     params = dict.fromkeys(re.findall(r":([a-z_]+)", text))
     writes = Writes(locks=False)
     writes.write(name, **params)
-    made = AtOnce(connection)._make(writes)
+    made = OneStatement(connection)._make(writes)
     return [(text, params), (made.insert, [None] * (len(params) + 1))]
 
 
