@@ -45,7 +45,7 @@ def counts_of(store: Store) -> StoreCounters:
     found = _postgres(store)
     counts = found.counters
     # Not part of the contract: nobody but a benchmark counts questions.
-    counts.statements += found._readers.statements + found._hints.statements
+    counts.statements += found._readers.statements + found._notifications.statements
     return counts
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from perdure import Engine
 from perdure.store.postgres.within.async_transactions import AsyncTransactions
 from perdure.store.postgres.within.borrowed import BorrowedAsyncpg, BorrowedPsycopg
-from perdure.store.postgres.within.threaded_transactions import _Own
+from perdure.store.postgres.within.threaded_transactions import _ThreadTransaction
 from perdure.store.sqlite.within import transactions
 from tests.engine.booking import Shop, shop_with
 
@@ -65,7 +65,7 @@ def watch_postgres(points: Points) -> None:
     points.before(BorrowedPsycopg, "_run", lambda _, text, *__: text.split()[0])
     points.before(BorrowedAsyncpg, "_fetch", lambda _, text, *__: text.split()[0])
     points.before(AsyncTransactions, "_commit", lambda *_: "commit")
-    points.before(_Own, "_commit", lambda _: "commit")
+    points.before(_ThreadTransaction, "_commit", lambda _: "commit")
 
 
 async def book_one(driver: str, url: str, points: Points) -> None:

@@ -209,6 +209,8 @@ def _row(name: str, shape: str, number: int) -> Any:
         return columns[shape.strip("[]").removesuffix(", ...")]
     row: list[Any] = []
     for piece in shape[2:].partition("]")[0].split(", "):
+        if piece == "...":
+            break  # What follows is not read.
         word = piece if piece in columns else piece.partition(" as ")[0]
         is_place = word.endswith(("_begin", "_length"))
         assert is_place or word in columns, f"{name}: {piece}"

@@ -21,7 +21,7 @@ from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import NOBODY, ChildStart, Hold, TurnReceipt, TurnStatus
 from perdure.store.base import TurnLease
 from perdure.store.opening import open_store
-from perdure.store.sql.kept import KeptRows
+from perdure.store.sql.remembered_rows import RememberedRows
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import (
     COMPLETED,
@@ -489,6 +489,6 @@ async def test_work_that_changes_nothing_forgets_nothing(store: SqliteStore) -> 
     assert await _is_one_statement(store, [next_turn("i", stamp)])
 
 
-def _kept_of(store: SqliteStore) -> KeptRows:
+def _kept_of(store: SqliteStore) -> RememberedRows:
     assert store._writer is not None
-    return store._writer._kept
+    return store._writer._remembered

@@ -28,13 +28,13 @@ from perdure.model.turns import (
     UniqueKey,
 )
 from perdure.store.counters import StoreCounters
-from perdure.store.sql import claims, kept, removal
-from perdure.store.sql.batch import Transaction, Work
+from perdure.store.sql import claims, remembered_rows, removal
+from perdure.store.sql.batch import Operation, Transaction
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.sessions import SessionMarks
+from perdure.store.sqlite.allowed_statements import own_tables
 from perdure.store.sqlite.memory import MEMORY, MemoryLock
 from perdure.store.sqlite.store import SqliteStore
-from perdure.store.sqlite.tables import own_tables
 from perdure.store.sqlite.writer import Writer
 from tests.contract.store_values import (
     COMPLETED,
@@ -316,7 +316,7 @@ class Maker:
             return Hold(instance_id, stamp, lease, Status.PARKED, NOBODY, "parked")
         return Hold(instance_id, stamp, lease, Status.BLOCKED, "c1", "blocked")
 
-    def _work(self) -> Work:
+    def _work(self) -> Operation:
         worker_id, token = self._random.choice(["w1", "w2"]), self._number()
         instance_id = self._random.choice(self._held or IDS)
         incarnation = self._wide.get(instance_id, 1)
@@ -346,7 +346,7 @@ class Maker:
 
         kinds = [claim_turns, claim_jobs, unpark, delete]
         [kind] = self._random.choices(kinds, [0.4, 0.25, 0.25, 0.1])
-        return Work(kind)
+        return Operation(kind)
 
 
 def _definition(instance_id: str) -> DefinitionKey:
@@ -356,7 +356,7 @@ def _definition(instance_id: str) -> DefinitionKey:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids are taken for new again soon after one was not."""
-    monkeypatch.setattr(kept, "MAX_PAUSE", 1)
+    monkeypatch.setattr(remembered_rows, "MAX_PAUSE", 1)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -365,7 +365,7 @@ async def test_remembering_changes_nothing_but_the_number_of_statements(
 ) -> None:
     random, clock = Random(seed), ManualClock()
     if seed % 3 == 0:
-        monkeypatch.setattr(kept, "MAX_KEPT", 4)
+        monkeypatch.setattr(remembered_rows, "MAX_REMEMBERED", 4)
     # Names of databases in memory are as good as files.
     folder = tmp_path if seed % 2 else Path(MEMORY)
     subject = Place(folder / "subject.db", Writer, clock)

@@ -16,9 +16,9 @@ from perdure.errors import RowError
 from perdure.model.events import Body
 from perdure.model.jobs import JobKey
 from perdure.model.turns import KvChange, Turn, TurnReceipt, TurnStatus
-from perdure.store.sql import kept
-from perdure.store.sql.kept_check import SWITCH, KeptRowsError, check_kept
-from perdure.store.sqlite import at_once, database, writer
+from perdure.store.sql import remembered_rows
+from perdure.store.sql.remembered_check import SWITCH, RememberedRowsError, check_remembered
+from perdure.store.sqlite import database, one_statement, writer
 from perdure.store.sqlite.connection import SqliteConnection
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import (
@@ -46,19 +46,19 @@ async def test_jobs_that_wait_in_a_queue_are_not_kept(store: SqliteStore) -> Non
 
     await begun(store, jobs=jobs, jobs_leased_until_ms=1)
 
-    [kept] = _kept_of(store)._jobs.values()
+    [kept] = _remembered_of(store)._jobs.values()
     assert [key.seq for key in kept] == [2]
 
 
 async def test_what_is_kept_is_bounded(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MAX_KEPT", 3)
+    monkeypatch.setattr(remembered_rows, "MAX_REMEMBERED", 3)
     stamps = {name: await begun(store, name) for name in "abcdef"}
 
-    assert list(_kept_of(store)._live) == ["d", "e", "f"]
+    assert list(_remembered_of(store)._live) == ["d", "e", "f"]
     assert await _is_one_statement(store, next_turn("d", stamps["d"], events=(SCHEDULED,)))
     assert not await _is_one_statement(store, next_turn("a", stamps["a"], events=(SCHEDULED,)))
 
-    assert list(_kept_of(store)._live) == ["f", "d", "a"]
+    assert list(_remembered_of(store)._live) == ["f", "d", "a"]
     for name in stamps:
         receipts = await store.commit(
             [next_turn(name, await latest(store, name), events=(SCHEDULED,))]
@@ -173,7 +173,7 @@ async def test_what_cannot_be_one_statement_is_written_in_steps(
 async def test_only_so_many_combinations_of_statements_are_ready(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(at_once, "MAX_COMBINATIONS", 2)
+    monkeypatch.setattr(one_statement, "MAX_COMBINATIONS", 2)
     stamp = await begun(store)
     changes: list[dict[str, Any]] = [{"report": b"1"}, {"kv": (KvChange("k", b"1"),)}, {}]
 
@@ -213,9 +213,9 @@ def _connection_of(store: SqliteStore) -> SqliteConnection:
     return store._writer._connection
 
 
-def _kept_of(store: SqliteStore) -> kept.KeptRows:
+def _remembered_of(store: SqliteStore) -> remembered_rows.RememberedRows:
     assert store._writer is not None
-    return store._writer._kept
+    return store._writer._remembered
 
 
 async def _is_one_statement(store: SqliteStore, turn: Turn) -> bool:
@@ -227,13 +227,13 @@ async def _is_one_statement(store: SqliteStore, turn: Turn) -> bool:
 async def test_what_has_ended_in_vain_is_not_remembered(store: SqliteStore) -> None:
     """It was decided on rows that turned out to be wrong, and nothing of it was written."""
     stamp = await begun(store)
-    rows = _kept_of(store).find([next_turn("i", stamp, outcome=outcome())])
+    rows = _remembered_of(store).find([next_turn("i", stamp, outcome=outcome())])
     assert rows is not None
 
     del rows.live["i"]  # As a turn does that ends its instance.
-    _kept_of(store).was_wrong(rows)
+    _remembered_of(store).was_wrong(rows)
 
-    assert len(_kept_of(store)) == 0
+    assert len(_remembered_of(store)) == 0
 
 
 # ---------------------------------------------------- looking for defects
@@ -241,12 +241,12 @@ async def test_what_has_ended_in_vain_is_not_remembered(store: SqliteStore) -> N
 
 async def test_who_looks_finds_a_row_that_is_remembered_wrongly(store: SqliteStore) -> None:
     await begun(store)
-    check_kept(_kept_of(store), _connection_of(store), by="load_live")
+    check_remembered(_remembered_of(store), _connection_of(store), by="load_live")
 
-    _kept_of(store)._live["i"].last_no += 1
+    _remembered_of(store)._live["i"].last_no += 1
 
-    with pytest.raises(KeptRowsError, match="last_no is 0, remembered as 1"):
-        check_kept(_kept_of(store), _connection_of(store), by="load_live")
+    with pytest.raises(RememberedRowsError, match="last_no is 0, remembered as 1"):
+        check_remembered(_remembered_of(store), _connection_of(store), by="load_live")
 
 
 async def test_a_writer_looks_after_every_commit_if_it_is_told_to(
@@ -262,7 +262,7 @@ async def test_a_writer_looks_after_every_commit_if_it_is_told_to(
     await begun(store, "j")
     assert not caplog.records
 
-    _kept_of(store)._live["i"].attempts = 7
+    _remembered_of(store)._live["i"].attempts = 7
     await begun(store, "k")
 
     assert "attempts is 0, remembered as 7" in caplog.text

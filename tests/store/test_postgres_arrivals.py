@@ -19,8 +19,8 @@ from perdure.store.base import TurnLease
 from perdure.store.epoch import Epoch
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PostgresConnection
-from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import Lane
+from perdure.store.postgres.notifications import Notifications
 from perdure.store.postgres.store import PostgresStore
 from perdure.store.postgres.within import arrivals as arrivals_module
 from perdure.store.postgres.within.arrivals import (
@@ -30,7 +30,7 @@ from perdure.store.postgres.within.arrivals import (
     let_arrive,
     put_on_the_way,
 )
-from perdure.store.sql.batch import Transaction, Work
+from perdure.store.sql.batch import Operation, Transaction
 from tests.contract.store_values import (
     LEASE_MS,
     accepted,
@@ -65,16 +65,16 @@ class Desk:
     def __init__(self, address: Address) -> None:
         self.lane = Lane(address, clock=ManualClock(), epoch=Epoch(), stirred=lambda: None)
         self.holder = PostgresConnection(address)
-        self.arrivals = Arrivals(address, Hints(address, own=""), self._work)
+        self.arrivals = Arrivals(address, Notifications(address, own=""), self._work)
         self.results: list[Moved] = []
 
     async def _work(self, run: Callable[[Transaction], Any], **_: object) -> Any:
-        [result] = await asyncio.to_thread(self.lane.execute, [Work(run)])
+        [result] = await asyncio.to_thread(self.lane.execute, [Operation(run)])
         self.results.append(result)
         return result
 
     def send(self, *sent: Delivery) -> None:
-        self.lane.execute([Work(lambda t: put_on_the_way(t, sent))])
+        self.lane.execute([Operation(lambda t: put_on_the_way(t, sent))])
 
     def move(self) -> list[Moved]:
         """Move what can be; return what came of each transaction."""
@@ -142,7 +142,7 @@ def test_a_message_on_its_way_to_an_instance_that_begins_and_is_locked_meanwhile
         if moved_by == "a worker":
             desk.move()
         else:
-            desk.lane.execute([Work(lambda t: let_arrive(t, "i"))])
+            desk.lane.execute([Operation(lambda t: let_arrive(t, "i"))])
 
     after("find_arrivals" if moved_by == "a worker" else "take_arrivals", begin_and_lock)
 
@@ -169,7 +169,7 @@ def test_many_messages_on_their_way_to_a_locked_instance_hold_up_no_others_and_k
     if is_freed:
         after("find_arrivals", lambda: desk.holder.run_script("ROLLBACK"))
 
-    desk.lane.execute([Work(desk.arrivals._move)])
+    desk.lane.execute([Operation(desk.arrivals._move)])
     moved = desk.signals()
     if not is_freed:
         desk.holder.run_script("ROLLBACK")
@@ -237,7 +237,7 @@ async def postgres_store(postgres_url: str, clock: ManualClock) -> AsyncIterator
 async def send(url: str, *sent: Delivery) -> None:
     def put() -> None:
         lane = Lane(Address.parse(url), clock=ManualClock(), epoch=Epoch(), stirred=lambda: None)
-        lane.execute([Work(lambda t: put_on_the_way(t, sent))])
+        lane.execute([Operation(lambda t: put_on_the_way(t, sent))])
         lane.close()
 
     await asyncio.to_thread(put)

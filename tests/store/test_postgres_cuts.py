@@ -22,7 +22,7 @@ from perdure.store.opening import open_store
 from perdure.store.postgres import lane
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PostgresConnection
-from perdure.store.postgres.unheard import NOTHING, Unheard
+from perdure.store.postgres.lost_answers import NOTHING, LostAnswers
 from tests.contract.store_values import (
     LEASE_MS,
     SCHEDULED,
@@ -227,7 +227,7 @@ def test_what_became_of_a_commit_is_asked_only_of_a_server_that_has_not_crashed_
     connection = PostgresConnection(Address.parse(postgres_url))
     [(xid,)] = connection.run("read_xid")
     delivery = message()
-    unheard = Unheard()
+    unheard = LostAnswers()
     unheard.keep(xid, "mark", [delivery], ["delivered"])
 
     unheard.find_out(connection, "another mark" if has_crashed else "mark")

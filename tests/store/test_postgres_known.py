@@ -22,7 +22,7 @@ from perdure.store.opening import open_store
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.store import PostgresStore
-from perdure.store.sql.batch import Work
+from perdure.store.sql.batch import Operation
 from perdure.store.sql.claims import TurnClaiming, find_ready
 from perdure.store.sql.definitions import number_of
 from tests.contract.store_values import (
@@ -230,7 +230,7 @@ def test_a_claim_in_the_same_transaction_is_not_overlooked(url: str, clock: Manu
     lane.execute([first])
     asked = TurnClaim("w2", ((number_of(ORCHESTRATION), "c1"),), 1, LEASE_MS, token())
     claiming = TurnClaiming(asked, find_ready)
-    work = Work(lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=0))
+    work = Operation(lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=0))
 
     _, claimed = lane.execute([message(), work])
 
@@ -371,16 +371,16 @@ async def test_where_rows_are_often_not_as_known_that_is_tried_less_often(
     store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = 0
-    run = Lane._run_at_once
+    run = Lane._run_as_one_statement
 
     def count(self: Lane, *args: object) -> object:
         nonlocal tries
-        known = len(self._kept)
+        known = len(self._remembered)
         results = run(self, *args)  # type: ignore[arg-type]  # as they are
-        tries += bool(known and not len(self._kept))
+        tries += bool(known and not len(self._remembered))
         return results
 
-    monkeypatch.setattr(Lane, "_run_at_once", count)
+    monkeypatch.setattr(Lane, "_run_as_one_statement", count)
     stamp = await begun(store)
     for _ in range(64):
         await other.deliver([message()])

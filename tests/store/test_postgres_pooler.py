@@ -250,7 +250,7 @@ async def test_a_worker_notices_what_a_user_of_its_own_process_has_written(
 async def looked(store: Store) -> None:
     """Wait until a store has looked twice whether others have told something."""
     assert isinstance(store, PostgresStore)
-    hints = store._hints
+    hints = store._notifications
     before = hints.statements
     await until(lambda: hints.statements >= before + 2)
 

@@ -23,7 +23,7 @@ from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PACKAGE, PostgresConnection, statement
 from perdure.store.postgres.functions import LOADS, WRITES
 from perdure.store.postgres.lane import Lane
-from perdure.store.postgres.readers import Readers
+from perdure.store.postgres.readers import PostgresReaders
 from perdure.store.sql.statement_files import PARTS, files_of, text_of
 from perdure.store.sqlite.database import PACKAGE as SQLITE
 from tests.contract.store_values import new_instance
@@ -65,7 +65,7 @@ ONLY_HERE = {
     "read_place",
     "read_server",
     "read_told",
-    "read_kept",
+    "read_remembered",
     "read_transaction_over",
     "read_xid",
     "refuse_unborn",
@@ -389,10 +389,10 @@ def test_a_lane_forgets_the_plans_of_an_empty_store(url: str) -> None:
 async def test_a_reader_forgets_the_plans_of_an_empty_store(url: str) -> None:
     """Whoever reads often gets a plan that is used again and again, until something changes."""
     times_s = [0.0]
-    old = Readers(Address.parse(url), monotonic=lambda: times_s[-1])
-    new = Readers(Address.parse(url))
+    old = PostgresReaders(Address.parse(url), monotonic=lambda: times_s[-1])
+    new = PostgresReaders(Address.parse(url))
 
-    async def pages(using: Readers) -> dict[str, int]:
+    async def pages(using: PostgresReaders) -> dict[str, int]:
         return {name: await using.read(partial(_pages, name=name)) for name in READING}
 
     for _ in range(7):

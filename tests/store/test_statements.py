@@ -18,7 +18,6 @@ from perdure.model.tables import Parameters
 from perdure.store.postgres.functions import WRITES
 from perdure.store.sql.statement_files import files_of
 from perdure.store.sql.writes import Writes
-from perdure.store.sqlite.at_once import AtOnce
 from perdure.store.sqlite.connection import (
     SqliteConnection,
     connect,
@@ -27,6 +26,7 @@ from perdure.store.sqlite.connection import (
 )
 from perdure.store.sqlite.database import PACKAGE
 from perdure.store.sqlite.memory import MEMORY
+from perdure.store.sqlite.one_statement import OneStatement
 from tests.each import each
 
 NAMES = sorted(files_of(PACKAGE))
@@ -118,23 +118,23 @@ def empty() -> Iterator[SqliteConnection]:
 
 
 @pytest.fixture
-def at_once(empty: SqliteConnection) -> AtOnce:
-    return AtOnce(empty)
+def one_statement(empty: SqliteConnection) -> OneStatement:
+    return OneStatement(empty)
 
 
-def _alone_and_within(at_once: AtOnce, name: str) -> list[tuple[str, Parameters]]:
+def _alone_and_within(one_statement: OneStatement, name: str) -> list[tuple[str, Parameters]]:
     """Return a statement as it is, and as the body of a trigger, with values for it."""
     text = _without_comments(statement(name))
     params = dict.fromkeys(re.findall(r":([a-z_]+)", text))
     writes = Writes(locks=False)
     writes.write(name, **params)
-    made = at_once._make(writes)
+    made = one_statement._make(writes)
     return [(text, params), (made.insert, [None] * (len(params) + 1))]
 
 
 @each(AT_ONCE)
 def test_a_statement_of_a_commit_does_the_same_in_a_trigger(
-    name: str, empty: SqliteConnection, at_once: AtOnce
+    name: str, empty: SqliteConnection, one_statement: OneStatement
 ) -> None:
     def searches(text: str, values: Parameters) -> Counter[tuple[Any, ...]]:
         """Count operations, and for those that open one, which table or index."""
@@ -145,7 +145,7 @@ def test_a_statement_of_a_commit_does_the_same_in_a_trigger(
             if re.fullmatch(SEARCHES, operation)
         )
 
-    alone, within = [searches(*one) for one in _alone_and_within(at_once, name)]
+    alone, within = [searches(*one) for one in _alone_and_within(one_statement, name)]
 
     # Reading the version, and going through the one row that is inserted.
     assert within - alone == Counter([("VFilter", None), ("Rewind", None)])
@@ -155,7 +155,7 @@ def test_a_statement_of_a_commit_does_the_same_in_a_trigger(
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3 cannot set that up")
 @each(AT_ONCE)
 def test_a_statement_of_a_commit_has_the_same_plan_in_a_trigger(
-    name: str, empty: SqliteConnection, at_once: AtOnce
+    name: str, empty: SqliteConnection, one_statement: OneStatement
 ) -> None:
     if sys.version_info >= (3, 12):  # for mypy
         empty.bare.setconfig(sqlite3.SQLITE_DBCONFIG_TRIGGER_EQP)
@@ -165,16 +165,16 @@ def test_a_statement_of_a_commit_has_the_same_plan_in_a_trigger(
             for row in empty.run_own(f"EXPLAIN QUERY PLAN {text}", values)
             if re.match(r"(SCAN|SEARCH) (?!pragma_data_version)", row[-1])
         ]
-        for text, values in _alone_and_within(at_once, name)
+        for text, values in _alone_and_within(one_statement, name)
     ]
 
     assert within == alone != []
 
 
 @each(sorted(NEVER_AT_ONCE))
-def test_other_statements_cannot_be_in_a_trigger(name: str, at_once: AtOnce) -> None:
+def test_other_statements_cannot_be_in_a_trigger(name: str, one_statement: OneStatement) -> None:
     with pytest.raises(StoreError, match="INDEXED BY"):
-        _alone_and_within(at_once, name)
+        _alone_and_within(one_statement, name)
 
 
 def test_every_index_names_the_statement_that_needs_it() -> None:

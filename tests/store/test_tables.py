@@ -12,9 +12,9 @@ import pytest
 from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
 from perdure.model.tables import Tables
 from perdure.store.base import Store
-from perdure.store.sqlite.connection import LockedError
+from perdure.store.sqlite.allowed_statements import own_tables
+from perdure.store.sqlite.connection import FileLockedError
 from perdure.store.sqlite.store import SqliteStore
-from perdure.store.sqlite.tables import own_tables
 from tests.contract.store_values import (
     LEASE_MS,
     accepted,
@@ -102,7 +102,7 @@ async def views(store: Store) -> str:
     before = store.counters.statements
     await accepted(store, next_turn("i", stamp))
     assert store.counters.statements - before == 1
-    return "perdure_at_once_0"
+    return "perdure_one_statement_0"
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ async def test_trouble_of_the_store_is_not_taken_for_the_functions_own(
     """A handler that catches everything would else commit half of what it wrote."""
     writer: Any = store
     connection = writer._writer._connection
-    troubles = [LockedError("the disk is busy")]
+    troubles = [FileLockedError("the disk is busy")]
     run_own = connection.run_own
 
     def failing(sql: str, values: Any) -> Any:

@@ -229,14 +229,14 @@ AGAIN = (
         "unheard-commit-is-forgotten",
         "a message whose commit was not heard of is delivered again",
         "store/postgres/lane.py",
-        "self._unheard.keep(connection.xid, mark, operations, results)",
+        "self._lost_answers.keep(connection.xid, mark, operations, results)",
         "pass",
         (f"{CUTS}test_a_message_that_was_committed_unheard_is_delivered_once",),
     ),
     Mutant(
         "fate-is-asked-after-a-crash",
         "what a transaction came to is asked of a server that has given its number to another",
-        "store/postgres/unheard.py",
+        "store/postgres/lost_answers.py",
         "if self._unsure.mark != mark:",
         "if False:",
         (
@@ -248,7 +248,7 @@ AGAIN = (
         "half-of-a-batch-is-run-again",
         "what is through is run again because the rest of its batch met trouble",
         "store/postgres/lane.py",
-        "self._unheard.know(operations[:middle], first)",
+        "self._lost_answers.know(operations[:middle], first)",
         "pass",
         (f"{RACES}test_what_is_through_is_not_run_again_when_the_rest_of_its_batch_is",),
     ),
@@ -266,7 +266,7 @@ KEPT_ROWS = (
     Mutant(
         "sqlite-version-is-not-checked",
         "a process decides on rows that another one has changed",
-        "store/sqlite/at_once.sql",
+        "store/sqlite/one_statement.sql",
         "WHERE data_version = ?",
         "WHERE data_version = ? OR true",
         (f"{KEPT}test_a_message_of_another_process_is_heard_of",),
@@ -308,7 +308,7 @@ KEPT_ROWS = (
         "postgres-rows-are-kept-after-work",
         "a claim in the transaction of a turn is overlooked by the next one",
         "store/postgres/lane.py",
-        "self._kept.forget_these(transaction.commit.rows)",
+        "self._remembered.forget_these(transaction.commit.rows)",
         "pass",
         (f"{KNOWN}test_a_claim_in_the_same_transaction_is_not_overlooked",),
     ),
@@ -327,7 +327,7 @@ KEPT_ROWS = (
     Mutant(
         "kept-rows-refuse-for-good",
         "a turn that comes again beside another one is refused without a look at the history",
-        "store/sql/kept.py",
+        "store/sql/remembered_rows.py",
         "if not all(is_next(turn, rows) for turn in wanted.turns):",
         "if False:",
         (
@@ -338,7 +338,7 @@ KEPT_ROWS = (
     Mutant(
         "cancelled-jobs-are-kept",
         "a job that was cancelled can be ended",
-        "store/sql/kept.py",
+        "store/sql/remembered_rows.py",
         "self._jobs.get(key.instance_id, {}).pop(key, None)",
         "pass",
         (f"{KEPT}test_a_job_that_was_cancelled_cannot_be_ended",),
@@ -346,7 +346,7 @@ KEPT_ROWS = (
     Mutant(
         "corrected-wake-ups-are-kept",
         "a time that the database has corrected is written back",
-        "store/sql/kept.py",
+        "store/sql/remembered_rows.py",
         "if not row.is_born or row.is_due_unsure:",
         "if not row.is_born:",
         (f"{KEPT}test_a_wake_up_that_the_database_has_corrected_is_not_remembered",),
@@ -370,7 +370,7 @@ KEPT_ROWS = (
     Mutant(
         "jobs-of-left-executions-are-kept",
         "a job of an execution that is over can be ended",
-        "store/sql/kept.py",
+        "store/sql/remembered_rows.py",
         "for _, instance_id, _, _ in changes.left:\n        yield instance_id",
         'for _ in ():\n        yield ""',
         (f"{KEPT}test_a_job_of_an_earlier_execution_cannot_be_ended",),

@@ -298,7 +298,7 @@ INBOX = (
         "taken-messages-stay",
         "a message that a turn has taken is applied again",
         "store/sql/flush.py",
-        'self._bulk.delete("delete_messages", changes.consumed)',
+        'self._bulk.run_keys("delete_messages", changes.consumed)',
         "pass",
         (
             f"{CONTRACT}test_leases.py::TestWorkersAndTimes"
@@ -309,7 +309,7 @@ INBOX = (
         "cancelled-timers-stay",
         "a timer that was cancelled fires",
         "store/sql/flush.py",
-        'self._bulk.delete("delete_timers", changes.timers_gone)',
+        'self._bulk.run_keys("delete_timers", changes.timers_gone)',
         "pass",
         (f"{CONTRACT}test_work.py::TestTimers::test_a_cancelled_timer_is_gone",),
     ),

@@ -13,7 +13,7 @@ from perdure.errors import UsageError
 from perdure.ids import fresh_name
 from perdure.model.events import SignalReceived, write_event
 from perdure.model.messages import Delivery
-from perdure.store.within.borrowing import Sent
+from perdure.store.within.borrowing import SentMessages
 
 MAX_SENT = 10_000
 """Instances whose messages from transactions are waited for; of more, an order may be lost."""
@@ -29,9 +29,9 @@ class SentWithin:
     """
 
     def __init__(self) -> None:
-        self._sent: dict[str, dict[Sent, None]] = {}
+        self._sent: dict[str, dict[SentMessages, None]] = {}
 
-    def note(self, instance_id: str, sent: Sent) -> None:
+    def note(self, instance_id: str, sent: SentMessages) -> None:
         """Something was sent to an instance."""
         # Both in order of use: what goes first was not used for the longest time.
         ours = self._sent.pop(instance_id, {})
@@ -52,7 +52,7 @@ class SentWithin:
                     self._forget(instance_id, sent)
         return found
 
-    def _forget(self, instance_id: str, sent: Sent) -> None:
+    def _forget(self, instance_id: str, sent: SentMessages) -> None:
         ours = self._sent.get(instance_id, {})
         ours.pop(sent, None)
         if not ours:

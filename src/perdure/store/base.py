@@ -38,7 +38,7 @@ from perdure.model.turns import (
 from perdure.store.admin import AdminStore
 from perdure.store.deciders import DeciderStore
 from perdure.store.epoch import Epoch
-from perdure.store.within.borrowing import RunOnThread, Sent
+from perdure.store.within.borrowing import RunOnThread, SentMessages
 from perdure.store.within.transactions import TransactionStore
 
 
@@ -352,7 +352,7 @@ class BorrowedStore(Store, Protocol):
     values fails with an `UnwrittenError`."""
 
     @property
-    def sent(self) -> Sent | None:
+    def sent(self) -> SentMessages | None:
         """What was sent through this one, while that may not have arrived yet."""
         ...
 

@@ -56,7 +56,7 @@ FIRST_LOCK_PAUSE_S = 0.002
 MAX_LOCK_PAUSE_S = 0.05
 
 
-class Call:
+class QueuedCall:
     """Operations that were handed in together, and the future that waits for their results."""
 
     __slots__ = (
@@ -148,8 +148,8 @@ class Batcher:
         self._execute = execute
         self._exclusive = exclusive
         self._finish = finish
-        self._queue: SimpleQueue[Call | None] = SimpleQueue()
-        self._backlog: list[Call] = []
+        self._queue: SimpleQueue[QueuedCall | None] = SimpleQueue()
+        self._backlog: list[QueuedCall] = []
         self._ending = False
         self._closing = threading.Event()
         self._give_up_at = 0.0
@@ -178,12 +178,12 @@ class Batcher:
         self._refuse_if_closed()
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         if operations:
-            self._put(Call(operations, future))
+            self._put(QueuedCall(operations, future))
         else:
             future.set_result([])
         return future
 
-    def _put(self, call: Call) -> None:
+    def _put(self, call: QueuedCall) -> None:
         self._queue.put(call)
         if self._defect is not None:
             # The thread has ended after we asked whether it has.
@@ -201,7 +201,7 @@ class Batcher:
         self._refuse_if_closed()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Any]] = loop.create_future()
-        call = Call(operations, future)
+        call = QueuedCall(operations, future)
         self._put(call)
         timer = loop.call_later(patience_s, self._lose_patience, call, patience_s)
         try:
@@ -215,7 +215,7 @@ class Batcher:
             why = "" if self._defect is None else f": its thread has ended ({defect})"
             raise StoreError(f"the store is closed{why}")
 
-    def _lose_patience(self, call: Call, patience_s: float) -> None:
+    def _lose_patience(self, call: QueuedCall, patience_s: float) -> None:
         if call.take():
             call.give_up(self._too_long(patience_s))
         else:
@@ -247,7 +247,7 @@ class Batcher:
             logger.error("the store was closed while something kept it from writing")
             self._give_up([*self._backlog, *self._drain()])
 
-    def _give_up(self, calls: Iterable[Call]) -> None:
+    def _give_up(self, calls: Iterable[QueuedCall]) -> None:
         trouble = self._trouble or "another process holds the write lock"
         for call in calls:
             if call.is_begun:
@@ -292,9 +292,9 @@ class Batcher:
         else:
             self._backlog.append(call)
 
-    def _drain(self) -> list[Call]:
+    def _drain(self) -> list[QueuedCall]:
         """Return what else waits now, without waiting for more."""
-        calls: list[Call] = []
+        calls: list[QueuedCall] = []
         with suppress(Empty):
             while len(calls) < MAX_BATCH:
                 call = self._queue.get_nowait()
@@ -345,7 +345,7 @@ class Batcher:
             else:
                 call.give_back()
 
-    def _execute_all(self, calls: Sequence[Call]) -> None:
+    def _execute_all(self, calls: Sequence[QueuedCall]) -> None:
         units = [
             (call, index)
             for call in calls
@@ -355,7 +355,7 @@ class Batcher:
         for begin in range(0, len(units), MAX_BATCH):
             self._execute_halving(units[begin : begin + MAX_BATCH])
 
-    def _execute_halving(self, units: Sequence[tuple[Call, int]]) -> None:
+    def _execute_halving(self, units: Sequence[tuple[QueuedCall, int]]) -> None:
         try:
             results = self._execute([call.operations[index] for call, index in units])
         except StoreUnavailableError:
@@ -413,8 +413,8 @@ class Batcher:
             if call.patience_s is not None and call.take():
                 self._wake(call.loop, [call], self._too_long(call.patience_s))
 
-    def _answer(self, calls: Sequence[Call]) -> None:
-        by_loop: dict[asyncio.AbstractEventLoop, list[Call]] = defaultdict(list)
+    def _answer(self, calls: Sequence[QueuedCall]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[QueuedCall]] = defaultdict(list)
         for call in calls:
             by_loop[call.loop].append(call)
         for loop, some in by_loop.items():
@@ -422,7 +422,7 @@ class Batcher:
 
     @staticmethod
     def _wake(
-        loop: asyncio.AbstractEventLoop, calls: Sequence[Call], error: Exception | None = None
+        loop: asyncio.AbstractEventLoop, calls: Sequence[QueuedCall], error: Exception | None = None
     ) -> None:
         def settle() -> None:
             for call in calls:

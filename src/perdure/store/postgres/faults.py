@@ -79,7 +79,7 @@ class ConflictError(StoreUnavailableError):
         self.may_be_ours = may_be_ours
 
 
-class LockedError(StoreUnavailableError):
+class RowLockedError(StoreUnavailableError):
     """Another transaction has locked a row, or is about to insert it, and does not end."""
 
 
@@ -140,7 +140,7 @@ def from_server(where: str, code: str, text: str) -> StoreError:
         return ConflictError(told, may_be_ours=code[:2] == "23")
     if code == "55P03":
         told = "keeps a row locked for long; end the transaction that holds it"
-        return LockedError(f"{where} {told} ({text})")
+        return RowLockedError(f"{where} {told} ({text})")
     if code in _LATER or code[:2] in ("53", "57", "58"):
         return StoreUnavailableError(f"{where} {_LATER.get(code, 'is in trouble')} ({text})")
     if code in _CORRUPT:

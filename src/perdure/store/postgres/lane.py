@@ -12,7 +12,7 @@ Instances that somebody else has locked are put off at once. What somebody else 
 is waited for, because nobody can see it; if that takes long, the batch is run in halves to find
 what has to be put off.
 
-A commit whose answer is lost is asked about before anything else is done: see `unheard`.
+A commit whose answer is lost is asked about before anything else is done: see `lost_answers`.
 
 Turns whose rows the lane knows from its own last commits need none of these steps: one call checks
 that the rows are still the same and writes, and what it finds otherwise is run in steps.
@@ -36,12 +36,12 @@ from perdure.store.epoch import Epoch
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.connection import PIN, PostgresConnection, connect_again
-from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError, LockedError
-from perdure.store.postgres.unheard import NOTHING, Unheard
-from perdure.store.sql.batch import Transaction, Work, run_batch
+from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError, RowLockedError
+from perdure.store.postgres.lost_answers import NOTHING, LostAnswers
+from perdure.store.sql.batch import Operation, Transaction, run_batch
 from perdure.store.sql.definitions import Definitions
-from perdure.store.sql.kept import KeptRows
-from perdure.store.sql.kept_check import KeptRowsError, check_kept, is_switched_on
+from perdure.store.sql.remembered_check import RememberedRowsError, check_remembered, is_switched_on
+from perdure.store.sql.remembered_rows import RememberedRows
 from perdure.store.sql.rows import LoadedRows, ids_of
 from perdure.store.sql.writes import Writes
 
@@ -106,9 +106,9 @@ class Lane:
         self._connection: PostgresConnection | None = None
         self._mark: str | None = None
         """What the server has as long as it does not crash."""
-        self._unheard = Unheard()
-        self._kept = KeptRows()
-        self._checks_kept = is_switched_on()
+        self._lost_answers = LostAnswers()
+        self._remembered = RememberedRows()
+        self._checks_remembered = is_switched_on()
         self._hurry_until_s = 0.0
         self._plans_until_s = 0.0
         self._plans_until_rows = FIRST_PLANS_LAST_ROWS
@@ -117,7 +117,7 @@ class Lane:
         """Take a connection that is open already."""
         connection.clock = self._clock if isinstance(self._clock, DatabaseClock) else None
         self._connection = connection
-        self._kept.forget()
+        self._remembered.forget()
 
     def execute(self, operations: Sequence[Any]) -> list[Any]:
         """Run operations as one transaction and return their results.
@@ -128,30 +128,30 @@ class Lane:
             Exception: Some operation cannot be written, and so none was.
         """
         try:
-            if self._unheard.is_asking:
+            if self._lost_answers.is_asking:
                 self._find_out()
-            found = [self._unheard.answer(one) for one in operations]
+            found = [self._lost_answers.answer(one) for one in operations]
             rest = [one for one, answer in zip(operations, found, strict=True) if answer is NOTHING]
             results = iter(self._execute(rest) if rest else ())
         except StoreUnavailableError as error:
             # Some of them may be through, and only their callers do not know.
-            error.unsure = (*error.unsure, *self._unheard.untold)
+            error.unsure = (*error.unsure, *self._lost_answers.untold)
             raise
-        self._unheard.forget(operations)
+        self._lost_answers.forget(operations)
         return [next(results) if answer is NOTHING else answer for answer in found]
 
     def _execute(self, operations: Sequence[Any]) -> list[Any]:
         """Run operations as one transaction; in halves, if that finds who has to be put off."""
         try:
             return self._run(operations)
-        except LockedError:
+        except RowLockedError:
             self._hurry_until_s = time.monotonic() + HURRY_S
             if len(operations) == 1:
                 return [LATER]
         middle = len(operations) // 2
         first = self._execute(operations[:middle])
         # If the others get into trouble, these are not run again.
-        self._unheard.know(operations[:middle], first)
+        self._lost_answers.know(operations[:middle], first)
         second = operations[middle:]
         behind = _behind(operations[:middle], first, second)
         rest = [one for one, is_behind in zip(second, behind, strict=True) if not is_behind]
@@ -185,7 +185,7 @@ class Lane:
     def _try(self, operations: Sequence[Any]) -> list[Any]:
         connection = self._connected()
         before = connection.statements
-        results = self._run_at_once(connection, operations)
+        results = self._run_as_one_statement(connection, operations)
         if results is None:
             results = self._run_in_steps(connection, operations)
         self.counters.transactions += 1
@@ -193,7 +193,7 @@ class Lane:
         self.counters.statements += connection.statements - before
         return results
 
-    def _run_at_once(
+    def _run_as_one_statement(
         self, connection: PostgresConnection, operations: Sequence[Any]
     ) -> list[Any] | None:
         """Decide on the rows that are known, and write in one call if they are still the same.
@@ -226,11 +226,11 @@ class Lane:
             self._undo(connection)
             raise
         if xid is None:
-            self._kept.was_wrong(known)
+            self._remembered.was_wrong(known)
             return None
-        self._kept.was_right()
-        self._kept.keep(transaction.decided, xid)
-        self._check_kept(connection)
+        self._remembered.was_right()
+        self._remembered.keep(transaction.decided, xid)
+        self._check_remembered(connection)
         self.counters.rows += rows
         return results
 
@@ -245,7 +245,7 @@ class Lane:
             return None
         if not all(type(one) is Turn for one in operations):
             return None
-        return self._kept.find(operations)
+        return self._remembered.find(operations)
 
     def _run_in_steps(self, connection: PostgresConnection, operations: Sequence[Any]) -> list[Any]:
         """Begin a transaction, run operations in it, and commit."""
@@ -273,25 +273,25 @@ class Lane:
         except StoreUnavailableError as error:
             if self._connection is not None:
                 raise
-            self._unheard.keep(connection.xid, mark, operations, results)
+            self._lost_answers.keep(connection.xid, mark, operations, results)
             raise AmbiguousCommitError(str(error), operations) from error
         self._definitions.keep_fresh()
         self.counters.rows += rows
         if transaction.commit is not None and connection.xid is not None:
-            self._kept.keep(transaction.commit, connection.xid)
+            self._remembered.keep(transaction.commit, connection.xid)
             if transaction.has_worked:
                 # It may have changed the same rows, in the same transaction.
-                self._kept.forget_these(transaction.commit.rows)
-            self._check_kept(connection)
+                self._remembered.forget_these(transaction.commit.rows)
+            self._check_remembered(connection)
         return results
 
-    def _check_kept(self, connection: PostgresConnection) -> None:
+    def _check_remembered(self, connection: PostgresConnection) -> None:
         """Compare what is remembered with what is stored, where that is asked for."""
-        if not self._checks_kept:
+        if not self._checks_remembered:
             return
         try:
-            check_kept(self._kept, connection, by="read_kept")
-        except (KeptRowsError, StoreError):
+            check_remembered(self._remembered, connection, by="read_remembered")
+        except (RememberedRowsError, StoreError):
             # What was committed is told whatever comes of it.
             logger.exception("what is remembered could not be confirmed")
             self._undo(connection)
@@ -323,12 +323,12 @@ class Lane:
 
     def _find_out(self) -> None:
         """Ask what became of a commit whose answer was lost."""
-        self._unheard.find_out(self._connected(), self._mark)
+        self._lost_answers.find_out(self._connected(), self._mark)
         # It was perhaps committed, and nobody was told.
         self._stirred()
 
     def _now(self, connection: PostgresConnection, operations: Sequence[Any]) -> int:
-        if connection.clock is None or not any(type(one) is Work for one in operations):
+        if connection.clock is None or not any(type(one) is Operation for one in operations):
             # Changes of instances are told the time with the rows that they load.
             return self._clock()
         [(now_ms,)] = connection.run("read_now")
@@ -345,7 +345,7 @@ class Lane:
             self._epoch.meet(self._mark)
         if self._epoch_no != self._epoch.number:
             self._epoch_no = self._epoch.number
-            self._kept.forget()
+            self._remembered.forget()
         return self._connection
 
     def _read_mark(self, connection: PostgresConnection) -> str | None:
@@ -362,7 +362,7 @@ class Lane:
         return found[0][0] if found else None
 
     def _undo(self, connection: PostgresConnection) -> None:
-        self._kept.forget()
+        self._remembered.forget()
         self._definitions.forget_fresh()
         connection.forget_writes()
         try:
@@ -375,7 +375,7 @@ class Lane:
 
 
 def _is_quiet(operation: Any) -> bool:
-    return type(operation) is Work and operation.is_quiet
+    return type(operation) is Operation and operation.is_quiet
 
 
 def _concerns_others(operation: Any, result: Any) -> bool:
@@ -401,4 +401,4 @@ def _behind(first: Sequence[Any], results: Sequence[Any], second: Sequence[Any])
 
 
 def _ids(operation: Any) -> Iterable[str]:
-    return () if type(operation) is Work else ids_of(operation)
+    return () if type(operation) is Operation else ids_of(operation)

@@ -38,14 +38,14 @@ class Sort(Enum):
     """A word, a quoted name, a number, or a sign."""
 
 
-class Piece(NamedTuple):
+class SqlPiece(NamedTuple):
     """A part of a text. All of them in a row are the text."""
 
     sort: Sort
     text: str
 
 
-def pieces_of(text: str) -> Iterator[Piece]:
+def pieces_of(text: str) -> Iterator[SqlPiece]:
     """Return the pieces of a text."""
     at = 0
     while at < len(text):
@@ -58,7 +58,7 @@ def pieces_of(text: str) -> Iterator[Piece]:
             sort = Sort.STRING
         else:
             sort = Sort.CODE
-        yield Piece(sort, text[at:end])
+        yield SqlPiece(sort, text[at:end])
         at = end
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from perdure.errors import UsageError
 from perdure.model.tables import Parameters
-from perdure.store.postgres.pieces import Piece, Sort, pieces_of
+from perdure.store.postgres.pieces import Sort, SqlPiece, pieces_of
 
 MAX_TEXTS = 1_000
 """How many texts are remembered."""
@@ -44,7 +44,7 @@ def _marks_numbered(text: str) -> str:
         return text
     count = 0
 
-    def place(piece: Piece) -> str:
+    def place(piece: SqlPiece) -> str:
         nonlocal count
         mark = _MARK.fullmatch(piece.text) if piece.sort is Sort.CODE else None
         if mark is None:

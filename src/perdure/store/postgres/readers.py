@@ -28,7 +28,7 @@ BEGIN = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {PIN} SET LOCAL jit =
 T = TypeVar("T")
 
 
-class Readers:
+class PostgresReaders:
     """Reading connections, made when they are needed, and the threads that use them."""
 
     def __init__(

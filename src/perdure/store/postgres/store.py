@@ -27,24 +27,24 @@ from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.postgres.address import Address
+from perdure.store.postgres.allowed_statements import PostgresApproval
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.connection import PostgresConnection
 from perdure.store.postgres.database import prepare
-from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.lane import Lane
-from perdure.store.postgres.readers import Readers
-from perdure.store.postgres.tables import Approved
+from perdure.store.postgres.notifications import Notifications
+from perdure.store.postgres.readers import PostgresReaders
 from perdure.store.postgres.within.arrivals import Arrivals
 from perdure.store.postgres.within.async_transactions import AsyncTransactions
 from perdure.store.postgres.within.borrowed_store import (
     BorrowedPostgresStore,
-    Place,
+    DatabasePlace,
     lend,
     read_place,
 )
 from perdure.store.postgres.within.threaded_transactions import ThreadedTransactions
 from perdure.store.postgres.within.transactions import Ending, check_drivers
-from perdure.store.sql.batch import Transaction, Work
+from perdure.store.sql.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.store import SqlStore
 from perdure.store.within.borrowing import RunOnThread
@@ -73,19 +73,23 @@ class PostgresStore(SqlStore):
 
     def __init__(self, address: Address, *, clock: Clock) -> None:
         is_real = clock is system_clock
-        super().__init__(clock=DatabaseClock() if is_real else clock, approval=Approved(address))
+        super().__init__(
+            clock=DatabaseClock() if is_real else clock, approval=PostgresApproval(address)
+        )
         self.address = address
         self._lanes: list[Lane] = []
         self._batchers: list[Batcher] = []
-        self._readers = Readers(address)
-        self._hints = Hints(address, own=fresh_name())
+        self._readers = PostgresReaders(address)
+        self._notifications = Notifications(address, own=fresh_name())
         ending = Ending(address, clock=self.clock)
-        self._async_transactions = AsyncTransactions(address, ending, committed=self._hints.stir)
-        self._threaded_transactions = ThreadedTransactions(
-            address, ending, committed=self._hints.stir
+        self._async_transactions = AsyncTransactions(
+            address, ending, committed=self._notifications.stir
         )
-        self._arrivals = Arrivals(address, self._hints, self._work_on_arrivals)
-        self._place: Place | None = None
+        self._threaded_transactions = ThreadedTransactions(
+            address, ending, committed=self._notifications.stir
+        )
+        self._arrivals = Arrivals(address, self._notifications, self._work_on_arrivals)
+        self._place: DatabasePlace | None = None
         self.known_connections: WeakSet[Any] = WeakSet()
         """Connections of users that were seen to be to this database."""
         self._is_opened = False
@@ -132,7 +136,9 @@ class PostgresStore(SqlStore):
     def _start(self, connection: PostgresConnection) -> None:
         names = [*(f"perdure-write-{number}" for number in range(LANES)), "perdure-arrivals"]
         for name in names:
-            lane = Lane(self.address, clock=self.clock, epoch=self.epoch, stirred=self._hints.stir)
+            lane = Lane(
+                self.address, clock=self.clock, epoch=self.epoch, stirred=self._notifications.stir
+            )
             self._lanes.append(lane)
             self._batchers.append(
                 Batcher(
@@ -146,7 +152,7 @@ class PostgresStore(SqlStore):
         self._lanes[0].use(connection)
         for batcher in self._batchers:
             batcher.start()
-        self._hints.start()
+        self._notifications.start()
 
     async def close(self) -> None:
         """Finish what was handed in, then let go of the database."""
@@ -157,15 +163,15 @@ class PostgresStore(SqlStore):
         await wait_off_loop(self._threaded_transactions.close)
         await asyncio.gather(*(batcher.close() for batcher in self._batchers))
         await wait_off_loop(self._readers.close)
-        await wait_off_loop(self._hints.close)
+        await wait_off_loop(self._notifications.close)
 
     def change_count(self) -> int:
         """See `Store`."""
-        return self._hints.count()
+        return self._notifications.count()
 
     def listen_changes(self, heard: Callable[[], None]) -> Callable[[], None]:
         """Have a function called whenever that number has changed."""
-        return self._hints.listen(heard)
+        return self._notifications.listen(heard)
 
     @property
     def counters(self) -> StoreCounters:
@@ -191,7 +197,7 @@ class PostgresStore(SqlStore):
     ) -> T:
         if not self._batchers:
             raise StoreError("the store is not open")
-        [result] = await self._batchers[ARRIVALS].submit([Work(run, is_quiet)], patience_s)
+        [result] = await self._batchers[ARRIVALS].submit([Operation(run, is_quiet)], patience_s)
         value: T = result
         return value
 
@@ -200,7 +206,7 @@ class PostgresStore(SqlStore):
         at_ms = await super().next_wake_ms(definitions, queues)
         if at_ms == 0:
             # Nobody told us of them.
-            self._hints.has_arrivals = True
+            self._notifications.has_arrivals = True
         return at_ms
 
     # ------------------------------------------------- transactions of the user's
@@ -211,7 +217,7 @@ class PostgresStore(SqlStore):
         """Return a store on a connection of the user's, inside the transaction open there."""
         return BorrowedPostgresStore(self, lend(connection, errands, self.address), self._arrivals)
 
-    async def place(self) -> Place:
+    async def place(self) -> DatabasePlace:
         """Return what tells this database from others."""
         if self._place is None:
             self._place = await self._read(lambda c: read_place(c, self.address))
@@ -221,7 +227,7 @@ class PostgresStore(SqlStore):
 
     def written_within(self, xid: str, *, has_sent: bool) -> None:
         """A transaction of a user's has written something that others may want to know of."""
-        self._hints.stir_after(xid, has_sent=has_sent)
+        self._notifications.stir_after(xid, has_sent=has_sent)
 
     async def intern_early(self, key: DefinitionKey) -> None:
         """Give a definition its number before a user's transaction needs it."""

@@ -4,7 +4,8 @@ store       the contract's methods          batch       one transaction for a ba
 rows        load what a batch touches       commit      decide, in memory
 flush       write what was decided          claims      leases
 reading     read-only questions             packing     many rows in one statement
-row_types   what their values are called
-connection  what is asked of a database     tables      a projection's own statements
+connection  what is asked of a database     row_types   what the values of rows are called
 statement_files  where a statement is found
+projection_sql   a projection's own statements
+remembered_rows  what a writer need not load
 """

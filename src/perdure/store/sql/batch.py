@@ -44,7 +44,7 @@ class Transaction:
     commit: Commit | None = field(init=False, default=None)
     """What was decided about instances, if the batch changes any."""
     has_worked: bool = field(init=False, default=False)
-    """Whether `Work` has changed rows, or may have."""
+    """Whether `Operation` has changed rows, or may have."""
 
     @property
     def decided(self) -> Commit:
@@ -54,7 +54,7 @@ class Transaction:
 
 
 @dataclass(slots=True, frozen=True)
-class Work:
+class Operation:
     """An operation that runs its own statements, after the batch's changes were flushed."""
 
     run: Callable[[Transaction], Any]
@@ -68,7 +68,7 @@ def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list
     changes = [
         (index, operation)
         for index, operation in enumerate(operations)
-        if type(operation) is not Work
+        if type(operation) is not Operation
     ]
     rows = _change(transaction, changes, results) if changes else 0
     if len(changes) < len(operations):
@@ -80,7 +80,7 @@ def _work(transaction: Transaction, operations: Sequence[Any], results: list[Any
     count = transaction.count_changes
     before = None if count is None else count()
     for index, operation in enumerate(operations):
-        if type(operation) is Work:
+        if type(operation) is Operation:
             try:
                 results[index] = operation.run(transaction)
             except PutOffError:

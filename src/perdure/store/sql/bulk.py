@@ -22,8 +22,8 @@ class Bulk:
         """How many rows were handed to statements."""
         self._alone = alone
 
-    def delete(self, name: str, keys: Sequence[tuple[Any, ...]]) -> None:
-        """Run a statement that removes rows by key."""
+    def run_keys(self, name: str, keys: Sequence[tuple[Any, ...]]) -> None:
+        """Run a statement that takes the keys of rows, most of them to remove these."""
         if keys:
             self.connection.write(name, keys=pack(keys))
             self.written += len(keys)

@@ -15,7 +15,7 @@ from perdure.model.instances import LiveRow, part_of
 from perdure.model.tables import FeedWork
 from perdure.model.turns import InputReceipt, NewObservation, UniqueKey
 from perdure.store.base import ExecutionKey
-from perdure.store.sql import feed, reading, tables
+from perdure.store.sql import feed, projection_sql, reading
 from perdure.store.sql.batch import Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import pack
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class SqlDeciders(ABC):
     """See `perdure.store.deciders.DeciderStore`."""
 
-    def __init__(self, approval: tables.Approval) -> None:
+    def __init__(self, approval: projection_sql.Approval) -> None:
         self._approval = approval
         self._heard: list[Callable[[], None]] = []
 
@@ -158,7 +158,7 @@ class SqlDeciders(ABC):
     ) -> bool:
         """Let a function write to the user's own tables and move the checkpoint, in one commit."""
         done = await self._work(
-            lambda t: tables.work_feed(
+            lambda t: projection_sql.work_feed(
                 t,
                 self._approval,
                 name,

@@ -24,8 +24,8 @@ DECIDER_ROWS = ("delete_unique_keys", "delete_snapshots", "delete_feed", "delete
 def write_decisions(bulk: Bulk, decisions: DecisionChanges, *, now_ms: int) -> None:
     """Write everything; what is freed goes before what is taken."""
     put_outcomes(bulk, decisions.outcomes, now_ms=now_ms)
-    bulk.delete("delete_unique_keys", decisions.holders_gone)
-    bulk.delete("free_unique_keys", list(decisions.keys_freed))
+    bulk.run_keys("delete_unique_keys", decisions.holders_gone)
+    bulk.run_keys("free_unique_keys", list(decisions.keys_freed))
     taken = [
         UniqueKeyValues(part_of(key or ""), scope, key, *holder)
         for (scope, key), holder in decisions.keys_taken.items()
@@ -41,7 +41,7 @@ def delete_decider_rows(bulk: Bulk, keys: Sequence[tuple[Any, ...]]) -> None:
     if keys:
         lock_feed(bulk.connection)
     for name in DECIDER_ROWS:
-        bulk.delete(name, keys)
+        bulk.run_keys(name, keys)
 
 
 def put_outcomes(

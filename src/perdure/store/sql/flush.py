@@ -68,11 +68,11 @@ class _Flush:
         if changes.replaced:
             self._delete_replaced()
         self._delete_jobs()
-        self._bulk.delete("delete_messages", changes.consumed)
-        self._bulk.delete("delete_timers", changes.timers_gone)
+        self._bulk.run_keys("delete_messages", changes.consumed)
+        self._bulk.run_keys("delete_timers", changes.timers_gone)
         if changes.left:
-            self._bulk.delete("delete_execution_jobs", changes.left)
-            self._bulk.delete("delete_execution_messages", changes.left)
+            self._bulk.run_keys("delete_execution_jobs", changes.left)
+            self._bulk.run_keys("delete_execution_messages", changes.left)
         if changes.ended:
             self._delete_ended()
         if changes.vanished:
@@ -107,15 +107,15 @@ class _Flush:
 
     def _delete_replaced(self) -> None:
         replaced = self._changes.replaced
-        self._bulk.delete("delete_history", replaced)
-        self._bulk.delete("delete_receipts", replaced)
-        self._bulk.delete("delete_instances", replaced)
-        self._bulk.delete("free_children", replaced)
-        self._bulk.delete("delete_kv", replaced)
-        self._bulk.delete("delete_reports", replaced)
-        self._bulk.delete("delete_dead_jobs_of", replaced)
+        self._bulk.run_keys("delete_history", replaced)
+        self._bulk.run_keys("delete_receipts", replaced)
+        self._bulk.run_keys("delete_instances", replaced)
+        self._bulk.run_keys("free_children", replaced)
+        self._bulk.run_keys("delete_kv", replaced)
+        self._bulk.run_keys("delete_reports", replaced)
+        self._bulk.run_keys("delete_dead_jobs_of", replaced)
         # A dead job may have been put back after its instance had ended.
-        self._bulk.delete("delete_jobs_of", replaced)
+        self._bulk.run_keys("delete_jobs_of", replaced)
         delete_decider_rows(self._bulk, self._changes.replaced_deciders)
 
     def _delete_jobs(self) -> None:
@@ -129,7 +129,7 @@ class _Flush:
         gone = [
             (part_of(key.instance_id), *key) for key in changes.jobs_gone if key[:2] not in ended
         ]
-        self._bulk.delete("delete_jobs", gone)
+        self._bulk.run_keys("delete_jobs", gone)
         if changes.requeued:
             rows = Rows()
             for job in changes.requeued:
@@ -161,10 +161,10 @@ class _Flush:
         stored = [end.row for end in self._changes.ended if end.row.stored]
         self._pass_through([end.row for end in self._changes.ended if not end.row.stored])
         keys = [(row.part, row.instance_id) for row in stored]
-        self._bulk.delete("delete_live", keys)
-        self._bulk.delete("delete_jobs_of", keys)
+        self._bulk.run_keys("delete_live", keys)
+        self._bulk.run_keys("delete_jobs_of", keys)
         # An instance that never had a message has no inbox.
-        self._bulk.delete(
+        self._bulk.run_keys(
             "delete_inbox", [(row.part, row.instance_id) for row in stored if row.last_no]
         )
 
@@ -178,15 +178,15 @@ class _Flush:
         if not self._bulk.connection.locks:
             rows = [row for row in rows if row.instance_id in self._assumed_new]
         keys = [(row.part, row.instance_id) for row in rows]
-        self._bulk.delete("insert_passing", keys)
-        self._bulk.delete("delete_live", keys)
+        self._bulk.run_keys("insert_passing", keys)
+        self._bulk.run_keys("delete_live", keys)
 
     def _delete_vanished(self) -> None:
         vanished = self._changes.vanished
-        self._bulk.delete("delete_live", vanished)
-        self._bulk.delete("delete_inbox", vanished)
-        self._bulk.delete("delete_jobs_of", vanished)
-        self._bulk.delete("delete_instances", vanished)
+        self._bulk.run_keys("delete_live", vanished)
+        self._bulk.run_keys("delete_inbox", vanished)
+        self._bulk.run_keys("delete_jobs_of", vanished)
+        self._bulk.run_keys("delete_instances", vanished)
 
     # --------------------------------------------------------------- inserts
 
@@ -199,7 +199,7 @@ class _Flush:
             self._bulk.write("put_live", [_live_values(row) for row in self._dirty])
             # Who makes an unborn row has seen that there is no such instance. Is that so still?
             unborn = [row for row in self._dirty if not row.stored and not row.is_born]
-            self._bulk.delete("refuse_unborn", [(row.part, row.instance_id) for row in unborn])
+            self._bulk.run_keys("refuse_unborn", [(row.part, row.instance_id) for row in unborn])
 
     def _put_messages(self) -> None:
         rows = Rows()
@@ -290,7 +290,7 @@ class _Flush:
                 gone.append(place)
             else:
                 rows.rows.append(KvValues(*place, updated_ms, rows.place(value), len(value)))
-        self._bulk.delete("delete_values", gone)
+        self._bulk.run_keys("delete_values", gone)
         self._bulk.write_rows("put_kv", rows)
 
     def _put_reports(self) -> None:

@@ -168,7 +168,7 @@ class LoadedRows:
     commits: dict[TurnPlace, int] = field(default_factory=dict)
     """Which turns were accepted where turns of this batch want to be, of those that come too late
     or come again."""
-    kept: tuple[str, ...] = ()
+    remembered: tuple[str, ...] = ()
     """Instances whose rows were remembered and not loaded; also those that have ended since."""
     assumed_new: set[str] = field(default_factory=set)
     """Instances that nobody has looked for: what is decided holds only if the batch starts them,
@@ -190,7 +190,7 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
         changes: Of instances.
         waits: Whether to wait for the locks of others; otherwise see `LoadedRows.busy`.
     """
-    wanted = Wanted()
+    wanted = WantedRows()
     for change in changes:
         wanted.add(change)
     rows = LoadedRows()
@@ -254,7 +254,9 @@ def _put_off_locked(
     return [key for key in missing if key[1] not in rows.busy]
 
 
-def _look_again(connection: Connection, rows: LoadedRows, wanted: Wanted, *, waits: bool) -> None:
+def _look_again(
+    connection: Connection, rows: LoadedRows, wanted: WantedRows, *, waits: bool
+) -> None:
     """Find the live rows that were not there to be locked, or were locked by somebody else.
 
     A wide row without a live one has ended, or was born between our two looks. What has neither is
@@ -282,7 +284,7 @@ def _look_again(connection: Connection, rows: LoadedRows, wanted: Wanted, *, wai
 
 def ids_of(change: Change) -> Iterable[str]:
     """Return the instances that a change touches."""
-    wanted = Wanted()
+    wanted = WantedRows()
     wanted.add(change)
     return wanted.ids
 
@@ -290,7 +292,7 @@ def ids_of(change: Change) -> Iterable[str]:
 _Keep = Callable[[LoadedRows, Sequence[Any], list[Any]], None]
 
 
-def _asked(wanted: Wanted, look: str) -> Iterator[tuple[str, list[Any], _Keep]]:
+def _asked(wanted: WantedRows, look: str) -> Iterator[tuple[str, list[Any], _Keep]]:
     """Yield the statements to run, with their keys and what to do with their rows."""
     if wanted.ids:
         ids = [(part_of(instance_id), instance_id) for instance_id in wanted.ids]
@@ -316,7 +318,7 @@ def _asked(wanted: Wanted, look: str) -> Iterator[tuple[str, list[Any], _Keep]]:
         yield "load_waiting", vanishing, _keep_waiting
 
 
-class Wanted:
+class WantedRows:
     """The keys of the rows that a batch may touch; dicts, to keep the order of submission."""
 
     def __init__(self) -> None:

@@ -38,11 +38,11 @@ from perdure.store.epoch import Epoch
 from perdure.store.forking import ProcessMark
 from perdure.store.sql import claims, reading, sessions
 from perdure.store.sql.admin import SqlAdmin
-from perdure.store.sql.batch import Transaction, Work
+from perdure.store.sql.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.deciders import SqlDeciders
 from perdure.store.sql.definitions import Definitions
-from perdure.store.sql.tables import Approval
+from perdure.store.sql.projection_sql import Approval
 
 T = TypeVar("T")
 _encode = msgspec.json.encode
@@ -103,7 +103,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
         patience_s: float | None = None,
         is_quiet: bool = False,
     ) -> T:
-        [result] = await self._submit([Work(run, is_quiet)], patience_s)
+        [result] = await self._submit([Operation(run, is_quiet)], patience_s)
         value: T = result
         return value
 
@@ -209,7 +209,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
         # Two operations of one transaction, or of two if one of them is in trouble.
         lost_turns, lost_jobs = await self._submit(
-            [Work(renew_turns, is_quiet=True), Work(renew_jobs, is_quiet=True)], None
+            [Operation(renew_turns, is_quiet=True), Operation(renew_jobs, is_quiet=True)], None
         )
         return lost_turns, lost_jobs
 

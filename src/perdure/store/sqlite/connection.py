@@ -75,7 +75,7 @@ _BROKEN = {
 _BAD_VALUES = {_TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE}
 
 
-class LockedError(StoreUnavailableError):
+class FileLockedError(StoreUnavailableError):
     """Somebody else writes. Nothing is wrong with our connection."""
 
 
@@ -267,7 +267,7 @@ def _raise_ours(path: str, error: sqlite3.Error) -> NoReturn:
     # What has no code is of the driver itself, about a value that it cannot bind.
     primary = getattr(error, "sqlite_errorcode", _RANGE) & 0xFF  # The rest is the extended code.
     if primary in _LATER:
-        kind = LockedError if primary in _LOCKS else StoreUnavailableError
+        kind = FileLockedError if primary in _LOCKS else StoreUnavailableError
         raise kind(f"{path} {_LATER[primary]} ({error})") from error
     if primary in _BROKEN:
         raise StoreCorruptError(f"{path} {_BROKEN[primary]} ({error})") from error

@@ -20,7 +20,7 @@ _TRIES = 3
 T = TypeVar("T")
 
 
-class Readers:
+class SqliteReaders:
     """Reading connections to a file, and the threads that use them."""
 
     def __init__(self, path: str) -> None:

@@ -23,12 +23,12 @@ from perdure.store.counters import StoreCounters
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.store import SqlStore
+from perdure.store.sqlite.allowed_statements import SqliteApproval
 from perdure.store.sqlite.database import check_version
 from perdure.store.sqlite.files import prepare_file
 from perdure.store.sqlite.lock import WriteLock
 from perdure.store.sqlite.memory import MemoryLock, is_in_memory
-from perdure.store.sqlite.readers import Readers
-from perdure.store.sqlite.tables import Approved
+from perdure.store.sqlite.readers import SqliteReaders
 from perdure.store.sqlite.within.borrowed import BorrowedSqliteStore, SqliteLoan
 from perdure.store.sqlite.within.transactions import OwnTransactions, run_beside_others
 from perdure.store.sqlite.writer import Writer
@@ -49,13 +49,15 @@ class SqliteStore(SqlStore):
 
     def __init__(self, path: str, *, clock: Clock) -> None:
         is_real = clock is system_clock
-        super().__init__(clock=WatchedSystemClock() if is_real else clock, approval=Approved())
+        super().__init__(
+            clock=WatchedSystemClock() if is_real else clock, approval=SqliteApproval()
+        )
         self._counters = StoreCounters()
         self._is_in_memory = is_in_memory(path)
         self.path = path if self._is_in_memory else os.path.abspath(path)
         self._writer: Writer | None = None
         self._batcher: Batcher | None = None
-        self._readers: Readers | None = None
+        self._readers: SqliteReaders | None = None
         self._lock: WriteLock | MemoryLock | None = None
 
     # --------------------------------------------------------------- lifetime
@@ -80,7 +82,7 @@ class SqliteStore(SqlStore):
         try:
             writer.open()
             if not self._is_in_memory:
-                self._readers = Readers(self.path)
+                self._readers = SqliteReaders(self.path)
         except BaseException:
             writer.close()
             raise

@@ -21,18 +21,17 @@ from perdure.clock import Clock
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.store.counters import StoreCounters
 from perdure.store.forking import keep_for_ever
-from perdure.store.sql.batch import Transaction, Work, run_batch
+from perdure.store.sql.batch import Operation, Transaction, run_batch
 from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
-from perdure.store.sql.kept import KeptRows
-from perdure.store.sql.kept_check import check_kept, is_switched_on
 from perdure.store.sql.packing import BatchTooLargeError
+from perdure.store.sql.remembered_check import check_remembered, is_switched_on
+from perdure.store.sql.remembered_rows import RememberedRows
 from perdure.store.sql.rows import LoadedRows
 from perdure.store.sql.writes import UnknownError, Writes
-from perdure.store.sqlite.at_once import AtOnce
 from perdure.store.sqlite.connection import (
-    LockedError,
+    FileLockedError,
     SqliteConnection,
     has_wal_reset_bug,
 )
@@ -40,6 +39,7 @@ from perdure.store.sqlite.database import LOCK_WITHIN_S, connect_writer, migrate
 from perdure.store.sqlite.files import OpenedFile
 from perdure.store.sqlite.lock import WriteLock
 from perdure.store.sqlite.memory import MemoryLock, is_in_memory
+from perdure.store.sqlite.one_statement import OneStatement
 
 CLOSE_WITHIN_S = 2.0
 MAX_WAL_BYTES = 64 * 1024 * 1024
@@ -68,9 +68,9 @@ class Writer:
         self._clock = clock
         self._connection: SqliteConnection | None = None
         self._file: OpenedFile | None = None
-        self._at_once: AtOnce | None = None
-        self._kept = KeptRows()
-        self._checks_kept = is_switched_on()
+        self._one_statement: OneStatement | None = None
+        self._remembered = RememberedRows()
+        self._checks_remembered = is_switched_on()
         self._version: int | None = None
         """What the database says as long as nobody else writes; None: nothing is kept."""
         self._warned_of_old_sqlite = not has_wal_reset_bug(sqlite3.sqlite_version_info)
@@ -110,32 +110,32 @@ class Writer:
         connection = self._connected()
         self._check_file()
         before = connection.statements
-        results = self._run_at_once(connection, operations)
+        results = self._run_as_one_statement(connection, operations)
         if results is None:
             results = self._run_in_steps(connection, operations)
         self._counters.transactions += 1
         self._counters.operations += len(operations)
         self._counters.statements += connection.statements - before
         with self._committed():
-            self._check_kept(connection)
+            self._check_remembered(connection)
             self._look_around()
         # Again: it may have been replaced in between, and then nobody may be told that this lasts.
         self._check_file()
         return results
 
-    def _check_kept(self, connection: SqliteConnection) -> None:
+    def _check_remembered(self, connection: SqliteConnection) -> None:
         """Compare what is remembered with what is stored, where that is asked for. If another
         process has written meanwhile, nothing of it will be used."""
-        if self._checks_kept and self._version is not None:
+        if self._checks_remembered and self._version is not None:
             [(version,)] = connection.run("read_data_version")
             if version == self._version:
-                check_kept(self._kept, connection, by="load_live")
+                check_remembered(self._remembered, connection, by="load_live")
 
     def _check_file(self) -> None:
         if self._file is not None:
             self._file.check()
 
-    def _run_at_once(
+    def _run_as_one_statement(
         self, connection: SqliteConnection, operations: Sequence[Any]
     ) -> list[Any] | None:
         """Run operations as one statement, if nothing has to be read for them.
@@ -144,7 +144,7 @@ class Writer:
         """
         if self._version is None or _has_work(operations):
             return None
-        known = self._kept.find(operations)
+        known = self._remembered.find(operations)
         if known is None:
             return None
         writes = Writes(locks=False)
@@ -162,12 +162,12 @@ class Writer:
                 raise
             is_done = False
         if not is_done:
-            self._kept.was_wrong(known)
+            self._remembered.was_wrong(known)
             self._forget()
             return None
         with self._committed():
-            self._kept.was_right()
-            self._kept.keep(transaction.decided)
+            self._remembered.was_right()
+            self._remembered.keep(transaction.decided)
             self._lock.note_change()
         self._counters.rows += rows
         return results
@@ -177,9 +177,9 @@ class Writer:
 
         Where nothing is to be written, nothing would make sure that they are right.
         """
-        assert self._at_once is not None
+        assert self._one_statement is not None
         is_sure = bool(writes.kept) and commit.has_started_assumed()
-        return is_sure and self._at_once.run(writes, version)
+        return is_sure and self._one_statement.run(writes, version)
 
     def _run_in_steps(self, connection: SqliteConnection, operations: Sequence[Any]) -> list[Any]:
         """Begin a transaction, run operations in it, and commit."""
@@ -203,7 +203,7 @@ class Writer:
                 # Its statements do not say which rows they have changed.
                 self._forget()
             elif is_kept:
-                self._kept.keep(transaction.decided)
+                self._remembered.keep(transaction.decided)
             self._definitions.keep_fresh()
             if connection.total_changes() != changes_before:
                 self._lock.note_change()
@@ -232,7 +232,7 @@ class Writer:
     def _forget(self) -> None:
         """Load everything again: somebody else may have changed it."""
         self._version = None
-        self._kept.forget()
+        self._remembered.forget()
 
     # ---------------------------------------------------------------- trouble
 
@@ -244,13 +244,13 @@ class Writer:
 
     def _connect(self) -> None:
         self._connection = connect_writer(self._path)
-        self._at_once = AtOnce(self._connection)
+        self._one_statement = OneStatement(self._connection)
         self._forget()
 
     def _undo(self, connection: SqliteConnection, error: BaseException) -> None:
         self._forget()
         self._definitions.forget_fresh()
-        if isinstance(error, LockedError):
+        if isinstance(error, FileLockedError):
             self._warn_of_old_sqlite()
         try:
             if connection.in_transaction():
@@ -258,7 +258,9 @@ class Writer:
         except StoreError:
             logger.warning("a transaction could not be rolled back", exc_info=True)
             self._disconnect()
-        is_broken = isinstance(error, StoreUnavailableError) and not isinstance(error, LockedError)
+        is_broken = isinstance(error, StoreUnavailableError) and not isinstance(
+            error, FileLockedError
+        )
         if is_broken and not is_in_memory(self._path):
             # After an I/O error or on a file that was read-only SQLite may remember the bad news.
             self._disconnect()
@@ -330,4 +332,4 @@ class Writer:
 
 
 def _has_work(operations: Sequence[Any]) -> bool:
-    return any(type(one) is Work for one in operations)
+    return any(type(one) is Operation for one in operations)

@@ -30,7 +30,7 @@ from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.settled import SettledInputs
 from perdure.store.sql.store import SqlStore
-from perdure.store.within.borrowing import Sent, UnwrittenError
+from perdure.store.within.borrowing import SentMessages, UnwrittenError
 from perdure.store.within.transactions import OwnWork
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class Loan(ABC):
         return
 
 
-class BorrowedStore(SqlStore):
+class BorrowedSqlStore(SqlStore):
     """See above.
 
     Args:
@@ -71,7 +71,7 @@ class BorrowedStore(SqlStore):
 
     @property
     @abstractmethod
-    def sent(self) -> Sent | None:
+    def sent(self) -> SentMessages | None:
         """What was sent through this one, while that may not have arrived yet."""
 
     async def lock(self, instance_id: str) -> None:

@@ -18,7 +18,7 @@ class RunOnThread(Protocol):
         ...
 
 
-class Sent(Protocol):
+class SentMessages(Protocol):
     """Messages that were sent inside a transaction. Those of one transaction are equal."""
 
     async def arrive(self, instance_id: str) -> bool:

@@ -31,9 +31,9 @@ from perdure.model.instances import NewInstance, part_of
 from perdure.model.messages import Delivery
 from perdure.store.batching import LATER
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.faults import LockedError
-from perdure.store.postgres.hints import Hints
+from perdure.store.postgres.faults import RowLockedError
 from perdure.store.postgres.lane import LOCK_WITHIN
+from perdure.store.postgres.notifications import Notifications
 from perdure.store.sql.batch import Transaction, run_batch
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import Rows, pack, unpack
@@ -116,13 +116,15 @@ class Arrivals:
 
     Args:
         address: Of the store.
-        hints: Hear of new ones.
+        notifications: Hear of new ones.
         work: Runs a function in the next transaction of the lane that is for this.
     """
 
-    def __init__(self, address: Address, hints: Hints, work: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(
+        self, address: Address, notifications: Notifications, work: Callable[..., Awaitable[Any]]
+    ) -> None:
         self._key = zlib.crc32(address.schema.encode())
-        self._hints = hints
+        self._notifications = notifications
         self._work = work
         self._again_s = float("inf")
         self._complained: set[int] = set()
@@ -132,11 +134,11 @@ class Arrivals:
 
     async def move_hinted(self) -> None:
         """Have moved what has come, if anybody said that something has; wait for it a moment."""
-        is_hinted = self._hints.has_arrivals or monotonic() >= self._again_s
+        is_hinted = self._notifications.has_arrivals or monotonic() >= self._again_s
         if not is_hinted or (self._moving is not None and not self._moving.done()):
             return
         # Before the look: what comes from here on is looked for again.
-        self._hints.has_arrivals = False
+        self._notifications.has_arrivals = False
         self._again_s = float("inf")
         self._moving = asyncio.ensure_future(self._move_until_done())
         await asyncio.wait({self._moving}, timeout=CLAIM_WITHIN_S)
@@ -166,8 +168,8 @@ class Arrivals:
     def _note(self, result: Moved) -> Moved:
         if result.moved:
             # Others may have looked before they could see it, and so may we.
-            self._hints.stir()
-            self._hints.ring()
+            self._notifications.stir()
+            self._notifications.ring()
         if result.left:
             self._again_s = monotonic() + AGAIN_AFTER_S
         return result
@@ -182,7 +184,7 @@ class Arrivals:
 
         is_over, moved = await self._work(work, patience_s=PATIENCE_S, is_quiet=True)
         if moved:
-            self._hints.stir()
+            self._notifications.stir()
         return bool(is_over)
 
     # ------------------------------------------------------------ in a transaction
@@ -311,12 +313,12 @@ def _put(transaction: Transaction, sent: Sequence[Delivery | NewInstance]) -> No
     """Put messages that were just removed into inboxes: all of them.
 
     Raises:
-        LockedError: An instance that was not there to be locked has come to life meanwhile, and
+        RowLockedError: An instance that was not there to be locked has come to life meanwhile, and
             somebody else has locked it. What was removed must be undone.
     """
     results, _ = run_batch(transaction, sent)
     if LATER in results:
-        raise LockedError("an instance that messages are on their way to is locked by others")
+        raise RowLockedError("an instance that messages are on their way to is locked by others")
 
 
 def _read(no: int, body: bytes) -> Delivery | NewInstance:

@@ -9,7 +9,7 @@ change them waits. So as little as possible is changed:
 - A definition that has no number yet gets one outside the transaction, or all who meet the same one
   for the first time would wait.
 
-Other processes are told when it has ended: see `hints`.
+Other processes are told when it has ended: see `notifications`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from perdure.store.sql.batch import Transaction, run_batch
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.packing import pack, unpack
-from perdure.store.within.borrowed import BorrowedStore, Loan, PartDefinitions
-from perdure.store.within.borrowing import RunOnThread, Sent
+from perdure.store.within.borrowed import BorrowedSqlStore, Loan, PartDefinitions
+from perdure.store.within.borrowing import RunOnThread, SentMessages
 from perdure.store.within.errands import OwnThread, beside_loop
 from perdure.store.within.unwrapping import (
     ASYNC_PSYCOPG,
@@ -68,7 +68,7 @@ TRIES = 5
 T = TypeVar("T")
 
 
-class Place(NamedTuple):
+class DatabasePlace(NamedTuple):
     """What tells one database from another."""
 
     database: str
@@ -76,14 +76,14 @@ class Place(NamedTuple):
     born_ms: int
 
 
-def read_place(connection: Connection, address: Address) -> Place | None:
+def read_place(connection: Connection, address: Address) -> DatabasePlace | None:
     """Return in which database a connection is; None if it is none of ours."""
     table = f"{address.quoted_schema}.migrations"
     [(database, number, is_ours)] = connection.run("read_place", table_name=table)
     if not is_ours:
         return None
     [(born_ms,)] = connection.run("read_birth")
-    return Place(database, number, born_ms)
+    return DatabasePlace(database, number, born_ms)
 
 
 def lend(connection: object, errands: RunOnThread | None, address: Address) -> _PostgresLoan:
@@ -213,18 +213,18 @@ class _TakenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _OnTheWay:
-    """See `Sent`."""
+    """See `SentMessages`."""
 
     arrivals: Arrivals
     xid: str
 
     async def arrive(self, instance_id: str) -> bool:
-        """See `Sent`."""
+        """See `SentMessages`."""
         return await self.arrivals.arrive(instance_id, self.xid)
 
 
-class BorrowedPostgresStore(BorrowedStore):
-    """See `BorrowedStore`.
+class BorrowedPostgresStore(BorrowedSqlStore):
+    """See `BorrowedSqlStore`.
 
     Args:
         outer: The store.
@@ -237,15 +237,15 @@ class BorrowedPostgresStore(BorrowedStore):
         self._postgres = outer
         self._lent = loan
         self._arrivals = arrivals
-        self._sent: Sent | None = None
+        self._sent: SentMessages | None = None
 
     @property
-    def sent(self) -> Sent | None:
-        """See `BorrowedStore`."""
+    def sent(self) -> SentMessages | None:
+        """See `BorrowedSqlStore`."""
         return self._sent
 
     async def lock(self, instance_id: str) -> None:
-        """See `BorrowedStore`."""
+        """See `BorrowedSqlStore`."""
         await self._write(lambda t: let_arrive(t, instance_id))
 
     # ----------------------------------------------------------------- writes
@@ -344,7 +344,7 @@ class BorrowedPostgresStore(BorrowedStore):
 
         return await super()._use(checked)
 
-    def _check_place(self, connection: Connection, place: Place) -> None:
+    def _check_place(self, connection: Connection, place: DatabasePlace) -> None:
         known = self._postgres.known_connections
         # Some cannot be remembered: the proxies of a pool.
         with suppress(TypeError):

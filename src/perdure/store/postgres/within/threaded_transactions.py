@@ -55,7 +55,7 @@ class ThreadedTransactions:
             raise self._ending.exhausted()
         try:
             connection = self._take()
-            own = _Own(connection, work, self._ending, self._address)
+            own = _ThreadTransaction(connection, work, self._ending, self._address)
             try:
                 is_ours = own.run()
             finally:
@@ -138,7 +138,7 @@ class _Idle(NamedTuple):
     since_s: float
 
 
-class _Own:
+class _ThreadTransaction:
     """One transaction under way, and who may still use its connection."""
 
     def __init__(

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perdure.errors import StoreUnavailableError, UsageError
 from perdure.store.sql.batch import Transaction
 from perdure.store.sql.connection import Connection, Value
-from perdure.store.sqlite.connection import LockedError, SqliteConnection
+from perdure.store.sqlite.connection import FileLockedError, SqliteConnection
 from perdure.store.sqlite.memory import is_in_memory
-from perdure.store.within.borrowed import BorrowedStore, Loan, PartDefinitions
-from perdure.store.within.borrowing import RunOnThread, Sent
+from perdure.store.within.borrowed import BorrowedSqlStore, Loan, PartDefinitions
+from perdure.store.within.borrowing import RunOnThread, SentMessages
 from perdure.store.within.unwrapping import SQLITE3, Unwrapped, describe, is_of_loop, unwrap
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ LOOK_FOR_S = 30.0
 T = TypeVar("T")
 
 
-class BorrowedConnection(SqliteConnection):
+class BorrowedSqlite3(SqliteConnection):
     """A connection that is the user's, with its settings."""
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
@@ -98,7 +98,7 @@ class SqliteLoan(Loan):
         except Exception as error:
             # It is closed, or belongs to another thread.
             raise UsageError(f"the connection cannot be used here: {error}") from error
-        return BorrowedConnection(given.connection, self._path)
+        return BorrowedSqlite3(given.connection, self._path)
 
     def _check_file(self, connection: SqliteConnection) -> None:
         files = {name: path for _, name, path in connection.run("read_files")}
@@ -110,8 +110,8 @@ class SqliteLoan(Loan):
             )
 
 
-class BorrowedSqliteStore(BorrowedStore):
-    """See `BorrowedStore`.
+class BorrowedSqliteStore(BorrowedSqlStore):
+    """See `BorrowedSqlStore`.
 
     Args:
         outer: The store.
@@ -126,14 +126,14 @@ class BorrowedSqliteStore(BorrowedStore):
         self._end: _End | None = None
 
     @property
-    def sent(self) -> Sent | None:
-        """See `BorrowedStore`."""
+    def sent(self) -> SentMessages | None:
+        """See `BorrowedSqlStore`."""
         return self._end
 
     async def _write(self, work: Callable[[Transaction], T]) -> T:
         try:
             result = await super()._write(work)
-        except LockedError as error:
+        except FileLockedError as error:
             raise StoreUnavailableError(
                 f'{error}; begin the transaction with "BEGIN IMMEDIATE": one that has read cannot '
                 "always write"
@@ -159,7 +159,7 @@ class _End:
         self._look(LOOK_MIN_S)
 
     async def arrive(self, instance_id: str) -> bool:
-        """See `Sent`. Everything was put into the inbox directly."""
+        """See `SentMessages`. Everything was put into the inbox directly."""
         return self.is_over
 
     def _look(self, pause_s: float) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from perdure.errors import UsageError
-from perdure.store.sqlite.tables import own_tables
+from perdure.store.sqlite.allowed_statements import own_tables
 
 _SHADOWS = {
     sqlite3.SQLITE_CREATE_TEMP_TABLE,
@@ -25,7 +25,7 @@ _SHADOWS = {
 """What could stand before a table of ours, under its name."""
 
 
-class Guard:
+class ConnectionGuard:
     """What the function may do with its connection, and when it may do no more."""
 
     def __init__(self, activity: str, *, is_open: Callable[[], bool]) -> None:
@@ -104,10 +104,10 @@ class Guard:
             raise self.problem
 
 
-class GuardedConnection(sqlite3.Connection):
+class LentConnection(sqlite3.Connection):
     """A connection with a guard."""
 
-    def __init__(self, *args: Any, guard: Guard, **options: Any) -> None:
+    def __init__(self, *args: Any, guard: ConnectionGuard, **options: Any) -> None:
         self.guard = guard
         super().__init__(*args, **options)
 
@@ -162,6 +162,6 @@ class _GuardedCursor(sqlite3.Cursor):
             return super().fetchall()
 
 
-def _guard_of(cursor: Any) -> Guard:
-    guard: Guard = cursor.connection.guard
+def _guard_of(cursor: Any) -> ConnectionGuard:
+    guard: ConnectionGuard = cursor.connection.guard
     return guard

@@ -20,10 +20,10 @@ from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
 from perdure.store.counters import StoreCounters
 from perdure.store.sql.batch import Transaction, run_batch
-from perdure.store.sqlite.connection import LockedError, SqliteConnection, trouble_of
+from perdure.store.sqlite.connection import FileLockedError, SqliteConnection, trouble_of
 from perdure.store.sqlite.database import connect_writer
 from perdure.store.sqlite.lock import WriteLock
-from perdure.store.sqlite.within.lent_connection import Guard, GuardedConnection
+from perdure.store.sqlite.within.lent_connection import ConnectionGuard, LentConnection
 from perdure.store.within.own_work import end_job, is_lost
 from perdure.store.within.transactions import Done, OwnWork, Undone
 
@@ -62,7 +62,7 @@ class OwnTransactions:
 
     def run(self, work: OwnWork) -> bool | None:
         """Run a function and end its job; see `TransactionStore.transact`. Blocks the thread."""
-        own = _Own(self._path, work)
+        own = _FileTransaction(self._path, work)
         try:
             if not own.begin():
                 return False
@@ -78,7 +78,7 @@ class OwnTransactions:
         finally:
             own.end()
 
-    def _end(self, own: _Own, done: Done) -> bool | None:
+    def _end(self, own: _FileTransaction, done: Done) -> bool | None:
         """Write the end and commit, or leave it to be rolled back."""
         own.check(done)
         if isinstance(done, Undone):
@@ -97,7 +97,7 @@ class OwnTransactions:
         return is_ours
 
 
-class _Own:
+class _FileTransaction:
     """One transaction under way: the lock, the connection, and who may still use them."""
 
     connection: SqliteConnection
@@ -109,7 +109,9 @@ class _Own:
         self._since_s: float | None = None
         """When the lock was taken; None: we do not have it."""
         self.lock = WriteLock(f"{path}-lock")
-        self.guard = Guard(work.activity, is_open=lambda: self.connection.in_transaction())
+        self.guard = ConnectionGuard(
+            work.activity, is_open=lambda: self.connection.in_transaction()
+        )
         self.is_over = False
         """Whether it was rolled back and others write by now. Changed under the guard's lock."""
 
@@ -121,7 +123,7 @@ class _Own:
         self._since_s = monotonic()
         with self.guard.lifted():
             self.connection = connect_writer(
-                self._path, factory=partial(GuardedConnection, guard=self.guard)
+                self._path, factory=partial(LentConnection, guard=self.guard)
             )
             self._is_connected = True
             self._begin()
@@ -139,7 +141,7 @@ class _Own:
             try:
                 self.connection.run("begin")
                 return
-            except LockedError:
+            except FileLockedError:
                 if monotonic() >= give_up_at or self._work.is_stopped():
                     raise
 
@@ -228,7 +230,7 @@ def run_beside_others(transaction: Transaction, work: OwnWork) -> bool | UsageEr
         return None
     if is_lost(connection, work.lease):
         return False
-    guard = Guard(work.activity, is_open=connection.in_transaction)
+    guard = ConnectionGuard(work.activity, is_open=connection.in_transaction)
     connection.run("begin_part")
     connection.authorize_by(guard.authorize)
     work.be_alone()

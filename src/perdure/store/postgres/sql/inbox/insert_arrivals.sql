@@ -1,6 +1,6 @@
 -- Put messages on their way that are sent inside a user's transaction.
--- Params: rows, JSON [[part, instance_id, body_begin, body_length], ...]; bodies; now_ms. Returns:
--- the id of the transaction, as text.
+-- Params: rows, JSON [[part, instance_id, body_begin, body_length], ...]; bodies; now_ms.
+-- Returns: the id of the transaction, as text.
 WITH added AS (
     INSERT INTO perdure.arrivals (part, instance_id, made_ms, body)
     SELECT

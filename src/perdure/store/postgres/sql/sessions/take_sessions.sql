@@ -1,6 +1,6 @@
 -- Make sessions the claimer's, and use them.
--- Params: keys, JSON [[part, session, owner and until_ms as the claimer saw them, or NULL], ...];
--- owner; until_ms; now_ms. Returns: nothing.
+-- Params: keys, JSON [[part, session, owner as seen, until_ms as seen], ...], by the claimer, or
+-- NULL; owner; until_ms; now_ms. Returns: nothing.
 -- The lease of a session that was the claimer's already is never shortened. The claimer has not
 -- locked what it saw, because it looks at very many. A session that is no longer as it was seen is
 -- inserted, and that fails: of two workers that want it one gets it (S27), the other looks again.

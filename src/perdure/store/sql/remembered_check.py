@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.kept import KeptRows
 from perdure.store.sql.packing import pack, unpack
+from perdure.store.sql.remembered_rows import RememberedRows
 from perdure.store.sql.rows import LiveState
 
-SWITCH = "PERDURE_CHECK_KEPT"
+SWITCH = "PERDURE_CHECK_REMEMBERED"
 """The environment variable that switches it on."""
 
 _COLUMNS = (
@@ -33,7 +33,7 @@ _COLUMNS = (
 )
 
 
-class KeptRowsError(AssertionError):
+class RememberedRowsError(AssertionError):
     """A writer remembers another row than it has written."""
 
 
@@ -42,18 +42,18 @@ def is_switched_on() -> bool:
     return bool(os.environ.get(SWITCH))
 
 
-def check_kept(kept: KeptRows, connection: Connection, *, by: str) -> None:
-    """Compare the rows that were kept last with the stored ones.
+def check_remembered(remembered_rows: RememberedRows, connection: Connection, *, by: str) -> None:
+    """Compare the rows that were remembered last with the stored ones.
 
     Args:
-        kept: What is remembered.
+        remembered_rows: What is remembered.
         connection: Where to look.
         by: The statement that returns the rows which nobody else has written since.
 
     Raises:
-        KeptRowsError: They differ, and nobody else has written since.
+        RememberedRowsError: They differ, and nobody else has written since.
     """
-    rows = kept.newest()
+    rows = remembered_rows.newest()
     if not rows:
         return
     keys = pack([(row.part, row.instance_id, row.writer) for row in rows])
@@ -61,7 +61,7 @@ def check_kept(kept: KeptRows, connection: Connection, *, by: str) -> None:
     for key, *stored in unpack(text):
         remembered = [getattr(rows[key], column) for column in _COLUMNS]
         if remembered != stored:
-            raise KeptRowsError(_difference(rows[key], remembered, stored))
+            raise RememberedRowsError(_difference(rows[key], remembered, stored))
 
 
 def _difference(row: LiveState, remembered: list[object], stored: list[object]) -> str:

@@ -14,15 +14,15 @@ from itertools import islice
 from perdure.model.jobs import JobKey
 from perdure.store.sql.changes import Changes
 from perdure.store.sql.commit import Commit
-from perdure.store.sql.rows import Change, JobState, LiveState, LoadedRows, Wanted, is_next
+from perdure.store.sql.rows import Change, JobState, LiveState, LoadedRows, WantedRows, is_next
 
-MAX_KEPT = 4_096
+MAX_REMEMBERED = 4_096
 """Instances whose rows are remembered, about a kilobyte each."""
 MAX_PAUSE = 63
 """Batches for which nothing is found when that was wrong again and again."""
 
 
-class KeptRows:
+class RememberedRows:
     """The rows of the instances that were written last."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class KeptRows:
         if self._pause_left:
             self._pause_left -= 1
             return None
-        wanted = Wanted()
+        wanted = WantedRows()
         for change in changes:
             wanted.add(change)
         if not wanted.is_plain:
@@ -69,7 +69,7 @@ class KeptRows:
             if job is None:
                 return None
             rows.jobs[key] = job
-        rows.kept = tuple(rows.live)
+        rows.remembered = tuple(rows.live)
         return rows
 
     def was_wrong(self, rows: LoadedRows) -> None:
@@ -79,7 +79,7 @@ class KeptRows:
         seven, and so on: where others change the same instances all the time, each try is in vain.
         """
         # Not those that are left: what has ended in vain is no longer among them.
-        for instance_id in rows.kept:
+        for instance_id in rows.remembered:
             self._forget(instance_id)
         self._pause_left = min(2**self._wrongs - 1, MAX_PAUSE)
         self._wrongs = min(self._wrongs + 1, MAX_PAUSE)
@@ -107,11 +107,11 @@ class KeptRows:
             self._jobs.get(key.instance_id, {}).pop(key, None)
         for instance_id in _unknown_after(commit.changes):
             self._forget(instance_id)
-        while len(self._live) > MAX_KEPT:
+        while len(self._live) > MAX_REMEMBERED:
             self._forget(next(iter(self._live)))
 
     def newest(self, count: int = 100) -> list[LiveState]:
-        """Return the rows that were kept last, up to so many."""
+        """Return the rows that were remembered last, up to so many."""
         return list(islice(reversed(self._live.values()), count))
 
     def forget(self) -> None:

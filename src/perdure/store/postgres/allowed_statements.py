@@ -53,7 +53,7 @@ _AHEAD = {"OR", "REPLACE", "UNIQUE", "UNLOGGED", "MATERIALIZED", "RECURSIVE", "C
 """What may stand before the sort of an object."""
 
 
-class Approved:
+class PostgresApproval:
     """Statements that were found good, kept between transactions. See `Approval`.
 
     Args:

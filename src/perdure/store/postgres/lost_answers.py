@@ -28,18 +28,18 @@ NOTHING = object()
 
 
 @dataclass(slots=True, frozen=True)
-class _Unsure:
+class _UnsureCommit:
     xid: str
     mark: str
     operations: Sequence[Any]
     results: Sequence[Any]
 
 
-class Unheard:
+class LostAnswers:
     """What a lane has committed, perhaps, without hearing of it."""
 
     def __init__(self) -> None:
-        self._unsure: _Unsure | None = None
+        self._unsure: _UnsureCommit | None = None
         # By the identity of the operation, which is kept so that nothing else gets that identity.
         self._answers: dict[int, tuple[Any, Any]] = {}
 
@@ -75,7 +75,7 @@ class Unheard:
         pairs = zip(operations, results, strict=True)
         asked = [(one, result) for one, result in pairs if type(one) is not Turn]
         if asked:
-            self._unsure = _Unsure(xid, mark, *zip(*asked, strict=True))
+            self._unsure = _UnsureCommit(xid, mark, *zip(*asked, strict=True))
 
     def find_out(self, connection: PostgresConnection, mark: str | None) -> None:
         """Ask what became of the commit.

@@ -54,7 +54,7 @@ ARRIVALS = "arrivals"
 logger = logging.getLogger(__name__)
 
 
-class Hints:
+class Notifications:
     """Counts what others commit, and tells them what we do."""
 
     def __init__(self, address: Address, *, own: str) -> None:
@@ -72,7 +72,7 @@ class Hints:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._thread = threading.Thread(target=self._run, name="perdure-hints", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="perdure-notify", daemon=True)
         self._is_stirred = False
         self._is_closing = False
         self._open: dict[str, bool] = {}

@@ -26,19 +26,19 @@ MAX_COMBINATIONS = 200
 _PARAMETER = re.compile(r":([a-z_]+)\b")
 
 
-class _Made(NamedTuple):
+class _CombinedStatement(NamedTuple):
     """How a combination of statements is run, and how it is removed."""
 
     insert: str
     drop: str
 
 
-class AtOnce:
+class OneStatement:
     """The statements of one connection that stand for several."""
 
     def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
-        self._made: dict[tuple[str, ...], _Made] = {}
+        self._made: dict[tuple[str, ...], _CombinedStatement] = {}
         """What runs a combination of statements, by their names; the longest there first."""
         self._next_no = 0
 
@@ -57,7 +57,7 @@ class AtOnce:
         # Not "more than 0": the driver counts in 32 bits, and less after 2,147,483,647.
         return self._connection.change_by(made.insert, [*values, version]) != 0
 
-    def _make(self, writes: Writes) -> _Made:
+    def _make(self, writes: Writes) -> _CombinedStatement:
         """Make the view and the trigger of a combination."""
         while len(self._made) >= MAX_COMBINATIONS:
             oldest = next(iter(self._made))
@@ -73,7 +73,7 @@ class AtOnce:
         self._next_no += 1
         view, trigger, insert, drop = [
             part.format(
-                view=f"perdure_at_once_{view_no}",
+                view=f"perdure_one_statement_{view_no}",
                 columns=", ".join(columns),
                 nulls=", ".join(["NULL"] * len(columns)),
                 statements=";\n".join(statements),
@@ -83,10 +83,10 @@ class AtOnce:
         ]
         self._connection.run_text(view)
         self._connection.run_text(trigger)
-        return _Made(insert, drop)
+        return _CombinedStatement(insert, drop)
 
 
 @cache
 def _template() -> list[str]:
     folder = resources.files("perdure.store.sqlite")
-    return list(split_script((folder / "at_once.sql").read_text(encoding="utf-8")))
+    return list(split_script((folder / "one_statement.sql").read_text(encoding="utf-8")))

@@ -16,7 +16,7 @@ from typing import cast
 from perdure.errors import StoreError, UsageError
 from perdure.model.tables import Parameters
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.tables import RESERVED_TABLES
+from perdure.store.sql.projection_sql import RESERVED_TABLES
 from perdure.store.sqlite.connection import SqliteConnection
 
 MAX_TEXTS = 1_000
@@ -46,7 +46,7 @@ _DEFINES_SECOND = {
 """The table is the second name."""
 
 
-class Approved:
+class SqliteApproval:
     """Statements that were found good, kept between transactions. See `Approval`."""
 
     def __init__(self) -> None:
