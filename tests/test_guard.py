@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +188,8 @@ WATCHED: list[tuple[str, str, Callable[[], object]]] = [
     ("uuid.uuid4", UUID, lambda: uuid.uuid4()),
     ("uuid.uuid4", UUID, lambda: Parcel()),
     ("os.getpid", IDENTITY, lambda: os.getpid()),
+    ("os.getppid", IDENTITY, lambda: os.getppid()),
+    ("os.times", CLOCK, lambda: os.times()),
     ("time.sleep", SLEEP, lambda: time.sleep(0)),
     ("threading.Thread.start", OUTSIDE, lambda: threading.Thread(target=int).start()),
     ("os.stat", OUTSIDE, lambda: os.stat(".")),
@@ -732,6 +734,28 @@ def by_property(label: Label) -> str:
     return label.text
 
 
+def traced(code: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(code)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return code(*args, **kwargs)
+
+    return call
+
+
+@traced
+def say_nothing() -> int:
+    return 0
+
+
+@traced
+def tell_time() -> float:
+    return time.time()
+
+
+def by_a_decorator_of_others_too() -> float:
+    return float(say_nothing() + tell_time())
+
+
 def by_default_seed() -> float:
     return random.Random().random()
 
@@ -746,6 +770,7 @@ NAMED: list[Callable[[], object]] = [
     by_lambda,
     by_key,
     by_module,
+    by_a_decorator_of_others_too,
     by_default_seed,
 ]
 
@@ -799,6 +824,20 @@ def test_what_a_close_look_saw_is_known_code(watching: Guard, in_known_code: Gua
 
     with pytest.raises(NondeterminismError, match=r"time\.time\(\)"):
         run_stretch(in_known_code, lambda: scope["read"](True))
+
+
+@needs_monitoring
+def test_functions_that_one_decorator_has_made_are_known_each_by_itself(
+    in_known_code: Guard,
+) -> None:
+    def fulfil(code: Callable[[], object]) -> object:
+        return code()
+
+    look_at(fulfil)
+    run_stretch(in_known_code, lambda: fulfil(traced(lambda: 0)))
+
+    with pytest.raises(NondeterminismError, match=r"time\.time\(\)"):
+        run_stretch(in_known_code, lambda: fulfil(traced(lambda: time.time())))
 
 
 class Service:

@@ -18,7 +18,8 @@ and such a definition has to be watched closely in all its turns.
 
 What is seen in neither way: a clock that C code reads by itself (a C extension such as numpy;
 `sorted(key=...)`, and on 3.11 also `map(time.time, ...)` and `functools.partial`), and, in known
-code, what C code calls without anybody naming it.
+code, what C code calls without anybody naming it; on 3.12 there also a Python function that is
+called with unpacked arguments (`handler(*args)`) and that nobody names or closes over.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from types import (
 )
 from typing import Any, NamedTuple
 
-from perdure.core.code_reading import LRU_CACHE, Piece, Reading, reach
+from perdure.core.code_reading import LRU_CACHE, Piece, Reading, content_of, reach
 from perdure.core.forbidden import FORBIDDEN_NAMES, Rule, is_by_argument, may_call, rule_of
 from perdure.errors import UsageError
 
@@ -127,12 +128,15 @@ if sys.version_info >= (3, 12):
 
             def follow(piece: Piece) -> bool:
                 nonlocal home
-                if address(piece.code) in self._known or may_call(piece.module):
+                if may_call(piece.module):
                     return False
                 home = home or piece.module
                 return piece.module == home or _is_of_user(piece)
 
-            for piece, reading in reach([root], limit=MAX_REACHED, follow=follow):
+            def is_read(code: CodeType) -> bool:
+                return address(code) in self._known
+
+            for piece, reading in reach([root], limit=MAX_REACHED, follow=follow, is_read=is_read):
                 self._watch(piece, reading)
 
         def _watch(self, piece: Piece, reading: Reading) -> None:
@@ -183,11 +187,20 @@ if sys.version_info >= (3, 12):
             if get_ident() not in self._turns:
                 return False
             if type(thing) is FunctionType and address(thing.__code__) in self._known:
-                self._remember(thing, {}, {})  # Made anew by known code, as inner functions are.
+                # Made anew by known code, as inner functions are.
+                self._remember(thing, {}, {})
+                self._know_closed_over(thing)
                 return True
             is_class = issubclass(type(thing), type)
             self._know_all(thing, [thing, type(thing)] if is_class else [thing])
             return True
+
+        def _know_closed_over(self, function: FunctionType) -> None:
+            """Get to know what a function wraps: Python 3.12 does not tell of its call, which is
+            one with unpacked arguments in most decorators."""
+            for content in map(content_of, function.__closure__ or ()):
+                if type(content) is FunctionType or type(content) is MethodType:
+                    self._knows(content)
 
         def _meet_caller(self, frame: FrameType) -> None:
             """Get to know code that was seen in a turn that is watched closely."""

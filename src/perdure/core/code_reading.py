@@ -69,7 +69,11 @@ class Reading(NamedTuple):
 
 
 def reach(
-    roots: Iterable[object], *, limit: int, follow: Callable[[Piece], bool]
+    roots: Iterable[object],
+    *,
+    limit: int,
+    follow: Callable[[Piece], bool],
+    is_read: Callable[[CodeType], bool] = lambda _: False,
 ) -> Iterator[tuple[Piece, Reading]]:
     """Read what functions and classes can reach by name, the nearest first.
 
@@ -77,6 +81,7 @@ def reach(
         roots: Where to begin: functions, classes, pieces. There is nothing to read in other values.
         limit: How many pieces are read at most.
         follow: Tells whether to read a piece, and what it reaches.
+        is_read: Tells whether code was read before. Then only what a piece closes over is followed.
     """
     waiting = deque(roots)
     seen: dict[int, object] = {}  # With the values themselves, or an id could come twice.
@@ -86,7 +91,11 @@ def reach(
             continue
         seen[id(value)] = value
         for piece in _pieces_of(value):
-            if id(piece.code) in seen or not follow(piece):
+            if not follow(piece):
+                continue
+            # What one decorator has made of many functions is the same code for all of them.
+            waiting.extend(piece.cells.values())
+            if id(piece.code) in seen or is_read(piece.code):
                 continue
             if limit == 0:
                 return
@@ -131,7 +140,7 @@ def _pieces_of(value: object) -> Iterator[Piece]:
         yield from _nested(value)
     for function in _functions_of(value):
         names = function.__code__.co_freevars
-        cells = zip(names, map(_content, function.__closure__ or ()), strict=True)
+        cells = zip(names, map(content_of, function.__closure__ or ()), strict=True)
         yield from _nested(Piece(function.__code__, function.__globals__, dict(cells)))
 
 
@@ -145,7 +154,8 @@ def _nested(piece: Piece) -> Iterator[Piece]:
         waiting.extend(inner for inner in code.co_consts if type(inner) is CodeType)
 
 
-def _content(cell: Any) -> object:
+def content_of(cell: Any) -> object:
+    """Return what a cell of a closure holds, or UNKNOWN."""
     try:
         return cell.cell_contents
     except ValueError:  # It is empty: the name has no value yet.

@@ -175,7 +175,8 @@ def _make_rules() -> dict[object, Rule]:
     add(time, "localtime gmtime ctime asctime", CLOCK, explicit_from=1)
     add(time, "strftime", CLOCK, explicit_from=2)
     add(os, "urandom getrandom", RANDOM)
-    add(os, "getpid", IDENTITY)
+    add(os, "times", CLOCK)
+    add(os, "getpid getppid", IDENTITY)
     add(os, "stat lstat access readlink statvfs", OUTSIDE)
     add(_thread, "start_new_thread start_joinable_thread", OUTSIDE)
     # Absent where the system has no libuuid; uuid1 then reads a clock that is watched anyway.
