@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,13 @@ from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import Registry
 from perdure.client.starting import check_orchestration
 from perdure.errors import DefinitionError, NotRegisteredError, UsageError
+
+SHOP = """
+from perdure import orchestration
+
+@orchestration
+async def checkout() -> None: ...
+"""
 
 
 def checkout(version: str) -> Orchestration[[], str]:
@@ -115,6 +124,29 @@ def test_a_worker_changes_the_policy_of_its_own_copy_only() -> None:
     copy.prefer("checkout", "1.0.0")
 
     assert handed_over.preferred("checkout") == "2.0.0"
+
+
+def test_files_are_read_once_for_all_registries_until_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "shop_of_this_test.py"
+    file.write_text(SHOP)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    shop = importlib.import_module("shop_of_this_test")
+    read: list[str] = []
+    read_bytes = Path.read_bytes
+
+    def reading(path: Path) -> bytes:
+        read.append(path.name)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", reading)
+    codes = [Registry([shop]).code_of("checkout", "1.0.0") for _ in range(2)]
+    assert (codes[0], read) == (codes[1], [file.name])
+
+    file.write_text(f"{SHOP}\n")
+    assert Registry([shop]).code_of("checkout", "1.0.0") != codes[0]
+    assert read == [file.name] * 2
 
 
 def test_one_code_may_serve_two_versions() -> None:

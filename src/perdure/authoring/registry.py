@@ -8,12 +8,14 @@ them begins when a start leaves that open is the registry's policy: the latest, 
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.decider import Decider
@@ -283,7 +285,7 @@ def code_beside(fn: Any) -> str:
     """
     module = sys.modules.get(fn.__module__)
     files = sorted(_files_beside(module)) if module is not None else []
-    return _digest(file.read_bytes() for file in files) if files else ""
+    return _digest_of(tuple(map(_Version.of, files))) if files else ""
 
 
 def code_of_function(fn: Any) -> str:
@@ -298,18 +300,41 @@ def _digest(parts: Iterable[bytes]) -> str:
     return f"{digest.hexdigest()}-py{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _files_beside(module: ModuleType) -> Iterator[Path]:
+def _files_beside(module: ModuleType) -> Iterator[str]:
     origin = getattr(module, "__file__", None)
-    if origin is None or not Path(origin).is_file():
+    if origin is None or not os.path.isfile(origin):
         return
     package = module.__name__.partition(".")[0]
-    folder = Path(origin).parent
+    folder = os.path.dirname(origin)
     for name, other in list(sys.modules.items()):
         file = getattr(other, "__file__", None)
         if file is None or not file.endswith(".py"):
             continue
-        if name.partition(".")[0] == package or Path(file).parent == folder:
-            yield Path(file)
+        if name.partition(".")[0] == package or os.path.dirname(file) == folder:
+            yield file
+
+
+class _Version(NamedTuple):
+    """A file as it is now."""
+
+    path: str
+    changed_ns: int
+    size: int
+
+    @classmethod
+    def of(cls, path: str) -> Self:
+        found = os.stat(path)
+        return cls(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=64)
+def _digest_of(files: tuple[_Version, ...]) -> str:
+    """Read files and return their digest.
+
+    Once, as long as they stay as they are: an engine has a registry of its own, definitions come
+    from many modules, and a package may be large.
+    """
+    return _digest(Path(file.path).read_bytes() for file in files)
 
 
 def _source_of(fn: Any) -> str:
