@@ -14,7 +14,7 @@ from msgspec.structs import force_setattr
 from bench.harness import Case, Measured, Setup
 from perdure import activity, orchestration
 from perdure.core.guard import Guard
-from perdure.core.replay import Execution, ExecutionId
+from perdure.core.orchestrations.execution import Execution, ExecutionId
 from perdure.model.events import (
     ActivityCompleted,
     ActivityScheduled,
@@ -26,8 +26,8 @@ from perdure.model.instances import Stamp, Status
 from perdure.model.jobs import AttemptFacts, JobEnd, JobKey
 from perdure.model.turns import Outcome, Turn
 from perdure.telemetry import Metrics
-from perdure.worker.hot import HotInstance
-from perdure.worker.metrics import WorkerMetrics
+from perdure.turns.hot import HotInstance
+from perdure.turns.metrics import TurnMetrics
 
 RUNS = 20_000
 QUICK = 100
@@ -51,7 +51,7 @@ async def metrics_cost(setup: Setup) -> list[Measured]:
     """One thread, processor time: the two turns, the job and the client's share."""
     runs = RUNS // setup.size(1, quick=QUICK)
     metrics = Metrics()
-    count_turns = turns_of(WorkerMetrics(metrics, worker_id="w"))
+    count_turns = turns_of(TurnMetrics(metrics, worker_id="w"))
     lines = {
         "two accepted turns": median_us(lambda: count_turns(is_on=True), runs)
         - median_us(lambda: count_turns(is_on=False), runs),
@@ -66,7 +66,7 @@ async def metrics_cost(setup: Setup) -> list[Measured]:
     ]
 
 
-def turns_of(metrics: WorkerMetrics) -> Callable[..., None]:
+def turns_of(metrics: TurnMetrics) -> Callable[..., None]:
     """Return what counts the turns of an instance, or only makes what they are counted on."""
     guard = Guard(watch_calls=False)
     execution = Execution(checkout, ExecutionId("i", 1, 1), "", guard)

@@ -18,7 +18,7 @@ import pytest
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.core.guard import Guard
-from perdure.core.replay import Execution, ExecutionId
+from perdure.core.orchestrations.execution import Execution, ExecutionId
 from perdure.model.events import (
     KINDS,
     LAST_KINDS,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from perdure.authoring.decider_definition import is_concrete
-from perdure.core.deciding import DeciderExecution
+from perdure.core.deciders.execution import DeciderExecution
 from perdure.model.events import (
     KINDS,
     LAST_KINDS,

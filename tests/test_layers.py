@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,37 +13,33 @@ import perdure
 
 SRC = Path(perdure.__file__).parent
 
-GROUND = {"errors", "clock", "clock_watch", "limits", "ids", "codec"}
+GROUND = {"errors", "clock", "clock_watch", "limits", "ids", "interrupting", "codec"}
+THOUGHT = GROUND | {"telemetry", "model", "authoring", "core"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
     "clock_watch": {"clock"},
     "limits": set(),
     "ids": set(),
+    "interrupting": set(),
     "telemetry": {"errors", "clock", "limits"},
     "codec": {"errors", "limits"},
     "model": {"errors", "clock", "limits"},
     "authoring": GROUND | {"model"},
-    "core": GROUND | {"telemetry", "model", "authoring"},
+    "core": THOUGHT - {"core"},
     "store": {"errors", "clock", "clock_watch", "limits", "ids", "model"},
-    "worker": GROUND | {"telemetry", "model", "authoring", "core", "store"},
-    "projection": GROUND | {"telemetry", "model", "authoring", "core", "store"},
-    "client": GROUND | {"telemetry", "model", "authoring", "core", "store", "worker", "projection"},
-    "testing": GROUND
-    | {"telemetry", "model", "authoring", "core", "store", "worker", "projection", "client"},
-    "cli": GROUND
-    | {
-        "telemetry",
-        "model",
-        "authoring",
-        "core",
-        "store",
-        "worker",
-        "projection",
-        "client",
-        "testing",
-    },
+    "turns": THOUGHT | {"store"},
+    "jobs": THOUGHT | {"store"},
+    "worker": THOUGHT | {"store", "turns", "jobs"},
+    "projection": THOUGHT | {"store"},
+    "client": THOUGHT | {"store", "turns", "jobs", "worker", "projection"},
+    "testing": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client"},
+    "cli": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client", "testing"},
 }
+APART = {"core.orchestrations", "core.deciders"}
+"""Rooms within a room that do not know each other."""
+NOT_OF_A_CLIENT = ("perdure.jobs", "perdure.worker")
+"""Rooms that a process with a client and without a worker does not load."""
 MAX_LINES = 500
 
 
@@ -92,6 +90,25 @@ def test_each_layer_imports_only_what_lies_below(layer: str) -> None:
         reached = {name.split(".")[1] for name in imports_of(file) if "." in name}
 
         assert reached - {layer} <= MAY_IMPORT[layer], f"{file.relative_to(SRC)} reaches up"
+
+
+@pytest.mark.parametrize("room", sorted(APART))
+def test_rooms_that_lie_apart_do_not_know_each_other(room: str) -> None:
+    others = tuple(f"perdure.{other}" for other in APART - {room})
+    for file in (SRC / room.replace(".", "/")).rglob("*.py"):
+        reached = [name for name in imports_of(file) if name.startswith(others)]
+
+        assert reached == [], f"{file.relative_to(SRC)} knows its neighbour"
+
+
+def test_a_client_loads_neither_jobs_nor_the_worker() -> None:
+    program = (
+        "import sys; from perdure import Client; Client('sqlite://:memory:'); print(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+
+    rooms = [name for name in loaded.stdout.decode().split() if name.startswith(NOT_OF_A_CLIENT)]
+    assert rooms == []
 
 
 def test_modules_form_no_import_cycle() -> None:

@@ -14,11 +14,11 @@ SRC = Path(perdure.__file__).parent
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 TELL_ALL = {
-    "worker/background.py",
+    "turns/background.py",
     "worker/leases.py",
     "worker/serving.py",
     "client/watch.py",
-    "worker/feed_watch.py",
+    "jobs/feed_watch.py",
     "store/postgres/arrivals.py",
     "store/postgres/lane.py",
     "store/sqlite/lock.py",

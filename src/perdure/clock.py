@@ -38,10 +38,10 @@ def boot_clock() -> int:
 
     It goes on while the machine sleeps, where the system has such a clock.
     """
-    return time.clock_gettime_ns(_BOOT) // 1_000_000
+    return time.clock_gettime_ns(BOOT) // 1_000_000
 
 
-_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+BOOT = getattr(time, "CLOCKBOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def not_before(recorded_ms: int, now_ms: int) -> int:

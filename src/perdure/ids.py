@@ -26,8 +26,8 @@ def fresh_id() -> int:
     try:
         return _drawn.pop()
     except IndexError:
-        found = urandom(8 * AT_ONCE)
-    numbers = [int.from_bytes(found[at : at + 8]) >> 1 | 1 for at in range(0, len(found), 8)]
+        found = memoryview(urandom(8 * AT_ONCE)).cast("Q")
+    numbers = [number >> 1 | 1 for number in found]
     _drawn.extend(numbers[1:])
     return numbers[0]
 

@@ -25,13 +25,13 @@ from unittest.mock import patch
 from perdure import Engine, WorkerOptions
 from perdure.authoring.registry import Definitions
 from perdure.clock import ManualClock, to_ms
-from perdure.core.replay import Execution
+from perdure.core.orchestrations.execution import Execution
 from perdure.errors import InstanceEndedError, StoreUnavailableError
+from perdure.jobs.slots import Kind
 from perdure.store.base import Store
 from perdure.store.contents import Contents
 from perdure.store.opening import open_store
 from perdure.testing.invariants import check
-from perdure.worker.lanes import Kind
 from tests.chaos import scenario
 from tests.chaos.ledger import Ledger, Line
 

@@ -123,6 +123,6 @@ class Fleet:
         """Tell whether a worker may log a line. One that stood still within a turn cannot know that
         the turn did not compute all the while."""
         has_stood_still = line.partition(" ")[0] in map(str, self.paused)
-        if has_stood_still and "perdure.worker.watchdog a turn of" in line:
+        if has_stood_still and "perdure.turns.watchdog a turn of" in line:
             return True
         return any(text in line for text in self.expected)

@@ -12,9 +12,9 @@ import pytest
 
 from perdure import Status
 from perdure.clock import to_ms
+from perdure.jobs.slots import Kind
 from perdure.model.turns import TurnClaim
 from perdure.store.contents import Inspectable
-from perdure.worker.lanes import Kind
 from tests.chaos import scenario
 from tests.chaos.accounting import recorded_attempts
 from tests.chaos.crashing import OPTIONS, Fault, FaultKind, HandDriven, World

@@ -13,12 +13,12 @@ import msgspec
 
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import definition_of
-from perdure.core.answers import Answer, DirectInput, Outcome
-from perdure.core.decider_turn import start_of
-from perdure.core.deciding import DeciderExecution
+from perdure.core.deciders.answers import Answer, DirectInput, Outcome
+from perdure.core.deciders.execution import DeciderExecution
+from perdure.core.deciders.turn import start_of
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
-from perdure.core.turn import TurnTerms
+from perdure.core.turn_builder import TurnTerms
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,

@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from perdure.core.replay import Execution
+from perdure.core.orchestrations.execution import Execution
 from perdure.errors import NondeterminismError
 from perdure.model.events import StoredEvent
 from tests.core import programs

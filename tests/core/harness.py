@@ -15,8 +15,9 @@ import msgspec
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import BEHAVIOUR
 from perdure.core.guard import Guard
-from perdure.core.replay import Execution, ExecutionId
-from perdure.core.turn import TurnTerms, run_turn
+from perdure.core.orchestrations.execution import Execution, ExecutionId
+from perdure.core.orchestrations.turn import run_turn
+from perdure.core.turn_builder import TurnTerms
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,

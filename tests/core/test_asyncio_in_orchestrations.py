@@ -21,7 +21,7 @@ from perdure.authoring.context import Context, context
 from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.race import race
-from perdure.core.replay import ExecutionId
+from perdure.core.orchestrations.execution import ExecutionId
 from perdure.errors import UsageError
 from perdure.model.events import ActivityCompleted, ActivityFailed, Failure
 from tests.core import elsewhere, programs
@@ -388,7 +388,7 @@ def test_race_works_on_any_loop() -> None:
 
 
 def test_more_open_calls_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perdure.core.asking.MAX_OPEN_CALLS", 20)
+    monkeypatch.setattr("perdure.core.orchestrations.asking.MAX_OPEN_CALLS", 20)
 
     @orchestration
     async def asks_for_much() -> None:
@@ -405,7 +405,7 @@ def test_more_open_calls_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_not_open_does_not_count_as_open_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perdure.core.asking.MAX_OPEN_CALLS", 20)
+    monkeypatch.setattr("perdure.core.orchestrations.asking.MAX_OPEN_CALLS", 20)
 
     @orchestration
     async def takes_and_notes(ctx: Context) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from perdure.core.loop import DurableLoop
+from perdure.core.orchestrations.loop import DurableLoop
 
 WITHIN_S = 30
 

@@ -179,6 +179,7 @@ def test_an_effect_past_its_deadline_is_dead_and_its_job_gone() -> None:
     turn = desk.fire("deadline:4")
 
     assert turn.jobs_gone == (4,)
+    assert turn.jobs_buried == (), "an input came of it"
     assert desk.state.status == "given up"
     failed: Any = desk.last("activity_failed")
     assert failed.failures[0].type_name == "DeadlineExceeded"
@@ -189,8 +190,12 @@ def test_an_effect_that_nobody_began_in_time_is_dead() -> None:
     [seq] = desk.jobs
 
     assert desk.timers[f"start:{seq}"].due_ms == START_MS + 60_000
-    desk.fire(f"start:{seq}")
+    turn = desk.fire(f"start:{seq}")
 
+    [buried] = turn.jobs_buried
+    assert (buried.seq, buried.unqueued) == (seq, None)
+    assert (buried.failure.type_name, buried.failure.at_ms) == ("StartedTooLate", desk.now_ms)
+    assert turn.jobs_gone == (seq,)
     assert desk.jobs == {}
     desk.check()
 
@@ -305,12 +310,31 @@ def test_one_that_is_late_before_its_turn_does_not_let_the_next_overtake() -> No
     assert set(desk.jobs) == {4}
 
     turn = desk.fire("deadline:5")
+    [buried] = turn.jobs_buried
+    assert buried.failure.type_name == "DeadlineExceeded"
+    assert buried.unqueued is not None
+    assert (buried.unqueued.queue, buried.unqueued.input) == (buried.queue, b'{"n":2}')
     assert turn.jobs_gone == ()
     assert set(desk.jobs) == {4}
     desk.check()
 
     desk.complete(4)
     assert set(desk.jobs) == {6}
+    desk.check()
+
+
+def test_one_that_is_late_in_the_turn_in_which_it_begins_is_dead_and_never_queued() -> None:
+    desk = Desk(Runner, "r")
+    desk.execute(Go("in order"))
+    late = desk.due("deadline:5")
+
+    turn = desk.run([desk.message(ActivityCompleted(schedule=4, result=raw(None))), late])
+
+    [buried] = turn.jobs_buried
+    assert buried.unqueued is not None
+    assert buried.unqueued.seq == 5
+    assert turn.jobs_gone == ()
+    assert [job.seq for job in turn.jobs] == [6]
     desk.check()
 
 

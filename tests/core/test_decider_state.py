@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import definition_of
 from perdure.authoring.decision import Accepted, Decision
-from perdure.core.folding import domain_history, state_at
+from perdure.core.deciders.fold import domain_history, state_at
 from perdure.errors import NondeterminismError, UsageError
 from perdure.model.events import StoredEvent, UnreadableEventError
 from perdure.testing import observed_transitions

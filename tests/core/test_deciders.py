@@ -15,7 +15,7 @@ import pytest
 
 from perdure.authoring.decider import Decider
 from perdure.authoring.decision import Accepted, AlreadyCompleted, Decision, Rejected
-from perdure.core.answers import (
+from perdure.core.deciders.answers import (
     AcceptedReceipt,
     answer_again,
     needs_history,

@@ -13,7 +13,7 @@ from perdure.authoring.context import Context
 from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.registry import BEHAVIOUR, activity_key, orchestration_key
 from perdure.core.identity import child_id, child_incarnation
-from perdure.core.replay import ExecutionId
+from perdure.core.orchestrations.execution import ExecutionId
 from perdure.errors import (
     InstanceCancelledError,
     InstanceTerminatedError,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perdure.authoring.orchestration import orchestration
-from perdure.core.loop import DurableLoop
+from perdure.core.orchestrations.loop import DurableLoop
 from perdure.errors import UsageError
 from tests.core.harness import Script
 from tests.core.programs import say

@@ -18,7 +18,7 @@ from perdure.authoring.context import context
 from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import orchestration
 from perdure.authoring.race import race
-from perdure.core.replay import Execution
+from perdure.core.orchestrations.execution import Execution
 from perdure.errors import NondeterminismError
 from tests.core import programs
 from tests.core.harness import Script, executions

@@ -13,7 +13,8 @@ from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import orchestration
 from perdure.authoring.registry import BEHAVIOUR, activity_key, inline_key, orchestration_key
 from perdure.core.identity import child_incarnation
-from perdure.core.turn import TurnTerms, run_turn
+from perdure.core.orchestrations.turn import run_turn
+from perdure.core.turn_builder import TurnTerms
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,

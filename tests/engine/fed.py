@@ -8,7 +8,7 @@ from typing import Any, Never
 
 from perdure import Decider, Decision
 from perdure.authoring.decider_definition import definition_of
-from perdure.core.decider_turn import start_of
+from perdure.core.deciders.turn import start_of
 from perdure.model.events import NULL, Body, InputTaken, write_event
 from perdure.model.instances import Stamp
 from perdure.model.turns import FedEvent, Turn, TurnStatus

@@ -13,7 +13,7 @@ from perdure import Signal, orchestration
 from perdure.errors import InstanceNotFoundError
 from perdure.model.instances import InstanceRow
 from perdure.model.turns import ClaimedTurn, Turn
-from perdure.worker.hot import HotInstance
+from perdure.turns.hot import HotInstance
 from tests.engine.stage import Stage, waits_for
 
 go = Signal("go", str)
@@ -100,7 +100,7 @@ async def test_an_answer_that_is_lost_by_a_defect_is_lost_for_its_instance_only(
     stage.expect_log("the answer to a turn was lost")
     engine = await stage.engine([waiting])
     handles = [await engine.start(f"w-{number}", waiting) for number in range(3)]
-    metrics = engine._serving.turns._settlement._metrics
+    metrics = engine._serving.turns._way._metrics
     accepted = metrics.accepted
 
     def fail_for_one(hot: HotInstance, turn: Turn) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from perdure import Engine, activity, orchestration
-from perdure.authoring.registry import Definitions
+from perdure.authoring.registry import Definitions, activity_key
 from perdure.client import watch
 from perdure.errors import StoreError
+from perdure.model.instances import DefinitionKey
+from perdure.model.turns import JobClaim, TurnClaim
 from perdure.testing.store_values import message
 from perdure.worker import claims
 from tests.engine.stage import Gate, Stage, options, until
@@ -22,6 +25,11 @@ SELDOM = options(poll_max=timedelta(seconds=20))
 @activity
 async def double(number: int) -> int:
     return 2 * number
+
+
+@activity
+def threaded(number: int) -> int:
+    return number
 
 
 @orchestration
@@ -158,3 +166,45 @@ async def test_what_one_half_of_a_claim_has_leased_is_worked_on_though_the_other
     delattr(store, failing)
 
     assert refused.is_set()
+
+
+async def test_no_two_claims_of_one_moment_may_take_a_suspect(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if jobs that begin meanwhile leave no room for others of their kind."""
+
+    async def rest(_: claims.Claimer) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(claims.Claimer, "run", rest)
+    engine = await stage.engine([doubled, double, threaded])
+    claimer, jobs, store = engine._serving.claimer, engine._serving.jobs, engine.store
+    await until(lambda: claimer._queues)
+    asked: list[TurnClaim | JobClaim] = []
+    for name in ("claim_turns", "claim_jobs"):
+        monkeypatch.setattr(store, name, _noting(getattr(store, name), asked))
+    queue = activity_key("threaded", None)
+
+    def fill() -> None:
+        while jobs.takes(queue):
+            promised.append(queue)
+
+    for rounds in range(6):
+        promised: list[DefinitionKey] = []
+        asked.clear()
+        claimer._rounds = rounds
+        asyncio.get_running_loop().call_soon(fill)
+        await claimer._claim()
+        for one in promised:
+            jobs.unpromise(one)
+
+        assert promised
+        assert [claim.takes_suspect for claim in asked].count(True) <= 1
+
+
+def _noting(ask: Callable[[Any], Any], asked: list[Any]) -> Callable[[Any], Any]:
+    def note(claim: Any) -> Any:
+        asked.append(claim)
+        return ask(claim)
+
+    return note

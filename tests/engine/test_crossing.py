@@ -27,7 +27,7 @@ from perdure import (
 )
 from perdure.authoring.orchestration import Orchestration
 from perdure.client.info import InstanceTree
-from perdure.core.answers import DirectInput
+from perdure.core.deciders.answers import DirectInput
 from perdure.errors import (
     ActivityError,
     InstanceEndedError,
@@ -36,7 +36,7 @@ from perdure.errors import (
     UniqueKeyError,
     UsageError,
 )
-from perdure.worker.lanes import Kind
+from perdure.jobs.slots import Kind
 from tests.engine.stage import OPTIONS, Stage, kinds, until, waits_for
 
 # --------------------------------------------------------------------- a decider to call
@@ -198,7 +198,7 @@ async def test_an_orchestration_gets_what_a_decider_decided(stage: Stage) -> Non
 async def test_an_input_is_decided_once_though_its_answer_is_lost(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.worker.builtins.STORE_PAUSE_S", 0.001)
+    monkeypatch.setattr("perdure.jobs.builtins.STORE_PAUSE_S", 0.001)
 
     @orchestration
     async def calling(ctx: Context) -> list[str]:
@@ -277,7 +277,7 @@ async def test_an_input_is_decided_where_the_decider_is(stage: Stage) -> None:
 async def test_a_call_waits_for_a_decider_that_is_held(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.worker.builtins.STORE_PAUSE_S", 0.01)
+    monkeypatch.setattr("perdure.jobs.builtins.STORE_PAUSE_S", 0.01)
 
     @orchestration
     async def calling(ctx: Context) -> str:

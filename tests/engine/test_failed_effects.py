@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Never
 
 import pytest
 
 from perdure import Activity, ActivityContext, Decision, Engine, Retry, activity
 from perdure.authoring.decider import DeadEffect
+from perdure.jobs.attempts import read_policy
 from perdure.model.options import EFFECT_RETRY
-from perdure.worker.attempts import read_policy
 from tests import rows
 from tests.engine.stage import Gate, Stage, kinds, options, until
-from tests.engine.test_effects import SOON, Asked, Do, Doer, Done, Ended, crash
+from tests.engine.test_effects import SOON, Asked, Do, Doer, Done, Ended, Log, crash, settles
 
 LOST = r"effect 'work' of decider 'asking' failed for good, and no input came of it"
 SHORT_LEASE = timedelta(milliseconds=200)
@@ -153,20 +153,93 @@ async def test_an_effect_whose_failure_becomes_an_input_is_a_dead_job_without_a_
     assert await engine.count_dead_jobs(instance_id="asking:a") == 1
 
 
-async def test_an_effect_that_its_deadline_ends_is_warned_of(stage: Stage) -> None:
+async def test_an_effect_that_its_deadline_ends_is_dead_and_its_retry_has_none(
+    stage: Stage,
+) -> None:
+    gate = Gate()
+    deadlines: list[datetime | None] = []
+
+    @activity(deadline=timedelta(milliseconds=50))
+    async def work(ctx: ActivityContext, id: str) -> Done:
+        deadlines.append(ctx.deadline)
+        if len(deadlines) == 1:
+            await gate.pass_through()
+        return Done(id, "sent")
+
+    stage.expect_log(LOST + r".* DeadlineExceeded; dead_jobs\(\) has it")
+    decider = asking(work)
+    engine = await stage.engine([decider, work])
+    await engine.execute(decider, Do("a"))
+    await until(lambda: stage.logged(LOST))
+    [dead] = (await engine.dead_jobs(activity="work", prefix="asking:")).items
+    assert (dead.attempts, dead.input) == (1, {"id": "a"})
+    assert dead.failures == ("DeadlineExceeded: work did not end in time",)
+    assert "it has 1 dead job" in await engine.handle("a", decider).explain()
+    counted = engine.telemetry.snapshot()
+    assert counted.value("perdure_dead_jobs_total", activity="work", tag="default") == 1
+
+    assert await engine.retry_dead_jobs(activity="work") == 1
+
+    await settles(engine, decider, "a", Log(("x",), ("sent",)))
+    assert deadlines[0] is not None
+    assert deadlines[1:] == [None]
+    assert len(stage.logged(LOST)) == 1
+
+
+async def test_an_effect_that_nobody_starts_in_time_is_a_dead_job(stage: Stage) -> None:
+    @activity(start_within=timedelta(milliseconds=50))
+    async def work(id: str) -> Done:
+        return Done(id, "sent")
+
+    stage.expect_log(LOST + r".* StartedTooLate; dead_jobs\(\) has it")
+    stage.expect_log("no live worker serves")
+    decider = asking(work)
+    deciding = await stage.engine([decider])
+    await deciding.execute(decider, Do("a"))
+    await until(lambda: stage.logged(LOST))
+    [dead] = (await deciding.dead_jobs()).items
+    assert (dead.activity, dead.attempts) == ("work", 0)
+
+    await deciding.retry_dead_job(dead.key)
+    await stage.engine([work])
+
+    await settles(deciding, decider, "a", Log(("x",), ("sent",)))
+
+
+async def test_an_effect_whose_deadline_becomes_an_input_is_no_dead_job(stage: Stage) -> None:
+    """The turn that ends it knows of the input."""
     gate = Gate()
 
     @activity(deadline=timedelta(milliseconds=50))
     async def work(id: str) -> None:
         await gate.pass_through()
 
-    stage.expect_log(LOST + r".* DeadlineExceeded; a time limit of its own has ended it")
-    decider = asking(work)
+    decider = asking(work, is_told=True)
     engine = await stage.engine([decider, work])
     await engine.execute(decider, Do("a"))
 
-    await until(lambda: stage.logged(LOST))
+    await settles(engine, decider, "a", Log(("x",), ("dead work DeadlineExceeded",)))
     assert await engine.count_dead_jobs() == 0
+
+
+async def test_an_effect_of_a_completed_instance_that_is_late_is_a_dead_job(stage: Stage) -> None:
+    gate = Gate()
+
+    @activity(deadline=timedelta(milliseconds=50))
+    async def work(id: str) -> None:
+        await gate.pass_through()
+
+    class Asking(asking(work)):  # type: ignore[misc]  # a class made by a function
+        def is_terminal(self, state: Any, /) -> bool:
+            return bool(state.asked)
+
+    stage.expect_log(LOST)
+    engine = await stage.engine([Asking, work])
+    await engine.execute(Asking, Do("a"))
+    await engine.handle("a", Asking).result()
+
+    await until(lambda: stage.logged(LOST))
+    assert await engine.count_dead_jobs() == 1
 
 
 async def test_an_effect_of_a_completed_instance_fails_with_a_warning(stage: Stage) -> None:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from perdure import Accepted, Rejected
-from perdure.core.answers import UNCHECKED, DirectInput
-from perdure.core.fingerprints import TAG, check_same, fingerprint
+from perdure.core.deciders.answers import UNCHECKED, DirectInput
+from perdure.core.deciders.fingerprints import TAG, check_same, fingerprint
 from perdure.errors import InputIdReusedError
 from tests import rows
 from tests.engine.fed import Order, Place, Ship

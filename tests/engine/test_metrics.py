@@ -476,7 +476,7 @@ async def test_a_hold_that_the_store_refuses_counts_nothing(stage: Stage) -> Non
     claim = _stale_claim(engine, "w")
     stage.expect_log("an instance is parked")
 
-    turns._holds.park(claim, turns._definitions[claim.definition_no], "why", "cause")
+    turns._holds.park(claim, "why", "cause")
     await turns._background.drain()
 
     assert now_of(engine).value(HELD) == 0

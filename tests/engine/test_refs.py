@@ -15,8 +15,8 @@ from perdure.errors import (
     InstanceTerminatedError,
     StoreUnavailableError,
 )
-from perdure.worker.builtins import WAITING_JOBS
-from perdure.worker.lanes import Kind
+from perdure.jobs.builtins import WAITING_JOBS
+from perdure.jobs.slots import Kind
 from tests import rows
 from tests.engine.stage import Stage, has_ended, kinds, options, until
 
@@ -205,7 +205,7 @@ async def test_a_worker_that_stops_leaves_the_waiting_to_others(stage: Stage) ->
 async def test_a_signal_is_delivered_once_though_it_is_sent_twice(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.worker.builtins.STORE_PAUSE_S", 0.001)
+    monkeypatch.setattr("perdure.jobs.builtins.STORE_PAUSE_S", 0.001)
 
     @orchestration
     async def collecting() -> list[str]:

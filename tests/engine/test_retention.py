@@ -11,7 +11,7 @@ from perdure import Signal, activity, orchestration
 from perdure.clock import ManualClock
 from perdure.errors import InstanceNotFoundError
 from perdure.model.options import Retention
-from perdure.worker import metrics
+from perdure.turns import metrics
 from tests.engine.stage import Stage, options, until
 
 go = Signal("go", str)
@@ -133,7 +133,7 @@ async def test_the_bytes_that_are_counted_are_those_that_are_stored(stage: Stage
     live = await again.store.read_live("l")
     assert live is not None
     assert live.definition_no is not None
-    await again._serving.turns._warm("l", live.stamp, live.definition_no)
+    await again._serving.turns._loader.warm("l", live.stamp, live.definition_no)
 
     hot = again._serving.turns.hot.get("l")
     assert hot is not None

@@ -47,10 +47,9 @@ async def worker(stage: Stage, name: str, served: Any, **changes: Any) -> Engine
 
 def takes(engine: Engine, tag: str | None) -> bool:
     """Tell whether an engine runs the activity when it is called with a tag."""
-    queue = activity_key("work", tag)
-    is_taken = engine._serving.jobs.takes(queue)
-    if is_taken:
-        engine._serving.jobs.unpromise(queue)
+    reservation = engine._serving.jobs.reserve()
+    is_taken = reservation.takes(activity_key("work", tag))
+    reservation.drop()
     return is_taken
 
 

@@ -16,11 +16,11 @@ import msgspec
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import definition_of
 from perdure.authoring.registry import BEHAVIOUR
-from perdure.core.answers import Answer, DirectInput
-from perdure.core.deciding import DeciderExecution
+from perdure.core.deciders.answers import Answer, DirectInput
+from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
-from perdure.core.turn import TurnTerms
+from perdure.core.turn_builder import TurnTerms
 from perdure.model.events import (
     NULL,
     ActivityCompleted,

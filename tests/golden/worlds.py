@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from perdure.authoring.orchestration import Orchestration
-from perdure.core.replay import ExecutionId
+from perdure.core.orchestrations.execution import ExecutionId
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,

@@ -17,9 +17,9 @@ from perdure import Client, transaction
 from perdure.authoring.registry import Registry
 from perdure.clock import ManualClock
 from perdure.errors import UsageError
+from perdure.jobs.within import Transactions
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.worker.transactions import Transactions
 
 
 @transaction

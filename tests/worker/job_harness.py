@@ -17,13 +17,13 @@ from perdure.authoring.registry import Registry, activity_key
 from perdure.authoring.scope import InlineRequest
 from perdure.clock import ManualClock
 from perdure.codec import JSON
+from perdure.jobs.jobs import JobRunner
+from perdure.jobs.running import Host, RunningActivity
 from perdure.model.events import ActivityCompleted, ActivityFailed, Event, Failure, read_event
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
 from perdure.model.options import WorkerOptions
 from perdure.store.base import JobLease
-from perdure.worker.jobs import JobRunner
-from perdure.worker.running import Host, RunningActivity
 
 AnyActivity = Activity[..., Any]
 

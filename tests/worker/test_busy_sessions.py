@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from perdure.jobs.sessions import BusySessions
 from perdure.model.options import WorkerOptions
-from perdure.worker.sessions import BusySessions
 
 
 def rooms(sessions: BusySessions, claims: int) -> list[int | None]:

@@ -18,7 +18,7 @@ from perdure.authoring.registry import (
 from perdure.errors import NotRegisteredError
 from perdure.model.builtins import BUILTINS
 from perdure.model.instances import DefinitionKey
-from perdure.worker.coverage import Coverage
+from perdure.turns.coverage import Coverage
 
 
 def checkout(version: str) -> Orchestration[[], str]:

@@ -28,10 +28,10 @@ from perdure.authoring.scope import InlineRequest, Place
 from perdure.clock import to_datetime
 from perdure.codec import JSON
 from perdure.errors import DefinitionError, StoreUnavailableError, UsageError
+from perdure.jobs.slots import Kind
 from perdure.model.events import ActivityCompleted, ActivityFailed, Failure
 from perdure.model.jobs import MAX_FAILURES_KEPT, JobFailures, JobKey
 from perdure.model.options import Retry, WorkerOptions
-from perdure.worker.lanes import Kind
 from tests.worker.job_harness import (
     INSTANCE,
     NO_GRACE,
@@ -761,7 +761,7 @@ async def test_stop_cancels_what_outlasts_the_grace_and_gives_it_back() -> None:
 async def test_stop_leaves_code_behind_that_does_not_obey(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.worker.jobs.OBEY_FOR", SHORT)
+    monkeypatch.setattr("perdure.jobs.jobs.OBEY_FOR", SHORT)
     async with gated(cancel_grace=timedelta(seconds=60)) as (gate, made):
         jobs = [made.run(gate.cling, 1), made.run(gate.block, 2)]
         await until(lambda: sorted(gate.entered) == [1, 2])
@@ -801,12 +801,12 @@ async def test_a_result_after_the_grace_is_reported_if_the_code_returns_one() ->
 async def test_a_stopped_runner_takes_nothing_and_gives_back_what_still_comes() -> None:
     async with bench(double) as made:
         queue = activity_key("double", None)
-        assert made.runner.takes(queue)
+        assert made.runner.reserve().takes(queue)
         await made.runner.stop(NO_GRACE)
 
-        assert not made.runner.takes(queue)
+        assert not made.runner.reserve().takes(queue)
         assert set(made.runner.room().values()) == {0}
-        made.runner.run(made.job(double, 1), promised=True)
+        made.runner.run(made.job(double, 1))
         end = await made.next_end()
 
     assert (end.kind, end.retry_at_ms, end.refund) == (None, made.clock(), True)
@@ -838,10 +838,10 @@ def _hang_at_exit() -> None:
     from perdure.authoring.activity import activity
     from perdure.authoring.registry import Registry, activity_key
     from perdure.clock import system_clock
+    from perdure.jobs import jobs
+    from perdure.jobs.running import Host
     from perdure.model.jobs import ClaimedJob, JobKey
     from perdure.model.options import WorkerOptions
-    from perdure.worker import jobs
-    from perdure.worker.running import Host
 
     begun = threading.Event()
 
@@ -873,7 +873,7 @@ def _hang_at_exit() -> None:
 async def test_every_job_ends_once_whatever_happens_to_it(
     seed: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.worker.jobs.OBEY_FOR", SHORT)
+    monkeypatch.setattr("perdure.jobs.jobs.OBEY_FOR", SHORT)
     chance = random.Random(seed)
     async with gated(double, double_plainly, refuse, async_jobs=5, threaded_jobs=3) as (gate, made):
         mix = [double, double_plainly, refuse, gate.hold, gate.hold_briefly, gate.cling]
@@ -935,7 +935,7 @@ async def test_a_full_kind_does_not_hold_up_another() -> None:
         assert ended.queue.name == "double_plainly"
 
 
-async def test_room_counts_running_waiting_and_promised_jobs() -> None:
+async def test_room_counts_running_waiting_and_reserved_jobs() -> None:
     async with gated(async_jobs=2, threaded_jobs=3, process_jobs=4) as (gate, made):
         queue = activity_key("hold", None)
         room = made.runner.room()
@@ -944,10 +944,12 @@ async def test_room_counts_running_waiting_and_promised_jobs() -> None:
             made.run(gate.hold, number)
 
         assert made.runner.room()[Kind.ASYNC] == 1
-        assert [made.runner.takes(queue), made.runner.takes(queue)] == [True, False]
-        made.runner.unpromise(queue)
-        assert made.runner.takes(queue)
-        made.runner.run(made.job(gate.hold, 3), promised=True)
+        first, second = made.runner.reserve(), made.runner.reserve()
+        assert [first.takes(queue), second.takes(queue)] == [True, False]
+        first.drop()
+        assert second.takes(queue)
+        second.drop()
+        made.runner.run(made.job(gate.hold, 3))
         assert made.runner.room()[Kind.ASYNC] == 0
         gate.let_go.set()
         for _ in range(4):
@@ -959,10 +961,10 @@ async def test_room_counts_running_waiting_and_promised_jobs() -> None:
 async def test_a_queue_that_is_not_served_is_not_taken() -> None:
     gpu = double.with_options(tag="gpu")
     async with bench(gpu) as made:
-        assert made.runner.takes(activity_key("double", "gpu"))
-        assert made.runner.takes(activity_key("double", None))
-        assert not made.runner.takes(activity_key("double", "cpu"))
-        assert not made.runner.takes(activity_key("other", None))
+        assert made.runner.reserve().takes(activity_key("double", "gpu"))
+        assert made.runner.reserve().takes(activity_key("double", None))
+        assert not made.runner.reserve().takes(activity_key("double", "cpu"))
+        assert not made.runner.reserve().takes(activity_key("other", None))
 
 
 async def test_leases_can_be_read_from_another_thread_while_jobs_come_and_go() -> None:

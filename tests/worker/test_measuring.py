@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
+from perdure.client.measuring import NOT_MEASURED, OPERATIONS, measure
 from perdure.errors import StoreUnavailableError
 from perdure.model.instances import DefinitionKey
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from perdure.telemetry import Metrics, MetricsSnapshot
-from perdure.worker.measuring import NOT_MEASURED, OPERATIONS, measure
 
 DURATION = "perdure_store_operation_duration_seconds"
 ERRORS = "perdure_store_errors_total"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from perdure.worker.patience import MANY, Patience
+from perdure.turns.patience import MANY, Patience
 
 
 class Told:
@@ -49,8 +49,9 @@ async def test_one_timer_serves_all_of_them() -> None:
 async def test_who_waits_for_a_shorter_time_is_told_before_those_who_began_earlier() -> None:
     patience, told = Patience(), Told(enough=2)
     patience.begin(30, partial(told.tell, "patient"))
-    patience.begin(0.01, partial(told.tell, "impatient"))
-    patience.begin(0.005, partial(told.tell, "hasty"))
+    patience.begin(0, partial(told.tell, "impatient"))
+    # So much shorter that no pause of this process between the two can make up for it.
+    patience.begin(-30, partial(told.tell, "hasty"))
 
     async with asyncio.timeout(5):
         await told.is_enough.wait()

@@ -14,10 +14,10 @@ from perdure.authoring.activity import Activity, activity
 from perdure.authoring.failures import revive_activity_error
 from perdure.clock import to_datetime
 from perdure.errors import DefinitionError
+from perdure.jobs.processes import check_process_activity
+from perdure.jobs.slots import Kind
 from perdure.model.events import ActivityFailed
 from perdure.model.options import WorkerOptions
-from perdure.worker.lanes import Kind
-from perdure.worker.processes import check_process_activity
 from tests.worker import busywork
 from tests.worker.job_harness import (
     INSTANCE,
@@ -207,7 +207,7 @@ async def test_a_process_that_cannot_be_started_is_a_failure(
     def fail() -> None:
         raise OSError("no more processes")
 
-    monkeypatch.setattr("perdure.worker.processes._start_process", fail)
+    monkeypatch.setattr("perdure.jobs.processes._start_process", fail)
     async with bench(busywork.pid, options=ONE) as made:
         end = await made.end_of(busywork.pid)
 

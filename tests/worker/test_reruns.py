@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from perdure.authoring.registry import activity_key
+from perdure.jobs.attempts import Outcome, Raised, Returned, conclude
 from perdure.model.events import (
     NULL,
     ActivityCompleted,
@@ -18,7 +19,6 @@ from perdure.model.events import (
     read_event,
 )
 from perdure.model.jobs import ClaimedJob, JobFailures, JobKey, JobPolicy
-from perdure.worker.attempts import Outcome, Raised, Returned, conclude
 
 POLICY = JobPolicy(max_attempts=2, returns_input=True, correlation="cart-7")
 FIRST, LAST = Failure("OSError", "first", at_ms=1), Failure("OSError", "last", at_ms=5)
@@ -41,7 +41,7 @@ def job(**fields: Any) -> ClaimedJob:
 
 
 def written(job: ClaimedJob, outcome: Outcome) -> Event:
-    end = conclude(job, POLICY, outcome, now_ms=5, chance=lambda: 0)
+    end = conclude(job, POLICY, outcome, clock=lambda: 5, chance=lambda: 0)
     assert end.kind is not None
     return read_event(end.kind, end.body)
 
@@ -58,7 +58,7 @@ def test_a_result_is_written_with_what_its_decider_has_forgotten() -> None:
 
 
 def test_another_death_is_written_with_the_arguments() -> None:
-    end = conclude(job(), POLICY, RAISED, now_ms=5, chance=lambda: 0)
+    end = conclude(job(), POLICY, RAISED, clock=lambda: 5, chance=lambda: 0)
 
     assert end.is_dead
     assert read_event(end.kind or "", end.body) == EffectRetried(
@@ -93,6 +93,6 @@ def test_an_effect_that_never_died_is_answered_as_ever() -> None:
 
 
 def test_a_failure_that_is_tried_again_is_not_told() -> None:
-    end = conclude(job(failures=JobFailures()), POLICY, RAISED, now_ms=5, chance=lambda: 0)
+    end = conclude(job(failures=JobFailures()), POLICY, RAISED, clock=lambda: 5, chance=lambda: 0)
 
     assert (end.kind, end.is_dead) == (None, False)

@@ -448,5 +448,5 @@ async def test_a_job_whose_row_is_damaged_fails_and_the_next_one_runs(
 
 async def test_a_call_by_any_tag_is_taken_by_a_worker_of_any() -> None:
     async with bench(describe, options=WorkerOptions(tags="any")) as made:
-        assert made.runner.takes(activity_key("describe", "made up"))
-        assert not made.runner.takes(activity_key("unknown", "made up"))
+        assert made.runner.reserve().takes(activity_key("describe", "made up"))
+        assert not made.runner.reserve().takes(activity_key("unknown", "made up"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure import WorkerOptions
-from perdure.worker.suspects import ALONE_FOR_S, Suspects, suspect_after
+from perdure.model.suspects import ALONE_FOR_S, Suspects, suspect_after
 
 
 class Watch:

@@ -18,7 +18,7 @@ from perdure.model.events import (
 )
 from perdure.model.instances import Stamp
 from perdure.model.turns import Turn
-from perdure.worker.tally import ChildEnd, Tally
+from perdure.turns.tally import ChildEnd, Tally
 
 NULL = msgspec.Raw(b"null")
 STARTED = Started(name="x", version="1.0.0", behaviour=1, input=NULL)

@@ -126,9 +126,9 @@ FENCE = (
     Mutant(
         "lost-state-rejects",
         "an input is rejected because of a state that the database has lost",
-        "worker/memory.py",
-        "return live.stamp == hot.stamp and",
-        "return live.stamp.place == hot.stamp.place and",
+        "turns/hot.py",
+        "live.stamp == self.stamp and",
+        "live.stamp.place == self.stamp.place and",
         ("tests/engine/test_gone_back.py::test_a_state_that_the_store_has_lost_rejects_nothing",),
     ),
     Mutant(
@@ -387,7 +387,7 @@ ANSWERS = (
     Mutant(
         "failed-turn-counts-as-refused",
         "a turn that the database does not take is decided again and again",
-        "worker/settling.py",
+        "turns/way.py",
         "elif receipt.error is None:",
         "elif True:",
         (f"{EXACT}test_a_neighbour_that_the_database_refuses_changes_nobody_s_answer",),
@@ -441,9 +441,8 @@ EPOCHS = (
     Mutant(
         "states-outlive-the-database",
         "a state that the database has lost decides",
-        "worker/memory.py",
-        "for hot in [one for one in self.hot if not one.is_committing]:\n"
-        "                self.drop(hot)",
+        "turns/memory.py",
+        "for hot in [one for one in self.hot if not one.is_ahead]:\n                self.drop(hot)",
         "pass",
         (
             "tests/engine/test_gone_back.py"

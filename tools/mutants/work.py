@@ -125,7 +125,7 @@ LEASES = (
     Mutant(
         "job-tokens-are-not-compared",
         "the result of a worker that lost its job counts",
-        "store/sql/commit.py",
+        "store/sql/jobs.py",
         "if job is None or job.gone or end.token == 0 or job.token != end.token:",
         "if job is None or job.gone:",
         (f"{CONTRACT}TestJobs::test_a_result_from_a_lost_lease_is_refused",),
@@ -151,7 +151,7 @@ LEASES = (
     Mutant(
         "returned-jobs-count",
         "a job that was given back unstarted has cost an attempt",
-        "store/sql/commit.py",
+        "store/sql/jobs.py",
         "attempt = max(job.attempt - 1, 0) if end.refund else job.attempt",
         "attempt = job.attempt",
         (f"{CONTRACT}TestJobs::test_a_job_given_back_unstarted_does_not_count",),
@@ -202,7 +202,7 @@ ONCE = (
     Mutant(
         "results-count-again",
         "the result of a call that is answered already is applied",
-        "core/replay.py",
+        "core/orchestrations/execution.py",
         "return isinstance(self._open_event(schedule), ActivityScheduled | InlineScheduled)",
         "return True",
         ("tests/core/test_turn.py::test_a_result_that_comes_twice_in_one_turn_counts_once",),
@@ -217,6 +217,22 @@ ONCE = (
             "tests/store/test_commit.py"
             "::test_the_result_for_another_execution_is_dropped_with_its_job",
         ),
+    ),
+    Mutant(
+        "late-effects-end-silently",
+        "an effect that its own time limit has ended is no dead job",
+        "core/deciding.py",
+        "if found is None and isinstance(event, ActivityFailed):",
+        "if False:",
+        ("tests/core/test_decider_effects.py::test_an_effect_that_nobody_began_in_time_is_dead",),
+    ),
+    Mutant(
+        "ended-jobs-are-buried",
+        "a job whose result is on its way is a dead job as well",
+        "store/sql/jobs.py",
+        "if job is not None and not job.gone:",
+        "if job is not None:",
+        (f"{CONTRACT}TestDeadJobs::test_a_job_that_has_ended_is_not_buried",),
     ),
 )
 

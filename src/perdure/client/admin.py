@@ -51,7 +51,7 @@ from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
 from perdure.model.turns import WorkerRow
 from perdure.store.base import Store
-from perdure.worker.unserved import LIVE_WORKER_MS, alive_since_ms
+from perdure.turns.unserved import LIVE_WORKER_MS, alive_since_ms
 
 SEEN_WITHIN = timedelta(milliseconds=LIVE_WORKER_MS)
 """How recent a worker's sign of life must be to count as alive."""
@@ -273,8 +273,9 @@ class Administration(ABC):
         Its orchestration or decider was told of the failure and went on. For an orchestration the
         call stays failed. A decider gets what the effect now returns as an input, as if it had
         returned it at first; if it dies again, `on_dead` is asked again and it is listed again.
-        Effects that had to wait for it (`in_order`) have gone on, and are not run again. With the
-        end of its instance a job that was put back goes too.
+        Effects that had to wait for it (`in_order`) have gone on, and are not run again. Its
+        `deadline` and `start_within` are over and do not limit it. With the end of its instance a
+        job that was put back goes too.
 
         Raises:
             UsageError: There is no such dead job.

@@ -150,8 +150,9 @@ class BlockingAdministration:
         Its orchestration or decider was told of the failure and went on. For an orchestration the
         call stays failed. A decider gets what the effect now returns as an input, as if it had
         returned it at first; if it dies again, `on_dead` is asked again and it is listed again.
-        Effects that had to wait for it (`in_order`) have gone on, and are not run again. With the
-        end of its instance a job that was put back goes too.
+        Effects that had to wait for it (`in_order`) have gone on, and are not run again. Its
+        `deadline` and `start_within` are over and do not limit it. With the end of its instance a
+        job that was put back goes too.
 
         Raises:
             UsageError: There is no such dead job.

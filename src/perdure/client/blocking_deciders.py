@@ -16,7 +16,7 @@ from perdure.client.deciders import Deciders
 from perdure.client.decisions import DryRun, Observed
 from perdure.client.info import Json
 from perdure.client.loop_thread import LoopThread
-from perdure.core.folding import DomainEvent, state_name
+from perdure.core.deciders.fold import DomainEvent, state_name
 
 E = TypeVar("E")
 I = TypeVar("I")  # noqa: E741 - the contract's letter for an input

@@ -19,6 +19,7 @@ from perdure.client.admin import Administration
 from perdure.client.deciders import Deciders
 from perdure.client.handle import Handle
 from perdure.client.info import Json
+from perdure.client.measuring import measure
 from perdure.client.projections import ProjectionAdministration
 from perdure.client.sending import SentWithin, signal_delivery
 from perdure.client.starting import (
@@ -50,11 +51,10 @@ from perdure.store.borrowing import Errands
 from perdure.store.forking import ProcessMark
 from perdure.store.opening import open_store
 from perdure.telemetry import Metrics
-from perdure.worker.alone import lone_turns
-from perdure.worker.endings import Endings
-from perdure.worker.measuring import measure
-from perdure.worker.turns import TurnRunner
-from perdure.worker.watchdog import TurnTooLongError
+from perdure.turns.endings import Endings
+from perdure.turns.lone_turns import lone_turns
+from perdure.turns.turns import TurnRunner
+from perdure.turns.watchdog import TurnTooLongError
 
 if TYPE_CHECKING:
     from perdure.worker.serving import Serving

@@ -28,8 +28,8 @@ from perdure.client.info import Json
 from perdure.client.inputs import InputDoor, key_of, named_in_errors
 from perdure.client.lists import check_count, check_limit
 from perdure.codec import JSON, check_id, check_text
-from perdure.core.answers import UNCHECKED, DirectInput, outcome_json
-from perdure.core.folding import (
+from perdure.core.deciders.answers import UNCHECKED, DirectInput, outcome_json
+from perdure.core.deciders.fold import (
     DomainEvent,
     domain_history,
     state_at,
@@ -47,7 +47,7 @@ from perdure.errors import (
 from perdure.ids import fresh_name
 from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey
-from perdure.worker.inputs import check_decider, wait_receipt
+from perdure.turns.inputs import check_decider, wait_receipt
 
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741 - the contract's letter for an input

@@ -13,7 +13,7 @@ from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.client.info import Json
 from perdure.client.inputs import named_in_errors
 from perdure.clock import to_datetime
-from perdure.core.answers import (
+from perdure.core.deciders.answers import (
     AcceptedReceipt,
     CompletedReceipt,
     DirectInput,
@@ -22,8 +22,8 @@ from perdure.core.answers import (
     UnreadableReceipt,
     read_receipt,
 )
-from perdure.core.deciding import DeciderExecution
-from perdure.core.turn import TurnTerms
+from perdure.core.deciders.execution import DeciderExecution
+from perdure.core.turn_builder import TurnTerms
 from perdure.errors import InstanceHeldError, NotRegisteredError, UniqueKeyError
 from perdure.model.events import (
     ChildScheduled,
@@ -38,7 +38,7 @@ from perdure.model.feeds import Observation
 from perdure.model.instances import DECIDER, Stamp, Status
 from perdure.model.rows import read_row
 from perdure.store.base import ExecutionKey, Store
-from perdure.worker.unserved import LIVE_WORKER_MS, served_by
+from perdure.turns.unserved import LIVE_WORKER_MS, served_by
 
 E_co = TypeVar("E_co", covariant=True)
 S_co = TypeVar("S_co", covariant=True)

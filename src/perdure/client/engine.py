@@ -12,7 +12,7 @@ from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
 from perdure.model.options import WorkerOptions
 from perdure.projection.duties import reader_duties
-from perdure.worker.handler_watch import HandlerWatch
+from perdure.projection.handler_watch import HandlerWatch
 from perdure.worker.serving import Health, Serving
 
 

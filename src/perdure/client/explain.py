@@ -9,7 +9,7 @@ import msgspec
 
 from perdure.client.overview import unclaimed_key
 from perdure.clock import to_datetime
-from perdure.core.decider_turn import KEYED
+from perdure.core.deciders.turn import KEYED
 from perdure.core.summary import Summary
 from perdure.model import builtins
 from perdure.model.admin import SessionRow
@@ -28,7 +28,7 @@ from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
 from perdure.model.turns import WorkerRow
 from perdure.store.base import ExecutionKey, Store, WaitingJob
-from perdure.worker.unserved import advice_on_tags, describe_queue
+from perdure.turns.unserved import advice_on_tags, describe_queue
 
 LISTED = 3
 """How many things an instance waits for are named; the others are counted."""

@@ -11,7 +11,7 @@ import msgspec
 
 from perdure.clock import to_datetime
 from perdure.codec import by_position_and_name, value_codec
-from perdure.core.decider_turn import KEYED
+from perdure.core.deciders.turn import KEYED
 from perdure.model.admin import ExecutionRow, ReportRow, RunningJob
 from perdure.model.events import LAST_KINDS, StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, Status

@@ -11,23 +11,23 @@ import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.decision import AlreadyCompleted
-from perdure.core.answers import (
+from perdure.core.deciders.answers import (
     DirectInput,
     Outcome,
     answer_again,
     needs_history,
     read_receipt,
 )
-from perdure.core.fingerprints import check_same
+from perdure.core.deciders.fingerprints import check_same
 from perdure.core.guard import Guard
 from perdure.errors import InstanceEndedError, InstanceNotFoundError, StoreUnavailableError
 from perdure.ids import fresh_name
 from perdure.model.events import InputTaken, StoredEvent, UnreadableEventError
 from perdure.model.instances import InstanceRow, Status
 from perdure.store.base import ExecutionKey, Store
-from perdure.worker.deciding import MAX_TRIES, pause_before
-from perdure.worker.inputs import check_repeated, queue_input, refuse_ended, wait_receipt
-from perdure.worker.turns import TurnRunner
+from perdure.turns.deciding import MAX_TRIES, pause_before
+from perdure.turns.inputs import check_repeated, queue_input, refuse_ended, wait_receipt
+from perdure.turns.turns import TurnRunner
 
 PATIENCE_S = 10.0
 """How long an input waits for a locked, full or unreachable store before it gives up."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from perdure.errors import StoreError, UsageError
 from perdure.store.forking import ProcessMark
-from perdure.worker.transactions import alone_in
+from perdure.store.transactions import alone_in
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.instances import DefinitionKey, InstanceRow, Status
 from perdure.model.jobs import JobKey
 from perdure.model.turns import WorkerRow
-from perdure.worker.unserved import served_by
+from perdure.turns.unserved import served_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from perdure.model.feeds import (
     read_stuck,
 )
 from perdure.store.base import Store
-from perdure.worker.unserved import alive_since_ms
+from perdure.turns.unserved import alive_since_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

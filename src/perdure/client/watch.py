@@ -21,7 +21,7 @@ from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow
 from perdure.model.turns import Outcome
 from perdure.store.base import Store
-from perdure.worker.endings import Endings
+from perdure.turns.endings import Endings
 
 logger = logging.getLogger(__name__)
 

@@ -18,16 +18,16 @@ from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.info import Json
 from perdure.codec import ValueCodec
-from perdure.core.answers import DirectInput, Outcome
+from perdure.core.deciders.answers import DirectInput, Outcome
 from perdure.errors import StoreUnavailableError, UsageError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import Outcome as End
 from perdure.store.borrowing import Errands, UnwrittenError
-from perdure.worker.alone import lone_turns
-from perdure.worker.endings import Endings
-from perdure.worker.turns import TurnRunner
+from perdure.turns.endings import Endings
+from perdure.turns.lone_turns import lone_turns
+from perdure.turns.turns import TurnRunner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

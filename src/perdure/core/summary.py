@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from perdure.core.ending import outcome_of, parent_message
 from perdure.core.identity import ExecutionId, child_incarnation
+from perdure.core.turn_builder import outcome_of, told_to_parent
 from perdure.model.digests import Digest, digest_for
 from perdure.model.events import (
     AskedEvent,
@@ -99,25 +99,11 @@ class Stop:
         first: list[MessageEvent] = [unstarted] if unstarted is not None and not history else []
         self.events: tuple[Body, ...] = tuple(write_event(event) for event in (*first, end))
         self.outcome: Outcome = outcome_of(end, summary.digest_with(self.events, now_ms))
+        parent = summary.parent or (unstarted.parent if unstarted else None)
         self.deliveries: tuple[Delivery, ...] = (
-            *_to_parent(summary.parent or (unstarted.parent if unstarted else None), end),
+            *(() if parent is None else (told_to_parent(parent, end),)),
             *_to_children(id, summary),
         )
-
-
-def _to_parent(parent: Parent | None, end: Terminated) -> list[Delivery]:
-    if parent is None:
-        return []
-    kind, body = write_event(parent_message(parent, end))
-    return [
-        Delivery(
-            instance_id=parent.instance_id,
-            incarnation=parent.incarnation,
-            execution=parent.execution,
-            kind=kind,
-            body=body,
-        )
-    ]
 
 
 def _to_children(id: ExecutionId, summary: Summary) -> list[Delivery]:

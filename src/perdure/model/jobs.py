@@ -85,6 +85,17 @@ class NewJob(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Whether the committing worker takes it at once, under the commit's id as token."""
 
 
+class BuriedJob(NamedTuple):
+    """A job that a turn ends as dead, because no input came of its being late."""
+
+    seq: int
+    queue: DefinitionKey
+    """For whoever counts; its row has it too."""
+    failure: Failure
+    unqueued: NewJob | None = None
+    """The job, if it was never in a queue; None: its row tells, unless it has ended meanwhile."""
+
+
 class ClaimedJob(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A job under our lease."""
 
@@ -140,7 +151,7 @@ class JobEnd(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     details: bytes | None = None
     """What its last heartbeat said, kept with the job when it goes back."""
     is_dead: bool = False
-    """Whether it ends because it is out of attempts: kept among the dead jobs, for a person."""
+    """Whether it ends in a failure that is no answer: kept among the dead jobs, for a person."""
     ran: AttemptFacts | None = None
     """Counted by the worker once the end is accepted; not stored."""
 
@@ -154,3 +165,12 @@ class JobBeat(NamedTuple):
     """For the next attempt, as JSON."""
     progress: bytes | None = None
     """For whoever watches, as JSON."""
+
+
+class Settled(NamedTuple):
+    """The attempt has told the store of its end itself, in the transaction of its code."""
+
+    end: JobEnd | None
+    """None: the code was not called, for the job was not ours any more."""
+    was_ours: bool
+    """Whether the store has taken it; if not, nothing was written."""

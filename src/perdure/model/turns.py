@@ -10,7 +10,7 @@ import msgspec
 from perdure.errors import StoreError
 from perdure.model.events import Body
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
-from perdure.model.jobs import JobEnd, NewJob
+from perdure.model.jobs import BuriedJob, JobEnd, NewJob
 from perdure.model.messages import Delivery, Message
 
 
@@ -150,6 +150,8 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     jobs_leased_until_ms: int = 0
     jobs_gone: tuple[int, ...] = ()
     """Schedule numbers of jobs that are cancelled."""
+    jobs_buried: tuple[BuriedJob, ...] = ()
+    """Jobs that are kept among the dead ones. Those that were in a queue are in `jobs_gone` too."""
     timers: tuple[NewTimer, ...] = ()
     next_due_ms: int | None = None
     """When its next timer becomes due, if it has one after this turn."""

@@ -17,7 +17,7 @@ from perdure.authoring.registry import BEHAVIOUR, orchestration_key
 from perdure.authoring.subscription import Subscription
 from perdure.clock import to_ms
 from perdure.codec import check_id
-from perdure.core.decider_turn import start_of
+from perdure.core.deciders.turn import start_of
 from perdure.errors import AlreadyExistsError, RowError
 from perdure.ids import fresh_id
 from perdure.model.events import InputTaken, Started, write_event

@@ -81,6 +81,8 @@ class WaitingJob(NamedTuple):
     """Until when it must start; None when it has started, or may start at any time."""
     misfit: str = ""
     """Why its arguments do not fit the code of the worker that had it last."""
+    is_rerun: bool = False
+    """Whether a person put it back after it had died."""
 
 
 class Store(AdminStore, DeciderStore, TransactionStore, Protocol):

@@ -64,7 +64,7 @@ class ProcessMark:
         Raises:
             UsageError: This is a forked child of that.
         """
-        if self.is_elsewhere:
+        if self._opened_in != _process[0] and self._opened_in is not None:
             raise UsageError(
                 f"this {self._what} was opened by process {self._opened_in}, from which this one "
                 f"(process {_process[0]}) was forked, and cannot be used here: make another one, "

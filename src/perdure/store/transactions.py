@@ -4,6 +4,7 @@ what they wrote: what a worker hands to a store."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -11,6 +12,10 @@ from perdure.model.jobs import JobEnd
 
 if TYPE_CHECKING:
     from perdure.store.base import JobLease
+
+
+alone_in: ContextVar[str] = ContextVar("perdure_alone_in", default="")
+"""The transaction that runs here, if nobody else can write until it ends."""
 
 
 class Undone(NamedTuple):

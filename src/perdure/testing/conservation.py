@@ -33,8 +33,6 @@ KEYED = "key:"
 """Before the key of a decider's timer, in the inbox."""
 
 _ANSWERED_BY_JOBS = ActivityScheduled | InlineScheduled | EffectScheduled
-_TOO_LATE = ("DeadlineExceeded", "StartedTooLate")
-"""Failures that come from timers; their jobs are removed, not buried."""
 
 
 def check_live(contents: Contents) -> Iterator[Violation]:
@@ -170,10 +168,12 @@ def _is_running_child(contents: Contents, live: LiveRow, event: ChildScheduled) 
 
 
 def is_rerun(contents: Contents, job: WaitingJob) -> bool:
-    """Tell whether a person put a dead job back: its call has failed for good.
+    """Tell whether a person put a dead job back: then its call has failed for good.
 
     Of an execution whose history was pruned that cannot be told, and is believed.
     """
+    if not job.is_rerun:
+        return False
     events = contents.histories.get(ExecutionKey(*job.key[:3]))
     if events is None:
         return job.key.instance_id in contents.instances
@@ -183,8 +183,6 @@ def is_rerun(contents: Contents, job: WaitingJob) -> bool:
         if message.timer_key is None and message.execution in (0, job.key.execution)
     ]
     return any(
-        isinstance(event, ActivityFailed)
-        and event.schedule == job.key.seq
-        and event.failures[-1].type_name not in _TOO_LATE
+        isinstance(event, ActivityFailed) and event.schedule == job.key.seq
         for event in [*(event for _, event in readable(events)), *waiting]
     )

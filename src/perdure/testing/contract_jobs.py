@@ -9,7 +9,8 @@ from perdure.clock import ManualClock
 from perdure.model.admin import DeadJob
 from perdure.model.events import Failure
 from perdure.model.instances import DefinitionKey, Stamp
-from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd, JobFailures, JobKey
+from perdure.model.jobs import BuriedJob, ClaimedJob, JobBeat, JobEnd, JobFailures, JobKey
+from perdure.model.turns import TurnStatus
 from perdure.store.base import JobLease, Store
 from perdure.testing.store_values import (
     LEASE_MS,
@@ -30,6 +31,7 @@ from perdure.testing.store_values import (
 
 LEASE = timedelta(milliseconds=LEASE_MS)
 GPU = DefinitionKey("activity", "say_hello", "gpu")
+LATE = Failure("DeadlineExceeded", "too late", at_ms=3)
 
 
 def _death(claimed: ClaimedJob, **fields: Any) -> JobEnd:
@@ -139,6 +141,104 @@ class TestDeadJobs:
 
         assert (again.attempt, again.session) == (1, "s")
         assert [one.key for one in await store.read_dead_jobs(limit=9)] == [dead.key]
+
+    async def test_a_job_that_a_turn_buries_is_kept_and_its_late_end_is_refused(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        stamp = await begun(store, jobs=(job(2, input=b"\0in"),))
+        [first] = await claim_jobs(store)
+        once = Failure("OSError", "no")
+        await store.end_jobs(
+            [JobEnd(key=first.key, token=first.token, retry_at_ms=0, failure=once)]
+        )
+        [running] = await claim_jobs(store)
+
+        buried = (BuriedJob(2, QUEUE, LATE),)
+        await accepted(store, next_turn("i", stamp, jobs_gone=(2,), jobs_buried=buried))
+
+        assert await store.end_jobs([result_of(running.key, running.token)]) == [False]
+        assert await store.read_jobs("i") == []
+        assert await store.read_inbox("i") == []
+        [dead] = await store.read_dead_jobs(limit=9)
+        assert (dead.key, dead.input, dead.attempts) == (running.key, b"\0in", 2)
+        assert dead.failures == JobFailures(2, (once, LATE))
+        assert dead.died_ms == clock()
+
+    async def test_a_job_that_was_never_queued_is_buried_all_the_same(self, store: Store) -> None:
+        stamp = await begun(store)
+        unqueued = job(2, input=b"\0in", policy=b'{"max_attempts":7}', session="s")
+
+        buried = (BuriedJob(2, QUEUE, LATE, unqueued),)
+        await accepted(store, next_turn("i", stamp, jobs_buried=buried))
+
+        assert await store.read_jobs("i") == []
+        [dead] = await store.read_dead_jobs(limit=9)
+        assert (dead.key.seq, dead.queue, dead.attempts) == (2, QUEUE, 0)
+        assert (dead.input, dead.policy) == (b"\0in", b'{"max_attempts":7}')
+        assert dead.failures == JobFailures(1, (LATE,))
+        assert await store.retry_dead_jobs([dead.key]) == [True]
+        [again] = await claim_bound(store)
+        assert (again.key, again.session, again.is_rerun) == (dead.key, "s", True)
+
+    async def test_a_turn_that_buries_a_job_may_end_its_instance(self, store: Store) -> None:
+        stamp = await begun(store, jobs=(job(2), job(3)))
+        buried = (BuriedJob(2, QUEUE, LATE), BuriedJob(4, QUEUE, LATE, job(4)))
+
+        turn = next_turn("i", stamp, jobs_gone=(2,), jobs_buried=buried, outcome=outcome())
+        await accepted(store, turn)
+
+        assert [dead.key.seq for dead in await store.read_dead_jobs(limit=9)] == [2, 4]
+        assert await store.read_jobs("i") == []
+
+    async def test_a_job_that_has_ended_is_not_buried(self, store: Store) -> None:
+        """Neither before the transaction nor in it."""
+        stamp = await begun(store, jobs=(job(2), job(3)))
+        first, second = await claim_jobs(store)
+        await store.end_jobs([result_of(first.key, first.token)])
+        buried = (BuriedJob(2, QUEUE, LATE), BuriedJob(3, QUEUE, LATE))
+
+        end = result_of(second.key, second.token)
+        turn = next_turn("i", stamp, job_ends=(end,), jobs_gone=(2, 3), jobs_buried=buried)
+        await accepted(store, turn)
+
+        assert await store.read_dead_jobs(limit=9) == []
+        assert await store.read_jobs("i") == []
+
+    async def test_a_job_of_an_earlier_turn_of_its_transaction_is_buried(
+        self, store: Store
+    ) -> None:
+        start = new_instance()
+        first = first_turn(start, jobs=(job(2), job(3, leased=True)), jobs_leased_until_ms=2**50)
+        buried = (BuriedJob(2, QUEUE, LATE), BuriedJob(3, QUEUE, LATE))
+        second = next_turn("i", first.next_stamp, jobs_gone=(2, 3), jobs_buried=buried)
+
+        receipts = await store.commit([first, second])
+
+        assert [receipt.status for receipt in receipts] == [TurnStatus.ACCEPTED] * 2
+        assert [dead.key.seq for dead in await store.read_dead_jobs(limit=9)] == [2, 3]
+        assert await store.read_jobs("i") == []
+
+    async def test_a_refused_turn_buries_nothing(self, store: Store) -> None:
+        stamp = await begun(store, jobs=(job(2),))
+        buried = (BuriedJob(2, QUEUE, LATE), BuriedJob(3, QUEUE, LATE, job(3)))
+        refused = next_turn("i", stamp._replace(next_seq=9), jobs_gone=(2,), jobs_buried=buried)
+
+        await store.commit([refused])
+
+        assert await store.read_dead_jobs(limit=9) == []
+        assert len(await store.read_jobs("i")) == 1
+
+    async def test_a_turn_that_is_sent_again_buries_once(self, store: Store) -> None:
+        stamp = await begun(store, jobs=(job(2),))
+        turn = next_turn("i", stamp, jobs_gone=(2,), jobs_buried=(BuriedJob(2, QUEUE, LATE),))
+        await accepted(store, turn)
+        [dead] = await store.read_dead_jobs(limit=9)
+        await store.retry_dead_jobs([dead.key])
+
+        await accepted(store, turn)
+
+        assert await store.read_dead_jobs(limit=9) == []
+        assert [one.is_rerun for one in await store.read_jobs("i")] == [True]
 
     async def test_dead_jobs_go_with_an_instance_that_is_replaced(self, store: Store) -> None:
         stamp = await begun(store, jobs=(job(2), job(3)))

@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import DeciderDefinition, definition_of
 from perdure.authoring.describing import Transition
-from perdure.core.folding import Fold, state_name, transitions
+from perdure.core.deciders.dry_run import Trial, try_input
+from perdure.core.deciders.fold import Fold, state_name, transitions
 from perdure.core.guard import Guard
-from perdure.core.trying import Trial, try_input
 from perdure.errors import PerdureError
 from perdure.model.events import StoredEvent
 

@@ -1,1 +1,1 @@
-"""The only room that knows core and store: claims, turns, jobs, leases."""
+"""Serving: claims, leases, housekeeping. Joins turns and jobs."""

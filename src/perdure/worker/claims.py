@@ -21,15 +21,15 @@ from typing import Any, NamedTuple
 from perdure.clock import Clock, to_ms
 from perdure.clock_watch import since_moved_ms
 from perdure.ids import fresh_id
+from perdure.jobs.jobs import JobRunner
+from perdure.jobs.slots import HARMLESS, Kind
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
+from perdure.model.suspects import suspect_after
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import Store, TurnLease
-from perdure.worker.jobs import JobRunner
-from perdure.worker.lanes import HARMLESS, Kind
-from perdure.worker.metrics import WorkerMetrics
-from perdure.worker.suspects import suspect_after
-from perdure.worker.turns import TurnRunner
+from perdure.telemetry import Metrics
+from perdure.turns.turns import TurnRunner
 
 NEVER_MS = 2**62
 
@@ -70,7 +70,7 @@ class Claimer:
         worker_id: str,
         turns: TurnRunner,
         jobs: JobRunner,
-        metrics: WorkerMetrics,
+        metrics: Metrics,
     ) -> None:
         self._store = store
         self._clock: Clock = store.clock
@@ -193,10 +193,15 @@ class Claimer:
         if since_moved_ms(self._clock) < self._lease_ms // 2:
             # All leases seem to have run out, also of the living. They have time to renew them.
             return False
-        wanted = self._wanted_jobs()
+        room = self._jobs.room()
+        groups = self._groups(room)
+        wanted = self._wanted_jobs(room, groups)
+        # Who may take a suspect is decided for all at once: the claim of turns begins a little
+        # later, and there may be room for other kinds of jobs by then.
+        takes_suspect = self._takes_suspect(0, groups)
         # Handed to the store together, so that they share one transaction.
         claiming = asyncio.gather(
-            self._claim_turns(),
+            self._claim_turns(takes_suspect=takes_suspect),
             *(self._store.claim_jobs(claim) for _, claim in wanted),
             return_exceptions=True,
         )
@@ -207,7 +212,7 @@ class Claimer:
             raise
         claimed = _Claimed.of(answers)
         self._note_starved(wanted, answers[1:])
-        self._metrics.claimed(len(claimed.turns), len(claimed.jobs))
+        self._count(claimed)
         # What was leased is worked on, also if another claim has failed.
         for job in claimed.jobs:
             self._jobs.run(job)
@@ -215,6 +220,12 @@ class Claimer:
         if claimed.error is not None:
             raise claimed.error
         return bool(claimed.turns or claimed.jobs)
+
+    def _count(self, claimed: _Claimed) -> None:
+        for kind, found in (("turns", claimed.turns), ("jobs", claimed.jobs)):
+            self._metrics.claims.add((kind,))
+            if found:
+                self._metrics.claimed.add((kind,), by=len(found))
 
     async def _give_back(self, claimed: _Claimed) -> None:
         """The worker stops while the store leases us something, which nobody here will work on."""
@@ -229,18 +240,21 @@ class Claimer:
             ]
         )
 
-    async def _claim_turns(self) -> list[ClaimedTurn]:
-        ready = self._store.claim_turns(self._turn_claim())
+    async def _claim_turns(self, *, takes_suspect: bool) -> list[ClaimedTurn]:
+        claim = self._turn_claim(takes_suspect=takes_suspect)
+        ready = self._store.claim_turns(claim)
         now_ms = self._clock()
         if now_ms < self._blocked_at_ms:
             return await ready
         self._blocked_at_ms = now_ms + BLOCKED_EVERY_MS
-        turns, blocked = await asyncio.gather(ready, self._store.claim_blocked(self._turn_claim()))
+        # None of the blocked is a suspect: whoever has found that one does not fit lives.
+        others = self._turn_claim(takes_suspect=False)
+        turns, blocked = await asyncio.gather(ready, self._store.claim_blocked(others))
         if len(blocked) == self._options.claim_batch:
             self._blocked_at_ms = 0  # There may be more.
         return [*turns, *blocked]
 
-    def _turn_claim(self) -> TurnClaim:
+    def _turn_claim(self, *, takes_suspect: bool) -> TurnClaim:
         return TurnClaim(
             self._worker_id,
             self._definitions,
@@ -248,13 +262,14 @@ class Claimer:
             self._lease_ms,
             fresh_id(),
             self._suspect_after,
-            takes_suspect=self._takes_suspect(0, self._groups(self._jobs.room())),
+            takes_suspect=takes_suspect,
         )
 
-    def _wanted_jobs(self) -> list[tuple[tuple[Kind, ...], JobClaim]]:
+    def _wanted_jobs(
+        self, room: Mapping[Kind, int], groups: Sequence[tuple[Kind, ...]]
+    ) -> list[tuple[tuple[Kind, ...], JobClaim]]:
         """Return what to claim of jobs, for the kinds there is room for."""
-        batch, room = self._options.claim_batch, self._jobs.room()
-        groups = self._groups(room)
+        batch = self._options.claim_batch
         terms = self._jobs.sessions.terms(len(groups))
         harmless = tuple(number for kind in HARMLESS for number in self._queues.get(kind, ()))
         return [

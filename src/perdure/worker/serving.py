@@ -14,34 +14,35 @@ from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import Registry, orchestration_key, reader_key
+from perdure.authoring.scope import InlineRequest
 from perdure.errors import StoreError, UsageError
 from perdure.ids import fresh_id
+from perdure.jobs.builtins import Door, builtin_works
+from perdure.jobs.cancels import CancelWatch
+from perdure.jobs.decider_builtins import decider_works
+from perdure.jobs.heartbeats import Heartbeats
+from perdure.jobs.jobs import JobRunner
+from perdure.jobs.names import NameWatch
+from perdure.jobs.running import Host
+from perdure.jobs.sessions import SessionKeeper
+from perdure.jobs.slots import Kind
+from perdure.jobs.within import Transactions
 from perdure.model.instances import DefinitionKey
-from perdure.model.jobs import ClaimedJob, JobEnd
+from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, Settled
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import WorkerRow
 from perdure.store.base import JobLease, Store, TurnLease
 from perdure.store.off_loop import wait_off_loop
 from perdure.telemetry import Metrics, error_facts
-from perdure.worker.attempts import Settled
-from perdure.worker.builtins import Door, builtin_works
-from perdure.worker.cancels import CancelWatch
+from perdure.turns.coverage import Coverage
+from perdure.turns.endings import Endings
+from perdure.turns.metrics import TurnMetrics
+from perdure.turns.turns import TurnRunner
 from perdure.worker.claims import Claimer
-from perdure.worker.coverage import Coverage
-from perdure.worker.decider_builtins import decider_works
-from perdure.worker.endings import Endings
-from perdure.worker.heartbeats import Heartbeats
+from perdure.worker.gauges import Gauges
 from perdure.worker.housekeeping import Housekeeping
-from perdure.worker.jobs import JobRunner
-from perdure.worker.lanes import Kind
 from perdure.worker.leases import LeaseKeeper
-from perdure.worker.metrics import Gauges, WorkerMetrics
-from perdure.worker.names import NameWatch
-from perdure.worker.running import Host
-from perdure.worker.sessions import SessionKeeper
-from perdure.worker.transactions import Transactions
 from perdure.worker.tuning import PythonTuning
-from perdure.worker.turns import TurnRunner
 
 logger = logging.getLogger(__name__)
 
@@ -115,12 +116,11 @@ class Serving:
         self._tuning = PythonTuning(options)
         self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
         self._gauges = Gauges(store, options, metrics)
-        self._counts = WorkerMetrics(metrics, worker_id=self.worker_id)
+        self._metrics = metrics
         self._heartbeats = Heartbeats(store, options.heartbeat_every)
+        self.jobs = self._make_jobs(tuple(resources), client)
         self.turns = self._make_turns(endings)
         metrics.hot_instances.read = self.turns.hot.__len__
-        self.jobs = self._make_jobs(tuple(resources), client)
-        self.turns.run_jobs_with(self.jobs)
         self._watch_leases()
 
     def _make_turns(self, endings: Endings) -> TurnRunner:
@@ -129,8 +129,9 @@ class Serving:
             self.coverage,
             self._options,
             worker_id=self.worker_id,
+            jobs=self.jobs,
             endings=endings,
-            metrics=self._counts,
+            metrics=TurnMetrics(self._metrics, worker_id=self.worker_id),
             look=self._look,
             continued=self.housekeeping.continued,
         )
@@ -144,13 +145,13 @@ class Serving:
                 self.worker_id, store.clock, resources, client.client_here, self._heartbeats.notice
             ),
             end=self._job_ended,
-            find_inline=self.turns.find_inline,
+            find_inline=self._find_inline,
             builtins={
                 **builtin_works(client),
                 **decider_works(client, store, registry.decider),
             },
             transactions=Transactions(store, registry, settled=self._job_settled),
-            metrics=self._counts,
+            metrics=self._metrics,
         )
 
     def _watch_leases(self) -> None:
@@ -173,7 +174,7 @@ class Serving:
             worker_id=self.worker_id,
             turns=self.turns,
             jobs=jobs,
-            metrics=self._counts,
+            metrics=self._metrics,
         )
 
     async def open(self) -> None:
@@ -349,8 +350,11 @@ class Serving:
         self.claimer.look(at_ms)
 
     def _job_ended(self, job: ClaimedJob, end: JobEnd) -> None:
-        self.turns.job_ended(job, end)
+        self.turns.job_ended(end)
         self.claimer.room_freed(job)
+
+    async def _find_inline(self, key: JobKey) -> InlineRequest | None:
+        return await self.turns.find_inline(key)
 
     def _job_settled(self, job: ClaimedJob, settled: Settled) -> None:
         self.turns.job_settled(job.key, settled)

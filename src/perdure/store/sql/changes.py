@@ -8,7 +8,7 @@ from typing import NamedTuple
 from perdure.model.instances import NewInstance, Status
 from perdure.model.jobs import JobKey
 from perdure.model.turns import NewObservation, Outcome, Snapshot, Turn, UniqueKey
-from perdure.store.sql.rows import LiveState
+from perdure.store.sql.rows import LiveState, PendingJob
 
 
 class AppendedEvents(NamedTuple):
@@ -69,10 +69,18 @@ class RequeuedJob(NamedTuple):
 
 
 class DeadJobRow(NamedTuple):
-    """A job that ran out of attempts."""
+    """A job that is kept as dead when it goes."""
 
     key: JobKey
     failures: bytes | None
+
+
+class UnqueuedJob(NamedTuple):
+    """A job that is dead and was never in a queue."""
+
+    row: LiveState
+    incarnation: int
+    pending: PendingJob
 
 
 class KvRowChange(NamedTuple):
@@ -149,6 +157,7 @@ class Changes:
     jobs_gone: list[JobKey] = field(default_factory=list)
     requeued: list[RequeuedJob] = field(default_factory=list)
     dead: list[DeadJobRow] = field(default_factory=list)
+    unqueued: list[UnqueuedJob] = field(default_factory=list)
     left: list[tuple[int, str, int, int]] = field(default_factory=list)
     """Executions that were followed by the next one."""
     kv: dict[tuple[int, str, str], KvRowChange] = field(default_factory=dict)

@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from perdure.errors import RowError
 from perdure.model.blocked import going_on, held_by, is_held
 from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
-from perdure.model.jobs import JobEnd, JobFailures, JobKey
+from perdure.model.jobs import JobEnd
 from perdure.model.turns import (
     NOBODY,
     ChildStart,
@@ -34,24 +32,21 @@ from perdure.model.turns import (
 from perdure.store.sql.changes import (
     AppendedEvents,
     Changes,
-    DeadJobRow,
     EndedInstance,
     KvRowChange,
     MovedInstance,
     ReportChange,
-    RequeuedJob,
     StartedInstance,
     StatusChange,
 )
 from perdure.store.sql.decisions import Decisions, has_decisions
 from perdure.store.sql.inboxes import Inboxes
+from perdure.store.sql.jobs import Jobs
 from perdure.store.sql.rows import (
     RANK_START,
     RANK_TIMER,
-    JobState,
     LiveState,
     LoadedRows,
-    PendingJob,
     PendingMessage,
     WideState,
     place_of,
@@ -60,8 +55,6 @@ from perdure.store.sql.rows import (
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
 _TAKEN = TurnReceipt(TurnStatus.TAKEN)
 _VANISHED = TurnReceipt(TurnStatus.ACCEPTED)
-_failures = msgspec.json.Decoder(JobFailures)
-_encoder = msgspec.json.Encoder()
 
 
 class Commit:
@@ -82,7 +75,7 @@ class Commit:
         self._now_ms = now_ms
         self.inboxes = Inboxes(rows, self.changes, now_ms=now_ms)
         self._decisions = Decisions(rows, self.changes)
-        self._left: set[tuple[str, int, int]] = set()
+        self._jobs = Jobs(rows, self.changes, number_of, now_ms=now_ms)
 
     def has_started_assumed(self) -> bool:
         """Tell whether all instances were started that were taken for new: see `LoadedRows`."""
@@ -170,11 +163,13 @@ class Commit:
         return row.lease == 0 or row.lease_until_ms <= self._now_ms
 
     def _holds_jobs(self, turn: Turn) -> bool:
-        return all(self._held_job(end) is not None for end in turn.job_ends)
+        return all(self._jobs.held(end) is not None for end in turn.job_ends)
 
     def _accept(self, turn: Turn, row: LiveState) -> TurnReceipt:
         for end in turn.job_ends:
-            self._finish_job(end, self.rows.jobs[end.key])
+            self._jobs.finish(end)
+        if turn.jobs_buried:
+            self._jobs.bury(turn, row)
         first_seq = row.next_seq
         self._append(turn, row)
         if turn.definition is not None:
@@ -199,7 +194,7 @@ class Commit:
             # wake the instance for ever, so what is due already is compared with the inbox.
             row.is_due_unsure = at_ms is not None and not has_unseen and at_ms <= self._now_ms
             self._change_inbox(turn, row)
-            self._change_jobs(turn, row)
+            self._jobs.change(turn, row)
         last_no = row.last_no
         self._tell_others(turn)
         return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
@@ -240,33 +235,6 @@ class Commit:
                 )
             )
 
-    def _change_jobs(self, turn: Turn, row: LiveState) -> None:
-        if turn.jobs_gone and row.jobs:
-            # Added by an earlier turn of this batch.
-            row.jobs = [pending for pending in row.jobs if pending.job.seq not in turn.jobs_gone]
-        for job in turn.jobs:
-            if job.seq in turn.jobs_gone:
-                continue  # Asked for and given up within one turn.
-            leased = job.leased
-            row.jobs.append(
-                PendingJob(
-                    execution=row.execution,
-                    job=job,
-                    queue_no=self._number_of(job.queue),
-                    token=turn.commit_id if leased else 0,
-                    worker_id=turn.worker_id if leased else None,
-                    visible_at_ms=turn.jobs_leased_until_ms if leased else self._now_ms,
-                )
-            )
-        for seq in turn.jobs_gone:
-            self._remove_job(JobKey(row.instance_id, row.incarnation, row.execution, seq))
-
-    def _remove_job(self, key: JobKey) -> None:
-        job = self.rows.jobs.get(key)
-        if job is not None:
-            job.gone = True
-        self.changes.jobs_gone.append(key)
-
     def _settle(self, turn: Turn, row: LiveState) -> None:
         """End the lease, and leave the instance hot at the worker that committed."""
         if row.blocked_by is not None and is_held(row.blocked_by):
@@ -306,11 +274,10 @@ class Commit:
         """Leave an execution with all that is addressed to it, and begin the next one (S35)."""
         old = row.execution
         self.changes.left.append((row.part, row.instance_id, row.incarnation, old))
-        self._left.add((row.instance_id, row.incarnation, old))
+        self._jobs.leave(row)
         for no in turn.consumed:
             self.changes.consumed.append((row.part, row.instance_id, no))
         row.messages = [message for message in row.messages if message.execution != old]
-        row.jobs = [pending for pending in row.jobs if pending.execution != old]
         row.execution = old + 1
         row.next_seq = 1
         row.blocked_by = None
@@ -420,57 +387,18 @@ class Commit:
 
     def end_job(self, end: JobEnd) -> bool:
         """End an attempt; False means that its lease was lost."""
-        job = self._held_job(end)
-        if job is None:
+        if self._jobs.held(end) is None:
             return False
         if end.retry_at_ms is not None:
-            self._requeue(end, job, end.retry_at_ms)
+            self._jobs.requeue(end, end.retry_at_ms)
             return True
         if end.kind is None:
             raise RowError(f"the end of job {end.key} has neither a result nor a time to retry")
-        self._finish_job(end, job)
+        self._jobs.finish(end)
         row = self.rows.live.get(end.key.instance_id)
         if row is not None and (row.incarnation, row.execution) == end.key[1:3]:
             self.inboxes.put(row, end.kind, end.body, execution=row.execution)
         return True
-
-    def _held_job(self, end: JobEnd) -> JobState | None:
-        job = self.rows.jobs.get(end.key)
-        if job is None or job.gone or end.token == 0 or job.token != end.token:
-            return None
-        if self._left and end.key[:3] in self._left:
-            return None
-        return job
-
-    def _finish_job(self, end: JobEnd, job: JobState) -> None:
-        """Remove a job that has its result, or that nobody will try again."""
-        job.gone = True
-        self.changes.jobs_gone.append(end.key)
-        if job.session is not None:
-            self.changes.sessions_used[job.session] = None
-        if end.is_dead:
-            self.changes.dead.append(DeadJobRow(end.key, self._failures_with(end, job)))
-
-    @staticmethod
-    def _failures_with(end: JobEnd, job: JobState) -> bytes | None:
-        if end.failure is None and not end.misfit:
-            return job.failures
-        try:
-            earlier = JobFailures() if job.failures is None else _failures.decode(job.failures)
-        except msgspec.MsgspecError:
-            # The claim has told of the damage; the job must not be stuck because of it.
-            earlier = JobFailures()
-        return _encoder.encode(earlier.after(end))
-
-    def _requeue(self, end: JobEnd, job: JobState, visible_at_ms: int) -> None:
-        job.failures = self._failures_with(end, job)
-        attempt = max(job.attempt - 1, 0) if end.refund else job.attempt
-        job.token = 0
-        if job.session is not None:
-            self.changes.sessions_used[job.session] = None
-        self.changes.requeued.append(
-            RequeuedJob(end.key, visible_at_ms, attempt, job.failures, end.details)
-        )
 
     # ------------------------------------------------------------------ holds
 
@@ -482,7 +410,6 @@ class Commit:
         if not self._holds(hold.lease, row):
             return False
         row.blocked_by = held_by(row.blocked_by, hold.blocked_by)
-        row.attempts = 0
         row.wake_at_ms = None
         row.lease = 0
         row.lease_until_ms = 0

@@ -16,7 +16,7 @@ from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.decision_rows import delete_decider_rows, write_decisions
 from perdure.store.sql.packing import Rows, pack
-from perdure.store.sql.rows import LiveState
+from perdure.store.sql.rows import LiveState, PendingJob
 from perdure.store.sql.sessions import touch_sessions
 
 
@@ -107,12 +107,12 @@ class _Flush:
 
     def _delete_jobs(self) -> None:
         changes = self._changes
-        if not changes.jobs_gone and not changes.requeued:
-            return
         if changes.dead:
             self._bury_jobs()
+        if not changes.jobs_gone and not changes.requeued:
+            return
         # The jobs of an ended instance go all at once.
-        ended = {(end.row.instance_id, end.incarnation) for end in changes.ended}
+        ended = {(end.row.instance_id, end.incarnation) for end in changes.ended if end.row.stored}
         gone = [
             (part_of(key.instance_id), *key) for key in changes.jobs_gone if key[:2] not in ended
         ]
@@ -133,7 +133,11 @@ class _Flush:
             self._bulk.write_rows("requeue_jobs", rows)
 
     def _bury_jobs(self) -> None:
-        """Copy jobs that ran out of attempts; after that they go like others."""
+        """Copy jobs that are dead; after that they go like others."""
+        unqueued = Rows()
+        for row, incarnation, pending in self._changes.unqueued:
+            unqueued.rows.append(_job_values(unqueued, row, incarnation, pending))
+        self._bulk.write_rows("insert_jobs", unqueued, now_ms=self._now_ms)
         rows = Rows()
         for key, failures in self._changes.dead:
             rows.rows.append((part_of(key.instance_id), *key, *rows.place_maybe(failures)))
@@ -207,29 +211,7 @@ class _Flush:
         rows = Rows()
         for row in self._dirty:
             for pending in row.jobs:
-                job = pending.job
-                rows.rows.append(
-                    (
-                        row.part,
-                        row.instance_id,
-                        row.incarnation,
-                        pending.execution,
-                        job.seq,
-                        pending.queue_no,
-                        pending.visible_at_ms,
-                        pending.token,
-                        pending.worker_id,
-                        1 if pending.token else 0,
-                        job.priority,
-                        job.session,
-                        rows.place(job.policy),
-                        len(job.policy),
-                        rows.place(job.input),
-                        len(job.input),
-                        # One that starts at once has no timer that its claim would remove.
-                        None if pending.token else job.start_by_ms,
-                    )
-                )
+                rows.rows.append(_job_values(rows, row, row.incarnation, pending))
         self._bulk.write_rows("insert_jobs", rows, now_ms=self._now_ms)
 
     def _correct_wakes(self) -> None:
@@ -354,6 +336,32 @@ def _live_values(row: LiveState) -> tuple[Any, ...]:
         row.attempts,
         row.blocked_by,
         1 if row.stored else 0,
+    )
+
+
+def _job_values(
+    rows: Rows, row: LiveState, incarnation: int, pending: PendingJob
+) -> tuple[Any, ...]:
+    job = pending.job
+    return (
+        row.part,
+        row.instance_id,
+        incarnation,
+        pending.execution,
+        job.seq,
+        pending.queue_no,
+        pending.visible_at_ms,
+        pending.token,
+        pending.worker_id,
+        1 if pending.token else 0,
+        job.priority,
+        job.session,
+        rows.place(job.policy),
+        len(job.policy),
+        rows.place(job.input),
+        len(job.input),
+        # One that starts at once has no timer that its claim would remove.
+        None if pending.token else job.start_by_ms,
     )
 
 

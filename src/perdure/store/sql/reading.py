@@ -131,7 +131,7 @@ def read_jobs(connection: Connection, instance_id: str) -> list[WaitingJob]:
     rows = connection.run("read_jobs", part=part_of(instance_id), instance_id=instance_id)
     return [
         WaitingJob(JobKey(instance_id, *row[:3]), DefinitionKey(*row[3:7]), *row[7:14])._replace(
-            misfit=_misfit_in(row[14])
+            misfit=_misfit_in(row[14]), is_rerun=bool(row[15])
         )
         for row in rows
     ]

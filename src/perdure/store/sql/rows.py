@@ -364,6 +364,8 @@ class Wanted:
             self._add_start(turn.start)
         for end in turn.job_ends:
             self._add_job_end(end)
+        for buried in turn.jobs_buried:
+            self.jobs[JobKey(turn.instance_id, *turn.stamp[:2], buried.seq)] = None
         for delivery in turn.deliveries:
             self._add_delivery(delivery)
         for child in turn.children:

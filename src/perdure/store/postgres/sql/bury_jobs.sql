@@ -1,4 +1,4 @@
--- Keep jobs that ran out of attempts, before they are removed from their queues.
+-- Keep jobs that are dead, before they are removed from their queues.
 -- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, begin and length of the
 -- failures], ...]; bodies; now_ms. Returns: nothing.
 -- ON CONFLICT: a job that was put back and died again takes its own place. Only who has the job

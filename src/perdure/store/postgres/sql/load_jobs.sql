@@ -1,4 +1,4 @@
--- Load the jobs whose ends a batch brings.
+-- Load the jobs that a batch ends.
 -- Params: keys, JSON [[part, instance_id, incarnation, execution, seq], ...]. Returns: one JSON
 -- text, [[index of the key, token, attempt, failures in hex, session], ...].
 -- Locked: a claim needs no lock of the instance, and could otherwise take a job whose lease has run

@@ -1,6 +1,6 @@
 -- Read the open jobs of an instance.
 -- Params: part; instance_id. Returns: incarnation, execution, seq, the queue's definition,
--- visible_at_ms, token, worker_id, attempt, created_ms, session, start_by_ms, failures.
+-- visible_at_ms, token, worker_id, attempt, created_ms, session, start_by_ms, failures, rerun.
 SELECT
     jobs.incarnation,
     jobs.execution,
@@ -16,7 +16,8 @@ SELECT
     jobs.created_ms,
     jobs.session,
     jobs.start_by_ms,
-    jobs.failures
+    jobs.failures,
+    jobs.rerun
 FROM perdure.jobs
 JOIN perdure.definitions
     ON definitions.part = 0

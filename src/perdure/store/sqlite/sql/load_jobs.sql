@@ -1,4 +1,4 @@
--- Load the jobs whose ends a batch brings.
+-- Load the jobs that a batch ends.
 -- Params: keys, JSON [[part, instance_id, incarnation, execution, seq], ...]. Returns: one JSON
 -- text, [[index of the key, token, attempt, failures in hex, session], ...].
 SELECT json_group_array(json_array(

@@ -1,0 +1,1 @@
+"""Deciders: a state folded from events, and decisions on inputs."""

@@ -1,0 +1,93 @@
+"""Snapshots: a decider's state and bookkeeping as bytes, and back.
+
+A snapshot is only ever a short cut. One with another schema number, of another form than this code
+writes, or damaged, is ignored, and everything is folded from the first event.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.core.deciders.fold import Fold
+from perdure.core.deciders.notes import Memory
+from perdure.errors import PayloadError
+from perdure.model.events import (
+    ChildScheduled,
+    EffectScheduled,
+    UnreadableEventError,
+    read_event,
+)
+from perdure.model.feeds import StoredSnapshot
+from perdure.model.turns import Snapshot
+
+FORM = 1
+"""Number of the form below. Raised when it changes: older ones are ignored then."""
+
+
+class SnapshotBody(msgspec.Struct, frozen=True):
+    """What is stored of a snapshot."""
+
+    form: int
+    state: msgspec.Raw
+    memory: Memory
+
+
+class KeptState(NamedTuple):
+    """A snapshot that can be used."""
+
+    state: Any
+    data: Memory
+
+
+_bodies = msgspec.json.Decoder(SnapshotBody)
+
+
+def is_snapshot_due(fold: Fold, last_version: int) -> bool:
+    """Tell whether to make a snapshot, if the last one was made at a version.
+
+    Raises:
+        Exception: What `should_snapshot` raised.
+    """
+    definition = fold.definition
+    every = definition.snapshot_every
+    if every and fold.version - last_version >= every:
+        return True
+    if not definition.has_own_snapshots:
+        return False
+    is_due = bool(definition.decider.should_snapshot(fold.state, fold.version))
+    fold.refuse_violation()
+    return is_due
+
+
+def write_snapshot(
+    definition: DeciderDefinition, state: object, version: int, memory: Memory
+) -> Snapshot:
+    """Return a snapshot.
+
+    Raises:
+        PayloadError: The state cannot be stored.
+        LimitExceededError: It is too large.
+    """
+    data = definition.state.encode(state, f"state of decider {definition.name!r}")
+    body = msgspec.json.encode(SnapshotBody(FORM, msgspec.Raw(data), memory))
+    return Snapshot(definition.schema, version, body)
+
+
+def read_snapshot(definition: DeciderDefinition, stored: StoredSnapshot) -> KeptState | None:
+    """Return what a snapshot holds; None if this code cannot use it."""
+    if stored.schema != definition.schema:
+        return None
+    try:
+        body = _bodies.decode(stored.body)
+        if body.form != FORM:
+            return None
+        for kept in body.memory.open:
+            event = read_event(kept.kind, kept.body.encode())
+            if not isinstance(event, EffectScheduled | ChildScheduled):
+                return None
+        return KeptState(definition.state.decode(bytes(body.state)), body.memory)
+    except (msgspec.MsgspecError, PayloadError, UnreadableEventError):
+        return None

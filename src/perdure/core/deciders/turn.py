@@ -1,0 +1,318 @@
+"""What one turn of a decider changes, collected while its inputs are decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import msgspec
+
+from perdure.authoring.registry import (
+    BEHAVIOUR,
+    activity_key,
+    decider_key,
+    orchestration_key,
+)
+from perdure.core.deciders.notes import OpenCall
+from perdure.core.identity import ExecutionId, child_incarnation
+from perdure.core.turn_builder import TurnTerms, answer_to, outcome_of, told_to_parent
+from perdure.model.events import (
+    NULL,
+    ActivityFailed,
+    AskedEvent,
+    Body,
+    ChildFailed,
+    ChildScheduled,
+    EffectScheduled,
+    Failure,
+    InputSent,
+    InputTaken,
+    MessageEvent,
+    Parent,
+    Started,
+    Terminated,
+    write_event,
+)
+from perdure.model.instances import NewInstance
+from perdure.model.jobs import BuriedJob, JobPolicy, NewJob
+from perdure.model.messages import Delivery
+from perdure.model.turns import (
+    ChildStart,
+    FedEvent,
+    InputReceipt,
+    NewObservation,
+    NewTimer,
+    Snapshot,
+    Turn,
+    UniqueKey,
+)
+
+KEYED = "key:"
+"""Before the key of a decider's own timer, in the inbox."""
+
+
+@lru_cache(maxsize=1024)
+def policy_for_input(policy: bytes) -> bytes:
+    """Return the policy of a job whose result is written as an input."""
+    read = msgspec.json.decode(policy, type=JobPolicy)
+    return msgspec.json.encode(msgspec.structs.replace(read, returns_input=True))
+
+
+def _policy_within(policy: bytes, correlation: str) -> bytes:
+    """Return the policy of a job that belongs to something, which a retry by hand must know."""
+    if not correlation:
+        return policy
+    read = msgspec.json.decode(policy, type=JobPolicy)
+    return msgspec.json.encode(msgspec.structs.replace(read, correlation=correlation))
+
+
+def _new_job(seq: int, call: OpenCall, event: EffectScheduled, policy: bytes) -> NewJob:
+    """Return the job of an effect, for whoever takes it whenever."""
+    return NewJob(
+        seq=seq,
+        queue=activity_key(event.name, event.tag),
+        input=bytes(event.input),
+        policy=_policy_within(policy, call.correlation),
+        session=event.session,
+    )
+
+
+class DeciderChanges:
+    """Collects what a turn changes besides the state in memory."""
+
+    def __init__(self, id: ExecutionId, terms: TurnTerms, now_ms: int) -> None:
+        self._id = id
+        self._terms = terms
+        self._now_ms = now_ms
+        self.events: list[Body] = []
+        self.consumed: list[int] = []
+        self.unique: UniqueKey | None = None
+        self._passed_keys: list[UniqueKey] = []
+        self.feed: list[FedEvent] = []
+        self.receipts: dict[str, bytes] = {}
+        self.observations: list[NewObservation] = []
+        self.accepted = 0
+        """How many inputs were accepted."""
+        self.refused = 0
+        """How many were not, for whatever reason."""
+        self._jobs: dict[int, NewJob] = {}
+        self._jobs_gone: list[int] = []
+        self._jobs_buried: list[BuriedJob] = []
+        self._timers: dict[str, NewTimer] = {}
+        self._timers_gone: dict[str, None] = {}
+        self._children: list[ChildStart] = []
+
+    def take_key(self, unique: UniqueKey) -> None:
+        """The instance has another business key from now on."""
+        if self.unique is not None and self.unique.key is not None:
+            self._passed_keys.append(self.unique)
+        self.unique = unique
+
+    # -------------------------------------------------------------------- jobs
+
+    def add_job(self, seq: int, call: OpenCall, event: EffectScheduled, policy: bytes) -> bool:
+        """Have an effect run; tell whether a timer watches that somebody begins it in time."""
+        start_by_ms = call.start_by_ms
+        queue = activity_key(event.name, event.tag)
+        # Who may run a job with a session is decided when it is claimed.
+        leased = event.session is None and self._terms.takes(queue)
+        is_watched = start_by_ms is not None and not leased
+        if start_by_ms is not None and is_watched:
+            late = Failure("StartedTooLate", f"no worker started {event.name} in time")
+            self.fail_later(f"start:{seq}", start_by_ms, seq, late)
+        self._jobs[seq] = msgspec.structs.replace(
+            _new_job(seq, call, event, policy), start_by_ms=start_by_ms, leased=leased
+        )
+        return is_watched
+
+    def drop_job(self, seq: int, call: OpenCall, event: EffectScheduled) -> NewJob | None:
+        """Take back an effect that is late; return its job, if that is in no queue."""
+        if call.waits_for:
+            return _new_job(seq, call, event, bytes(event.policy))
+        job = self._jobs.pop(seq, None)
+        if job is None:
+            self._jobs_gone.append(seq)
+        return job
+
+    def bury_job(
+        self, seq: int, event: EffectScheduled, failure: Failure, unqueued: NewJob | None
+    ) -> None:
+        """Keep an effect as dead that was taken back, and of which no input came."""
+        failure = msgspec.structs.replace(failure, at_ms=self._now_ms)
+        queue = activity_key(event.name, event.tag)
+        self._jobs_buried.append(BuriedJob(seq, queue, failure, unqueued))
+
+    # ------------------------------------------------------------------- timers
+
+    def fail_later(self, key: str, due_ms: int, seq: int, late: Failure) -> None:
+        """Set a timer that fails an effect."""
+        self.set_timer(key, due_ms, ActivityFailed(schedule=seq, failures=(late,)))
+
+    def set_timer(self, key: str, due_ms: int, event: MessageEvent) -> None:
+        """Set a timer, in place of one of this turn."""
+        kind, body = write_event(event)
+        self._timers[key] = NewTimer(key, due_ms, kind, body)
+
+    def replace_timer(self, key: str) -> None:
+        """The timer of a key that is set is to go, before this turn's own of that key comes."""
+        if key not in self._timers:
+            self._timers_gone[key] = None
+
+    def drop_timer(self, key: str) -> None:
+        """Take a timer back."""
+        if self._timers.pop(key, None) is None:
+            self._timers_gone[key] = None
+
+    def has_set(self, key: str) -> bool:
+        """Tell whether this turn has set the timer that a key has now."""
+        return key in self._timers
+
+    # ---------------------------------------------------------- other instances
+
+    def start_child(self, event: ChildScheduled, seq: int) -> None:
+        """Start an orchestration."""
+        me = Parent(*self._id, seq)
+        failure = Failure("AlreadyExistsError", f"the id {event.instance_id!r} is taken")
+        taken = ChildFailed(schedule=seq, status="not started", failure=failure)
+        started = Started(
+            name=event.name,
+            version=event.version,
+            behaviour=BEHAVIOUR,
+            input=event.input,
+            parent=me,
+        )
+        kind, body = write_event(started)
+        new = NewInstance(
+            instance_id=event.instance_id,
+            incarnation=child_incarnation(self._id, seq),
+            definition=orchestration_key(event.name, event.version),
+            input=bytes(event.input),
+            start_kind=kind,
+            start_body=body,
+            created_ms=self._now_ms,
+            visible_at_ms=self._now_ms + event.delay_ms if event.delay_ms else 0,
+            parent_id=me.instance_id,
+            parent_incarnation=me.incarnation,
+        )
+        self._children.append(ChildStart(new, answer_to(me, taken)))
+
+    def send(self, event: InputSent, seq: int, name: str, correlation: str) -> None:
+        """Give an input to a decider's instance, which is started if it is not there."""
+        taken = InputTaken(
+            tag=event.tag,
+            input=event.input,
+            cause=f"decider:{self._id.instance_id}",
+            correlation=correlation,
+        )
+        new = start_of(
+            name,
+            event.instance_id,
+            taken,
+            incarnation=child_incarnation(self._id, seq),
+            now_ms=self._now_ms,
+            started_by=self._id.instance_id,
+        )
+        self._children.append(ChildStart(new, if_taken=None))
+
+    # ---------------------------------------------------------------- the value
+
+    def turn(
+        self,
+        *,
+        terminal: AskedEvent | Terminated | None,
+        parent: Parent | None,
+        digest: Callable[[], bytes],
+        next_due_ms: int | None,
+        snapshot: Snapshot | None,
+        is_direct: bool,
+        vanishes: bool,
+    ) -> Turn:
+        """Return everything as one value."""
+        terms = self._terms
+        deliveries: tuple[Delivery, ...] = ()
+        if terminal is not None:
+            self._jobs.clear()
+            self._timers.clear()
+            if parent is not None:
+                deliveries = (told_to_parent(parent, terminal),)
+        return Turn(
+            instance_id=self._id.instance_id,
+            stamp=terms.stamp,
+            commit_id=terms.commit_id,
+            now_ms=self._now_ms,
+            worker_id=terms.worker_id,
+            lease=terms.lease,
+            # A lease elsewhere is no obstacle to who decides directly: the stamp alone counts.
+            seize=is_direct,
+            start=terms.start,
+            seen_no=terms.seen_no,
+            consumed=tuple(self.consumed),
+            timers_gone=tuple(self._timers_gone),
+            job_ends=terms.job_ends,
+            events=() if vanishes else tuple(self.events),
+            jobs=tuple(self._jobs.values()),
+            jobs_leased_until_ms=terms.lease_until_ms,
+            jobs_gone=tuple(self._jobs_gone),
+            jobs_buried=tuple(self._jobs_buried),
+            timers=tuple(self._timers.values()),
+            next_due_ms=next_due_ms,
+            deliveries=deliveries,
+            children=tuple(self._children),
+            receipts=tuple(InputReceipt(*receipt) for receipt in self.receipts.items()),
+            unique=self.unique,
+            passed_keys=tuple(self._passed_keys),
+            snapshot=snapshot,
+            feed=tuple(self.feed),
+            observations=tuple(self.observations),
+            vanishes=vanishes,
+            outcome=None if terminal is None else outcome_of(terminal, digest()),
+        )
+
+
+def start_of(
+    name: str,
+    stored_id: str,
+    taken: InputTaken | None,
+    *,
+    incarnation: int,
+    now_ms: int,
+    started_by: str = "",
+    commit_id: int = 0,
+    message_id: str | None = None,
+) -> NewInstance:
+    """Return the start of a decider's instance, with its first input.
+
+    Args:
+        name: The decider's.
+        stored_id: With the decider's name before it.
+        taken: An input that is delivered after the start, also if the instance is there already;
+            None: none.
+        incarnation: Random, or made from whoever starts it.
+        now_ms: The time.
+        started_by: The instance that starts it.
+        commit_id: Sent again with the same number, the start is accepted once.
+        message_id: Sent again with the same id, the input is delivered once.
+    """
+    started = Started(name=name, version="", behaviour=BEHAVIOUR, input=NULL, started_by=started_by)
+    kind, body = write_event(started)
+    messages: tuple[Delivery, ...] = ()
+    if taken is not None:
+        messages = (
+            Delivery(
+                instance_id=stored_id,
+                kind=taken.kind,
+                body=write_event(taken).body,
+                message_id=message_id,
+            ),
+        )
+    return NewInstance(
+        instance_id=stored_id,
+        incarnation=incarnation,
+        definition=decider_key(name),
+        input=b"null",
+        start_kind=kind,
+        start_body=body,
+        created_ms=now_ms,
+        commit_id=commit_id,
+        messages=messages,
+    )

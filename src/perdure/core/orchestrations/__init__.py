@@ -1,0 +1,1 @@
+"""Orchestrations: a coroutine run against its history, and on from there."""

@@ -1,0 +1,370 @@
+"""What the code of an execution asks for: its side towards calls, notes, tasks and timers.
+
+Calls find it as the scope of the running loop; the loop tells it of timers. Whatever is asked for
+becomes an ask, which gets a number when the stretch ends. An execution that was torn down asks for
+nothing any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from datetime import datetime
+from typing import Any, NoReturn
+from uuid import UUID
+
+import msgspec
+
+from perdure.authoring.context import Context
+from perdure.authoring.scope import (
+    ActivityRequest,
+    AnyRequest,
+    ChildRequest,
+    ContinueRequest,
+    DetachedRequest,
+    InlineRequest,
+    Pending,
+    Place,
+    SignalRequest,
+)
+from perdure.clock import to_datetime
+from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid
+from perdure.core.orchestrations.ending import ContinueAsNewError
+from perdure.core.orchestrations.loop import DurableLoop
+from perdure.core.orchestrations.pending import (
+    Ask,
+    PendingCall,
+    PendingTimer,
+    cancellation,
+    job_event,
+    user_place,
+)
+from perdure.core.orchestrations.teardown import TornDownError
+from perdure.core.orchestrations.values import Values
+from perdure.errors import LimitExceededError, UsageError
+from perdure.limits import MAX_OPEN_CALLS as MAX_OPEN_CALLS
+from perdure.model.events import (
+    AskedEvent,
+    ChildScheduled,
+    DetachedScheduled,
+    KvEntry,
+    Patched,
+    Reported,
+    SignalAwaited,
+    SignalReceived,
+    SignalTaken,
+)
+from perdure.model.lineage import Lineage, Parent
+from perdure.telemetry import error_facts
+
+logger = logging.getLogger(__name__)
+
+
+class Asking:
+    """Collects what the code of one execution asks for."""
+
+    # Slots, because Python shares the keys of no more than 30 attributes among instances.
+    __slots__ = (
+        "__weakref__",
+        "_answered_asks",
+        "_asks",
+        "_children",
+        "_continued_at",
+        "_kept",
+        "_loop",
+        "_numbers",
+        "_patches",
+        "_root",
+        "_timers",
+        "_torn",
+        "_uuids",
+        "_waits",
+        "context",
+        "execution",
+        "id",
+        "instance_id",
+        "is_replaying",
+        "lineage",
+        "name",
+        "new_report",
+        "now_ms",
+        "open",
+        "parent",
+        "report",
+        "values",
+        "version",
+    )
+
+    def __init__(self, id: ExecutionId, name: str, version: str) -> None:
+        self.id = id
+        self.instance_id = id.instance_id
+        self.execution = id.execution
+        self.name = name
+        self.version = version
+        self.parent: Parent | None = None
+        self.lineage: Lineage | None = None
+        self.context = Context(self)
+        self.is_replaying = False
+        self.now_ms = 0
+        self.open: dict[int, Ask] = {}
+        """Everything without an answer, by the number of the event that asked for it."""
+        self.values: Values | None = None
+        """What the instance keeps by key; None as long as there is nothing."""
+        self.report: bytes | None = None
+        self.new_report: bytes | None = None
+        """What was reported since the last commit."""
+        self._root: asyncio.Task[Any] | None = None
+        self._loop = DurableLoop(self, self)  # type: ignore[abstract]  # refused ones: a table
+        self._numbers = 0
+        self._children = 0
+        self._uuids = 0
+        self._asks: list[Ask] = []
+        self._answered_asks = 0
+        self._patches: dict[str, bool] = {}
+        self._timers: dict[int, PendingTimer] = {}
+        self._waits: dict[str, deque[PendingCall]] = {}
+        self._kept: dict[str, deque[tuple[int, int, SignalReceived]]] = {}
+        self._torn = 0
+        self._continued_at: Place | None = None
+
+    # ------------------------------------------- what calls ask for (authoring.Scope)
+
+    def ask(self, request: AnyRequest) -> Pending:
+        """Make a request; it gets its number when the stretch ends."""
+        future = self._loop.new_future()
+        if self._is_in_vain():
+            return PendingCall(SignalAwaited(name=request.label), request, future)
+        self._refuse_too_many()
+        event: AskedEvent
+        match request:
+            case ActivityRequest() | InlineRequest():
+                event = job_event(request, self.now_ms)
+            case ChildRequest():
+                event = self._child_event(request)
+            case SignalRequest():
+                event = self._signal_event(request, future)
+            case DetachedRequest():
+                event = self._detached_event(request)
+        pending = PendingCall(event, request, future)
+        self._asks.append(pending)
+        return pending
+
+    def give_up(self, pending: Pending) -> None:
+        """Undo a request, or put its cancellation on record."""
+        assert isinstance(pending, PendingCall)
+        if self._torn or pending.undone or isinstance(pending.event, SignalTaken):
+            return
+        pending.undone = pending.seq is None
+        if isinstance(pending.event, DetachedScheduled):
+            return  # It was started, and that cannot be undone: the answer will find nobody.
+        if pending.seq is None or self.open.pop(pending.seq, None) is None:
+            return
+        if isinstance(pending.event, SignalAwaited):
+            self._waits[pending.event.name].remove(pending)
+        cancelled = cancellation(pending.event, pending.seq)
+        self._asks.append(Ask(cancelled, pending.place, cancels=pending))
+
+    def _signal_event(self, request: SignalRequest, future: asyncio.Future[Any]) -> AskedEvent:
+        kept = self._kept.get(request.label)
+        if not kept:
+            return SignalAwaited(name=request.label)
+        seq, _, signal = kept.popleft()
+        future.set_result(signal)
+        return SignalTaken(name=request.label, signal=seq)
+
+    def _child_event(self, request: ChildRequest) -> ChildScheduled:
+        return ChildScheduled(
+            name=request.label,
+            version=request.version,
+            instance_id=self._new_id(request),
+            input=msgspec.Raw(request.input),
+            on_parent_close=request.on_parent_close,
+            delay_ms=request.delay_ms,
+        )
+
+    def _detached_event(self, request: DetachedRequest) -> DetachedScheduled:
+        return DetachedScheduled(
+            name=request.label,
+            version=request.version,
+            instance_id=self._new_id(request),
+            input=msgspec.Raw(request.input),
+            delay_ms=request.delay_ms,
+        )
+
+    def _new_id(self, request: ChildRequest | DetachedRequest) -> str:
+        self._children += 1
+        return request.instance_id or child_id(self.id, self._children)
+
+    # ------------------------------------------- what needs no answer (authoring.Scope)
+
+    @property
+    def kv(self) -> dict[str, KvEntry]:
+        """What the instance keeps by key, as it is now."""
+        if self.values is None:
+            self.values = Values()
+        return self.values.entries
+
+    def note(self, event: AskedEvent) -> None:
+        """Put something on record that needs no answer, and let it take effect at once."""
+        self._refuse_torn()
+        self._asks.append(Ask(event, user_place()))
+        if isinstance(event, Reported):
+            self.new_report = bytes(event.value)
+            self._set_report(self.new_report)
+        else:
+            assert self.values is not None
+            self.values.apply(event, self.now_ms)
+
+    def _set_report(self, value: bytes) -> None:
+        self.report = None if value == b"null" else value
+
+    def patched(self, change: str) -> bool:
+        """Tell whether this execution takes the new side of a change of its code.
+
+        The first answer counts for the rest of the execution. What is replayed without that on
+        record was there before the change.
+        """
+        self._refuse_torn()
+        if change not in self._patches:
+            self._patches[change] = not self.is_replaying
+            if not self.is_replaying:
+                self._asks.append(Ask(Patched(change=change), user_place()))
+        return self._patches[change]
+
+    def continue_as_new(self, request: ContinueRequest) -> NoReturn:
+        """End this execution by an exception and begin the next one."""
+        self._refuse_torn()
+        if request.label != self.name:
+            raise UsageError(
+                f"{request.label}.continue_as_new(...) was called in an instance of {self.name!r}: "
+                f"an instance keeps its orchestration; use {self.name}.continue_as_new(...), or "
+                f"await ctx.start({request.label}, ...) and return"
+            )
+        if asyncio.current_task(self._loop) is not self._root:
+            raise UsageError(
+                f"{self.name}.continue_as_new(...) was called in a task of its own: only the "
+                "orchestration's own task can end it; let that task await this one, and call "
+                "continue_as_new there"
+            )
+        self._continued_at = request.place
+        raise ContinueAsNewError(request)
+
+    def unread(self) -> list[tuple[int, SignalReceived]]:
+        """Return the signals that came and were not received, in the order they came, each with
+        the time it was recorded."""
+        kept = [each for signals in self._kept.values() for each in signals]
+        return [(at_ms, signal) for _, at_ms, signal in sorted(kept, key=lambda each: each[0])]
+
+    # ----------------------------------------------------- numbers, time, randomness
+
+    def settled(self) -> asyncio.Future[None]:
+        """Return a future that is done when nothing else can run on without a message."""
+        return self._loop.settled()
+
+    def next_number(self) -> int:
+        """Return the next creation number."""
+        self._numbers += 1
+        return self._numbers
+
+    def now(self) -> datetime:
+        """Return the latest recorded time."""
+        return to_datetime(self.now_ms)
+
+    def make_uuid(self) -> UUID:
+        """Return the next id of this execution's own series."""
+        self._uuids += 1
+        return made_uuid(self.id, self._uuids)
+
+    def make_random(self) -> random.Random:
+        """Return this execution's random numbers."""
+        return made_random(self.id)
+
+    # ------------------------------------------- what the loop tells (loop.LoopOwner)
+
+    def timer_set(self, timer: asyncio.TimerHandle, due_ms: int) -> None:
+        """Ask for a timer."""
+        if self._is_in_vain():
+            return
+        self._refuse_too_many()
+        pending = PendingTimer(timer, due_ms, user_place())
+        self._timers[id(timer)] = pending
+        self._asks.append(pending)
+
+    def timer_cancelled(self, timer: asyncio.TimerHandle) -> None:
+        """Undo a timer, or put its cancellation on record; nothing if it fired."""
+        pending = self._timers.pop(id(timer), None)
+        if pending is None or self._torn:
+            return
+        if pending.seq is None:
+            pending.undone = True
+        elif self.open.pop(pending.seq, None) is not None:
+            cancelled = cancellation(pending.event, pending.seq)
+            self._asks.append(Ask(cancelled, pending.place, cancels=pending))
+
+    def lost_exception(self, context: dict[str, Any]) -> None:
+        """Log what failed where nobody awaits it."""
+        if not self._torn and not self.is_replaying:
+            logger.error(
+                "an orchestration left an exception unawaited",
+                extra={
+                    "instance_id": self.instance_id,
+                    "execution": self.execution,
+                    "definition": self.name,
+                    "version": self.version,
+                    **error_facts(context.get("exception")),
+                },
+            )
+
+    def _report_swallowed(self) -> None:
+        """Log that the code completed although it had said that it goes on."""
+        if self._continued_at is not None and not self.is_replaying:
+            logger.warning(
+                "the instance completed although it called continue_as_new at %s: that works by "
+                "an exception, which the code swallowed; catch Exception there, not BaseException",
+                self._continued_at,
+                extra={
+                    "instance_id": self.instance_id,
+                    "execution": self.execution,
+                    "definition": self.name,
+                    "version": self.version,
+                },
+            )
+
+    # ----------------------------------------------------------------- teardown
+
+    def _begin_tearing(self) -> None:
+        self._torn = 1
+
+    def _is_in_vain(self) -> bool:
+        """Tell whether the execution is torn down: nothing will ever be answered.
+
+        Raises:
+            TornDownError: At the first call after each throw. The later ones wait for ever, so that
+                a loop which catches everything stops.
+        """
+        if self._torn == 1:
+            self._torn = 2
+            raise TornDownError
+        return self._torn > 0
+
+    def _refuse_torn(self) -> None:
+        if self._is_in_vain():
+            raise TornDownError
+
+    def _refuse_too_many(self) -> None:
+        found = len(self.open) + len(self._asks) + 1 - self._answered_asks
+        if found > MAX_OPEN_CALLS:
+            # Kept signals that were taken, notes and cancellations are asks, but not open.
+            opening = sum(isinstance(ask, PendingCall | PendingTimer) for ask in self._asks)
+            taken = sum(isinstance(ask.event, SignalTaken) for ask in self._asks)
+            self._answered_asks = len(self._asks) - opening + taken
+            found = len(self.open) + opening - taken + 1
+        if found > MAX_OPEN_CALLS:
+            raise LimitExceededError(
+                "open calls of one instance",
+                allowed=MAX_OPEN_CALLS,
+                found=found,
+                advice="spread the work over children",
+            )

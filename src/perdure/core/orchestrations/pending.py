@@ -1,0 +1,151 @@
+"""What an execution waits for: requests that were made and have no answer yet."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from perdure.authoring.scope import ActivityRequest, AnyRequest, InlineRequest, Place
+from perdure.core.orchestrations.loop import DurableLoop
+from perdure.errors import AlreadyExistsError, ChildError
+from perdure.model.events import (
+    ActivityCancelled,
+    ActivityCompleted,
+    ActivityFailed,
+    ActivityScheduled,
+    AskedEvent,
+    ChildCancelled,
+    ChildCompleted,
+    ChildFailed,
+    ChildScheduled,
+    DetachedRefused,
+    DetachedScheduled,
+    DetachedStarted,
+    InlineScheduled,
+    MessageEvent,
+    SignalAwaited,
+    SignalReceived,
+    SignalWaitCancelled,
+    TimerCancelled,
+    TimerScheduled,
+)
+
+
+class Ask:
+    """Something the code asked for in a stretch. It gets its number when the stretch ends.
+
+    One that is undone before that (a call made and cancelled at once) leaves no trace.
+    """
+
+    __slots__ = ("cancels", "event", "place", "seq", "undone")
+
+    def __init__(
+        self, event: AskedEvent, place: Place | None = None, cancels: Ask | None = None
+    ) -> None:
+        self.event = event
+        self.place = place
+        self.cancels = cancels
+        self.seq: int | None = None
+        self.undone = False
+
+
+class PendingCall(Ask):
+    """An activity, inline call, child, detached start or signal wait without an answer."""
+
+    __slots__ = ("future", "request")
+
+    def __init__(self, event: AskedEvent, request: AnyRequest, future: asyncio.Future[Any]) -> None:
+        super().__init__(event, request.place)
+        self.request = request
+        self.future = future
+
+    def result(self) -> Any:
+        """Return the recorded value, decoded, or raise the recorded error."""
+        answer: MessageEvent = self.future.result()
+        request: Any = self.request
+        match answer:
+            case ActivityCompleted(result=raw) | ChildCompleted(result=raw):
+                return request.decode(bytes(raw))
+            case SignalReceived(value=raw):
+                return request.decode(bytes(raw))
+            case ActivityFailed():
+                raise request.revive(answer)
+            case ChildFailed(status=status, failure=failure):
+                assert isinstance(self.event, ChildScheduled)
+                raise ChildError(
+                    self.event.instance_id,
+                    status=status,
+                    type_name=failure.type_name,
+                    message=failure.message,
+                    traceback_text=failure.traceback_text,
+                )
+            case DetachedStarted():
+                assert isinstance(self.event, DetachedScheduled)
+                return request.refer(self.event.instance_id)
+            case DetachedRefused():
+                assert isinstance(self.event, DetachedScheduled)
+                taken = self.event.instance_id
+                advice = f"use another id, or reach who has it with ctx.ref({taken!r})"
+                raise AlreadyExistsError(taken, "and was not started again", advice=advice)
+        raise AssertionError(f"{answer!r} answers no call")
+
+
+class PendingTimer(Ask):
+    """A timer that has not fired."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: asyncio.TimerHandle, due_ms: int, place: Place | None) -> None:
+        super().__init__(TimerScheduled(due_ms=due_ms), place)
+        self.handle = handle
+
+
+def job_event(request: ActivityRequest | InlineRequest, now_ms: int) -> AskedEvent:
+    """Return what is recorded of a call that a worker runs as a job."""
+    if isinstance(request, InlineRequest):
+        return InlineScheduled(name=request.label, input=msgspec.Raw(request.input))
+    deadline_ms, start_within_ms = request.deadline_ms, request.start_within_ms
+    return ActivityScheduled(
+        name=request.label,
+        input=msgspec.Raw(request.input),
+        tag=request.tag,
+        session=request.session,
+        deadline_ms=None if deadline_ms is None else now_ms + deadline_ms,
+        start_by_ms=None if start_within_ms is None else now_ms + start_within_ms,
+    )
+
+
+def cancellation(event: AskedEvent, seq: int) -> AskedEvent:
+    """Return what is recorded when the code gives up what it asked for as event number `seq`."""
+    match event:
+        case ActivityScheduled() | InlineScheduled():
+            return ActivityCancelled(schedule=seq)
+        case ChildScheduled():
+            return ChildCancelled(schedule=seq)
+        case SignalAwaited():
+            return SignalWaitCancelled(schedule=seq)
+        case TimerScheduled():
+            return TimerCancelled(schedule=seq)
+    raise AssertionError(f"{event!r} cannot be given up")
+
+
+def user_place() -> Place | None:
+    """Return the innermost line outside asyncio and perdure, for what has no call of its own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not _RUN:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in _NOT_THE_USERS:
+            return Place(frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
+_RUN = DurableLoop.run_until.__code__
+"""What is further out is not the orchestration's code."""
+
+_NOT_THE_USERS = ("asyncio", "perdure", "collections", "_collections_abc")
+"""Packages whose lines nobody wrote; the last two have what makes `ctx.kv` a dict."""

@@ -1,0 +1,369 @@
+"""One turn: messages in, everything that follows out, as one value for one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from perdure.authoring.registry import BEHAVIOUR, activity_key, inline_key, orchestration_key
+from perdure.authoring.scope import ActivityRequest, InlineRequest
+from perdure.clock import not_before
+from perdure.core.identity import child_incarnation
+from perdure.core.orchestrations.ending import continuation
+from perdure.core.orchestrations.execution import Execution
+from perdure.core.orchestrations.pending import Ask, PendingCall
+from perdure.core.turn_builder import TurnTerms, answer_to, outcome_of, told_to_parent
+from perdure.limits import MAX_CHILD_DEPTH as MAX_CHILD_DEPTH
+from perdure.model.events import (
+    ActivityCancelled,
+    ActivityCompleted,
+    ActivityFailed,
+    ActivityScheduled,
+    Body,
+    CancelRequested,
+    ChildCancelled,
+    ChildFailed,
+    ChildScheduled,
+    ContinuedAsNew,
+    DetachedRefused,
+    DetachedScheduled,
+    DetachedStarted,
+    Failure,
+    InlineScheduled,
+    MessageEvent,
+    Started,
+    Terminated,
+    TimerCancelled,
+    TimerFired,
+    TimerScheduled,
+    write_event,
+)
+from perdure.model.instances import DefinitionKey, NewInstance
+from perdure.model.jobs import NewJob
+from perdure.model.lineage import FIRST, Lineage, Parent, lineage_below
+from perdure.model.messages import Delivery, Message
+from perdure.model.rows import read_message
+from perdure.model.turns import ChildStart, Continuation, NewTimer, Outcome, Turn
+
+MAX_SHOWN = 5
+"""How many of those above a child an error names."""
+
+
+def run_turn(
+    execution: Execution, messages: Sequence[Message], terms: TurnTerms, *, now_ms: int
+) -> Turn:
+    """Apply messages in order and work out everything that follows.
+
+    Raises:
+        UnreadableEventError: A message is damaged or of an unknown kind.
+    """
+    execution.now_ms = not_before(execution.now_ms, now_ms)
+    changes = _Changes(execution, terms)
+    if not messages and terms.lease:
+        execution.woken_in_vain()
+    with execution.entered(terms.loop):
+        for message in messages:
+            changes.take(message)
+    return changes.turn()
+
+
+class _Changes:
+    """Collects what a turn changes."""
+
+    def __init__(self, execution: Execution, terms: TurnTerms) -> None:
+        self._execution = execution
+        self._terms = terms
+        self._events: list[Body] = []
+        self._consumed: list[int] = []
+        self._jobs: dict[int, NewJob] = {}
+        self._jobs_gone: list[int] = []
+        self._timers: dict[str, NewTimer] = {}
+        self._timers_gone: list[str] = []
+        self._children: list[ChildStart] = []
+        self._deliveries: list[Delivery] = []
+
+    def take(self, message: Message) -> None:
+        """Apply a message, or drop it if it means nothing any more."""
+        execution = self._execution
+        last = execution.terminal
+        if last is not None and isinstance(last, ContinuedAsNew):
+            return  # It stays in the inbox, for the next execution.
+        if message.no:
+            self._consumed.append(message.no)
+        if last is not None or message.execution not in (0, execution.execution):
+            return
+        event = read_message(message)
+        assert isinstance(event, MessageEvent), f"{message.kind} is not a message"
+        if not execution.accepts(event):
+            return
+        self._settle(event, message.timer_key)
+        came = Body(message.kind, message.body)
+        for ask in execution.advance(event, self._events, came):
+            self._change(ask)
+
+    def turn(self) -> Turn:
+        """Return everything as one value."""
+        execution, terms = self._execution, self._terms
+        last = execution.terminal
+        outcome: Outcome | None = None
+        continued: Continuation | None = None
+        if last is not None:
+            if isinstance(last, ContinuedAsNew):
+                self._close_children("has continued as new")
+                continued = continuation(execution, last)
+            else:
+                outcome = self._end(last)
+            self._jobs.clear()
+            self._timers.clear()
+        definition: DefinitionKey | None = None
+        if execution.has_chosen:
+            execution.has_chosen = False
+            definition = orchestration_key(execution.name, execution.version)
+        values, report = execution.values, execution.new_report
+        if report is not None:
+            execution.new_report = None
+        return Turn(
+            instance_id=execution.instance_id,
+            stamp=terms.stamp,
+            commit_id=terms.commit_id,
+            now_ms=execution.now_ms,
+            worker_id=terms.worker_id,
+            lease=terms.lease,
+            start=terms.start,
+            seen_no=terms.seen_no,
+            consumed=tuple(self._consumed),
+            timers_gone=tuple(self._timers_gone),
+            job_ends=terms.job_ends,
+            events=tuple(self._events),
+            jobs=tuple(self._jobs.values()),
+            jobs_leased_until_ms=terms.lease_until_ms,
+            jobs_gone=tuple(self._jobs_gone),
+            timers=tuple(self._timers.values()),
+            next_due_ms=None if last is not None else execution.next_due_ms(),
+            deliveries=tuple(self._deliveries),
+            children=tuple(self._children),
+            definition=definition,
+            kv=() if values is None or not values.changed else values.take_changes(),
+            report=report,
+            continued=continued,
+            outcome=outcome,
+        )
+
+    def _settle(self, event: MessageEvent, timer_key: str | None) -> None:
+        """Remove the rest of a call that is answered: a job that is late, and timers."""
+        if isinstance(event, ActivityCompleted | ActivityFailed):
+            if timer_key is not None:
+                self._drop_job(event.schedule)
+            self._drop_timers_of(event.schedule, self._execution.open[event.schedule], timer_key)
+
+    def _change(self, ask: Ask) -> None:
+        seq = ask.seq
+        assert seq is not None
+        match ask.event:
+            case ActivityScheduled() | InlineScheduled():
+                self._add_job(ask, seq)
+            case ActivityCancelled(schedule=schedule):
+                self._drop_job(schedule)
+                self._drop_timers_of(schedule, ask.cancels)
+            case TimerScheduled(due_ms=due_ms):
+                self._add_timer(f"timer:{seq}", due_ms, TimerFired(schedule=seq))
+            case TimerCancelled(schedule=schedule):
+                self._drop_timer(f"timer:{schedule}")
+            case ChildScheduled() as event:
+                self._call_child(event, seq)
+            case ChildCancelled(schedule=schedule):
+                assert ask.cancels is not None
+                self._cancel_child(schedule, ask.cancels, "its parent no longer waits for it")
+            case DetachedScheduled() as event:
+                self._children.append(self._start_detached(event, seq))
+
+    # -------------------------------------------------------------------- jobs
+
+    def _add_job(self, ask: Ask, seq: int) -> None:
+        assert isinstance(ask, PendingCall)
+        request, event = ask.request, ask.event
+        execution = self._execution
+        session: str | None = None
+        start_by_ms: int | None = None
+        if isinstance(request, ActivityRequest):
+            queue = activity_key(request.label, request.tag)
+            session = request.session
+            assert isinstance(event, ActivityScheduled)
+            start_by_ms = event.start_by_ms
+            if event.deadline_ms is not None:
+                late = Failure("DeadlineExceeded", f"{request.label} did not end in time")
+                self._add_failure(f"deadline:{seq}", event.deadline_ms, seq, late)
+        else:
+            assert isinstance(request, InlineRequest)
+            queue = inline_key(execution.name, execution.version)
+        # Who may run a job with a session is decided when it is claimed.
+        leased = session is None and self._terms.takes(queue)
+        if start_by_ms is not None and not leased:
+            late = Failure("StartedTooLate", f"no worker started {request.label} in time")
+            self._add_failure(f"start:{seq}", start_by_ms, seq, late)
+            execution.await_start(start_by_ms, seq)
+        self._jobs[seq] = NewJob(
+            seq=seq,
+            queue=queue,
+            input=request.input,
+            policy=request.policy,
+            session=session,
+            start_by_ms=start_by_ms,
+            leased=leased,
+        )
+
+    def _add_failure(self, key: str, due_ms: int, seq: int, late: Failure) -> None:
+        """Set a timer that fails a call."""
+        self._add_timer(key, due_ms, ActivityFailed(schedule=seq, failures=(late,)))
+
+    def _drop_job(self, schedule: int) -> None:
+        if self._jobs.pop(schedule, None) is None:
+            self._jobs_gone.append(schedule)
+
+    def _add_timer(self, key: str, due_ms: int, event: MessageEvent) -> None:
+        kind, body = write_event(event)
+        self._timers[key] = NewTimer(key, due_ms, kind, body)
+
+    def _drop_timer(self, key: str) -> None:
+        if self._timers.pop(key, None) is None:
+            self._timers_gone.append(key)
+
+    def _drop_timers_of(self, schedule: int, call: Ask | None, fired: str | None = None) -> None:
+        """Remove the timers of a call, but for one that has fired."""
+        assert call is not None
+        event = call.event
+        if not isinstance(event, ActivityScheduled):
+            return
+        if event.deadline_ms is not None and fired != f"deadline:{schedule}":
+            self._drop_timer(f"deadline:{schedule}")
+        if event.start_by_ms is not None and fired != f"start:{schedule}":
+            self._drop_timer(f"start:{schedule}")
+
+    # ---------------------------------------------------------- other instances
+
+    def _call_child(self, event: ChildScheduled, seq: int) -> None:
+        me, execution = self._parent(seq), self._execution
+        lineage = lineage_below(
+            execution.parent,
+            execution.lineage,
+            is_cancelled=execution.cancel_reason is not None,
+            is_abandoned=event.on_parent_close == "abandon",
+        )
+        if lineage.depth > MAX_CHILD_DEPTH:
+            self._deliveries.append(answer_to(me, _too_deep(me, lineage)))
+            return
+        failure = Failure("AlreadyExistsError", f"the id {event.instance_id!r} is taken")
+        taken = ChildFailed(schedule=seq, status="not started", failure=failure)
+        new = self._new_instance(event, seq, me, lineage)
+        self._children.append(ChildStart(new, answer_to(me, taken)))
+
+    def _start_detached(self, event: DetachedScheduled, seq: int) -> ChildStart:
+        me = self._parent(seq)
+        failure = Failure("AlreadyExistsError", f"the id {event.instance_id!r} is taken")
+        return ChildStart(
+            self._new_instance(event, seq, None),
+            if_taken=answer_to(me, DetachedRefused(schedule=seq, failure=failure)),
+            if_started=answer_to(me, DetachedStarted(schedule=seq)),
+        )
+
+    def _parent(self, seq: int) -> Parent:
+        instance_id, incarnation, number = self._execution.id
+        return Parent(instance_id, incarnation, number, seq)
+
+    def _new_instance(
+        self,
+        event: ChildScheduled | DetachedScheduled,
+        seq: int,
+        parent: Parent | None,
+        lineage: Lineage = FIRST,
+    ) -> NewInstance:
+        execution = self._execution
+        kind, body = write_event(
+            Started(
+                name=event.name,
+                version=event.version,
+                behaviour=BEHAVIOUR,
+                input=event.input,
+                parent=parent,
+                started_by=execution.instance_id if parent is None else "",
+                lineage=None if lineage == FIRST else lineage,
+            )
+        )
+        return NewInstance(
+            instance_id=event.instance_id,
+            incarnation=child_incarnation(execution.id, seq),
+            definition=orchestration_key(event.name, event.version),
+            input=bytes(event.input),
+            start_kind=kind,
+            start_body=body,
+            created_ms=execution.now_ms,
+            visible_at_ms=execution.now_ms + event.delay_ms if event.delay_ms else 0,
+            parent_id=None if parent is None else parent.instance_id,
+            parent_incarnation=None if parent is None else parent.incarnation,
+        )
+
+    def _cancel_child(self, schedule: int, call: Ask, reason: str) -> None:
+        assert isinstance(call.event, ChildScheduled)
+        if self._unstart(schedule):
+            return
+        child_id = call.event.instance_id
+        self._deliveries.append(self._to_child(schedule, child_id, CancelRequested(reason=reason)))
+
+    def _unstart(self, schedule: int) -> bool:
+        """Take a child back that this very turn would start; tell whether it would."""
+        incarnation = child_incarnation(self._execution.id, schedule)
+        kept = [child for child in self._children if child.instance.incarnation != incarnation]
+        is_found = len(kept) < len(self._children)
+        self._children = kept
+        return is_found
+
+    def _to_child(self, schedule: int, instance_id: str, event: MessageEvent) -> Delivery:
+        kind, body = write_event(event)
+        return Delivery(
+            instance_id=instance_id,
+            incarnation=child_incarnation(self._execution.id, schedule),
+            kind=kind,
+            body=body,
+            hurries=True,
+        )
+
+    # ----------------------------------------------------------------- the end
+
+    def _end(self, terminal: Any) -> Outcome:
+        """Tell the parent and the children, and say how it ended."""
+        execution = self._execution
+        if execution.open:
+            self._close_children("has ended")
+        outcome = outcome_of(terminal, execution.digest())
+        if execution.parent is not None:
+            self._deliveries.append(told_to_parent(execution.parent, terminal))
+        return outcome
+
+    def _close_children(self, how: str) -> None:
+        """Let go of the children that are open, each as it was started."""
+        for schedule, ask in self._execution.open.items():
+            if isinstance(ask.event, ChildScheduled):
+                self._close_child(schedule, ask, ask.event, how)
+
+    def _close_child(self, schedule: int, call: Ask, event: ChildScheduled, how: str) -> None:
+        reason = f"its parent {self._execution.instance_id!r} {how}"
+        if event.on_parent_close != "abandon" and self._unstart(schedule):
+            return
+        match event.on_parent_close:
+            case "cancel":
+                self._cancel_child(schedule, call, reason)
+            case "terminate":
+                message = Terminated(reason=reason)
+                self._deliveries.append(self._to_child(schedule, event.instance_id, message))
+
+
+def _too_deep(me: Parent, lineage: Lineage) -> ChildFailed:
+    """Return why a child was not started that would be deeper than children may be."""
+    above = [parent.instance_id for parent in (me, *lineage.above)]
+    shown = above if len(above) <= MAX_SHOWN else [*above[: MAX_SHOWN - 1], "...", above[-1]]
+    failure = Failure(
+        "LimitExceededError",
+        f"it would be {lineage.depth} levels deep, and {MAX_CHILD_DEPTH} are allowed; above it are "
+        f"{', '.join(shown)}. If the depth is meant, let ctx.start begin what nobody waits for",
+    )
+    return ChildFailed(schedule=me.seq, status="not started", failure=failure)

@@ -1,0 +1,1 @@
+"""Running activities: slots, attempts, threads, processes, sessions. Knows no turns."""

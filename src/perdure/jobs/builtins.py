@@ -1,0 +1,213 @@
+"""The activities that every worker has: how an orchestration reaches other instances.
+
+They run on the loop, in lanes of their own, whatever tags the worker serves. Waiting for results
+asks nothing by itself: the client that is handed in has one watch for all. Store trouble is never a
+failure of the call, it is waited out; that there is no such instance, or that it has ended, is the
+answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.core.deciders.answers import DirectInput
+from perdure.core.deciders.answers import Outcome as Answered
+from perdure.errors import (
+    InstanceEndedError,
+    InstanceNotFoundError,
+    StoreError,
+    StoreUnavailableError,
+)
+from perdure.jobs.attempts import Work
+from perdure.jobs.running import RunningActivity
+from perdure.model.builtins import (
+    CANCEL,
+    READ_KV,
+    RESULT,
+    SEND,
+    CancelInput,
+    ReadKvInput,
+    ReadKvOutput,
+    ResultInput,
+    ResultOutput,
+    SendInput,
+)
+from perdure.model.events import CancelRequested, MessageEvent, SignalReceived, write_event
+from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.turns import Outcome
+from perdure.store.base import Store
+
+logger = logging.getLogger(__name__)
+
+BUILTIN_JOBS = 1_000
+"""Built-in activities that run at the same time at a worker, but for those that wait."""
+
+WAITING_JOBS = 10_000
+"""Results of other instances that a worker waits for at the same time."""
+
+STORE_PAUSE_S = 1.0
+"""Pause before the store is asked again after it could not be had."""
+
+
+class Door(Protocol):
+    """What built-ins and activities need of a client."""
+
+    @property
+    def store(self) -> Store:
+        """The open store."""
+        ...
+
+    async def deliver(self, deliveries: Sequence[Delivery]) -> list[DeliveryStatus]:
+        """Put messages into inboxes."""
+        ...
+
+    async def wait_ended(self, instance_id: str) -> Outcome:
+        """Wait until an instance has ended.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+        """
+        ...
+
+    def client_here(self) -> object:
+        """Return the client for an activity that asks, on the loop or in a thread."""
+        ...
+
+    async def execute_input(
+        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
+    ) -> Answered:
+        """Have an input decided, and return what it came to.
+
+        Raises:
+            UniqueKeyError: Another instance has the business key.
+            InstanceHeldError: The instance takes no inputs until somebody frees it.
+            Exception: What the decider's code raised.
+        """
+        ...
+
+    async def send_input(self, decider: str, instance_id: str, input: DirectInput) -> None:
+        """Put an input into the inbox of an instance, which is started if it is not there.
+
+        Raises:
+            InstanceEndedError: It has completed.
+        """
+        ...
+
+
+Handler: TypeAlias = Callable[[RunningActivity, bytes], Awaitable[msgspec.Struct | None]]
+"""Does what a built-in activity is for."""
+
+
+def builtin_works(door: Door) -> dict[str, Work]:
+    """Return what jobs of the built-in activities call, by name; those of deciders are apart."""
+    handlers = {RESULT: _result, SEND: _send, CANCEL: _cancel, READ_KV: _read_kv}
+    return {name: make_work(name, partial(handler, door)) for name, handler in handlers.items()}
+
+
+def make_work(
+    name: str,
+    handler: Handler,
+    *,
+    waits_out: tuple[type[Exception], ...] = (StoreUnavailableError,),
+    raises: tuple[type[Exception], ...] = (),
+) -> Work:
+    """Return what jobs of a built-in activity call.
+
+    Args:
+        name: Of the activity.
+        handler: What it does.
+        waits_out: Trouble that is waited out.
+        raises: Exceptions that the caller gets as themselves.
+    """
+    return Work(
+        name=name,
+        fn=partial(_whatever_happens, handler, waits_out),
+        # JSON comes and goes as it is: no user's types are involved.
+        decode=lambda data: ([data], {}),
+        encode=_as_it_is,
+        takes_context=True,
+        raises=raises,
+    )
+
+
+async def _whatever_happens(
+    handler: Handler,
+    waits_out: tuple[type[Exception], ...],
+    context: RunningActivity,
+    input: bytes,
+) -> bytes:
+    while True:
+        try:
+            return msgspec.json.encode(await handler(context, input))
+        except waits_out as error:
+            logger.warning(
+                "a built-in activity waits for %s: %s",
+                "the store" if isinstance(error, StoreError) else "an instance",
+                error,
+                extra={"activity": context.activity, "instance_id": context.instance_id},
+            )
+            await asyncio.sleep(STORE_PAUSE_S)
+
+
+def _as_it_is(value: object) -> bytes:
+    assert isinstance(value, bytes)
+    return value
+
+
+async def _result(door: Door, _: RunningActivity, input: bytes) -> ResultOutput:
+    target = msgspec.json.decode(input, type=ResultInput).instance_id
+    outcome = await door.wait_ended(target)
+    output = msgspec.Raw(b"null" if outcome.output is None else outcome.output)
+    return ResultOutput(outcome.status.value, output, outcome.reason or "")
+
+
+async def _send(door: Door, context: RunningActivity, input: bytes) -> None:
+    asked = msgspec.json.decode(input, type=SendInput)
+    signal = SignalReceived(name=asked.signal, value=asked.value)
+    delivery = _delivery(context, asked.instance_id, signal, is_buffered=True)
+    [status] = await door.deliver([delivery])
+    if status is DeliveryStatus.ENDED:
+        [row] = await door.store.read_instances([asked.instance_id])
+        raise InstanceEndedError(asked.instance_id, "deleted" if row is None else row.status)
+
+
+async def _cancel(door: Door, context: RunningActivity, input: bytes) -> None:
+    asked = msgspec.json.decode(input, type=CancelInput)
+    request = CancelRequested(reason=asked.reason)
+    delivery = _delivery(context, asked.instance_id, request, is_buffered=False)
+    [status] = await door.deliver([delivery])
+    if status is DeliveryStatus.ABSENT:
+        raise InstanceNotFoundError(asked.instance_id)
+
+
+def _delivery(
+    context: RunningActivity, instance_id: str, event: MessageEvent, *, is_buffered: bool
+) -> Delivery:
+    kind, body = write_event(event)
+    return Delivery(
+        instance_id=instance_id,
+        kind=kind,
+        body=body,
+        # Equal in all attempts of the call, so that it is delivered once.
+        message_id=context.idempotency_key,
+        if_absent="buffer" if is_buffered else "refuse",
+        hurries=isinstance(event, CancelRequested),
+    )
+
+
+async def _read_kv(door: Door, _: RunningActivity, input: bytes) -> ReadKvOutput:
+    asked = msgspec.json.decode(input, type=ReadKvInput)
+    kept = (await door.store.read_kv(asked.instance_id, asked.key)).get(asked.key)
+    if kept is not None:
+        return ReadKvOutput(msgspec.Raw(kept.value))
+    [row] = await door.store.read_instances([asked.instance_id])
+    if row is None:
+        raise InstanceNotFoundError(asked.instance_id)
+    return ReadKvOutput()

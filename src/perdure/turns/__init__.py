@@ -1,0 +1,1 @@
+"""Instances in memory: load them, run a turn, commit it, hear the answer. Knows core and store."""

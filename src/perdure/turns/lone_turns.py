@@ -1,0 +1,41 @@
+"""Turns in a process without a worker: inputs are decided here, all else is left to workers."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from perdure.authoring.registry import Registry
+from perdure.ids import fresh_id
+from perdure.model.options import WorkerOptions
+from perdure.store.base import Store
+from perdure.telemetry import Metrics
+from perdure.turns.coverage import Coverage
+from perdure.turns.endings import Endings
+from perdure.turns.job_room import NoJobs
+from perdure.turns.metrics import TurnMetrics
+from perdure.turns.turns import TurnRunner
+
+
+def lone_turns(store: Store, endings: Endings, metrics: Metrics) -> TurnRunner:
+    """Return what runs turns of deciders where there is no worker.
+
+    Args:
+        store: The open store.
+        endings: Who waits for ends in this process.
+        metrics: Where to count.
+    """
+    options = WorkerOptions()
+    # Not among the workers, so it is nobody's home: any worker may claim at once.
+    worker_id = f"client-{socket.gethostname()}-{os.getpid()}-{fresh_id():x}"
+    return TurnRunner(
+        store,
+        Coverage(Registry(()), options),
+        options,
+        worker_id=worker_id,
+        jobs=NoJobs(),
+        endings=endings,
+        metrics=TurnMetrics(metrics, worker_id=worker_id),
+        look=lambda _: None,
+        continued=lambda _: None,
+    )

@@ -1,0 +1,235 @@
+"""Counting what turns come to, each thing once and only when the store has accepted it.
+
+Called with the store's answers: a turn that was refused counts as refused and as nothing else, a
+replay is never seen here. What the counting costs is paid for every turn, so the common ones do
+little: a loop over their few events, and a handful of dictionaries.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from perdure.authoring.decision import AlreadyCompleted, Rejected
+from perdure.core.deciders.execution import DeciderExecution
+from perdure.limits import HISTORY_WARNING_BYTES, HISTORY_WARNING_EVENTS
+from perdure.model.events import ActivityCompleted, Failure, InputRejected, InputTaken
+from perdure.model.instances import DefinitionKey, Status
+from perdure.model.jobs import JobEnd
+from perdure.model.turns import Hold, Outcome, Turn, TurnReceipt
+from perdure.telemetry import Metrics
+
+if TYPE_CHECKING:
+    from perdure.turns.any_execution import AnyExecution
+    from perdure.turns.hot import HotInstance
+    from perdure.turns.waiting_input import WaitingInput
+
+logger = logging.getLogger(__name__)
+
+_LABELS = {status: status.value for status in Status}  # asking a member is several times slower
+
+
+class TurnMetrics:
+    """Counts the turns of one process, and the ends of jobs that they took."""
+
+    def __init__(self, metrics: Metrics, *, worker_id: str) -> None:
+        self.metrics = metrics
+        self._worker_id = worker_id
+
+    # -------------------------------------------------------------------- turns
+
+    def accepted(self, hot: HotInstance, turn: Turn) -> None:
+        """A turn was committed."""
+        metrics, tally, execution = self.metrics, hot.tally, hot.execution
+        name, version = execution.name, execution.version
+        bytes_before, cancels_before = tally.bytes, tally.cancels
+        for child in tally.add(turn):
+            labels = (name, child.name, child.outcome)
+            metrics.child_calls.add(labels)
+            metrics.child_duration.observe(labels, child.took_ms / 1000)
+        if not version:
+            self._decided(execution, turn)
+            return
+        first_seq = turn.stamp.next_seq
+        events = first_seq - 1 + len(turn.events)
+        if first_seq == 1:
+            metrics.starts.add((name, version, _initiator(execution)))
+        if tally.cancels != cancels_before:
+            metrics.cancellations.add((name, version))
+        if turn.job_ends:
+            self.jobs_ended(turn.job_ends)
+        if turn.outcome is not None:
+            # Of one that was terminated before its first turn nothing began.
+            took_s = (turn.now_ms - (execution.since_ms or turn.now_ms)) / 1000
+            status = turn.outcome.status
+            metrics.instance_ended(name, version, _LABELS[status], took_s)
+            self._execution_ended(name, tally.turns, events)
+            if status is Status.FAILED:
+                self._failed(execution, turn.outcome)
+        elif turn.continued is not None:
+            metrics.continued.add((name, version))
+            self._execution_ended(name, tally.turns, events)
+        if events >= HISTORY_WARNING_EVENTS or tally.bytes >= HISTORY_WARNING_BYTES:
+            self._look_at_growth(hot, turn, events, bytes_before)
+
+    def _decided(self, execution: AnyExecution, turn: Turn) -> None:
+        """A turn of a decider was committed."""
+        metrics, name = self.metrics, execution.name
+        assert isinstance(execution, DeciderExecution), "an orchestration has a version"
+        self._warn_of_failures(execution)
+        if turn.job_ends:
+            self.jobs_ended(turn.job_ends)
+        for buried in turn.jobs_buried:
+            metrics.dead_jobs.add((buried.queue.name, buried.queue.variant or "default"))
+        rejected = sum(kind == InputRejected.kind for kind, _ in turn.events)
+        accepted = sum(kind == InputTaken.kind for kind, _ in turn.events) - rejected
+        if accepted:
+            metrics.inputs.add((name, "accepted"), by=accepted)
+        if rejected:
+            metrics.inputs.add((name, "rejected"), by=rejected)
+        if turn.feed:
+            metrics.events.add((name,), by=len(turn.feed))
+        if turn.outcome is not None:
+            metrics.decider_ends.add((name, _LABELS[turn.outcome.status]))
+
+    def answered(self, name: str, asked: Iterable[WaitingInput]) -> None:
+        """Callers of `execute` get their answers: count those that left nothing in a history."""
+        for one in asked:
+            outcome = None if one.answer is None else one.answer.outcome
+            match outcome:
+                case Rejected():
+                    self.metrics.inputs.add((name, "rejected"))
+                case AlreadyCompleted():
+                    self.metrics.inputs.add((name, "completed"))
+
+    def _execution_ended(self, name: str, turns: int, events: int) -> None:
+        labels = (name,)
+        self.metrics.turns.observe(labels, turns)
+        self.metrics.history_size.observe(labels, events)
+
+    def refused(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt | None) -> None:
+        """A turn was refused: nothing of it happened, but the store may have kept results of jobs.
+
+        Args:
+            hot: Whose turn it was.
+            turn: The turn.
+            receipt: The store's answer; None if it could not store the turn at all.
+        """
+        self.metrics.refused.add((hot.execution.name,))
+        if receipt is not None and receipt.ends_kept:
+            ends = zip(turn.job_ends, receipt.ends_kept, strict=True)
+            self.jobs_ended([end for end, is_kept in ends if is_kept])
+
+    def held(self, name: str, status: Status) -> None:
+        """An instance was blocked or parked."""
+        self.metrics.held.add((name, status.value))
+
+    def facts_of_hold(self, hold: Hold, definition: DefinitionKey) -> dict[str, object]:
+        """Return what a log line says about an instance that is held."""
+        return {
+            "instance_id": hold.instance_id,
+            "execution": hold.stamp.execution,
+            "definition": definition.name,
+            "version": definition.variant,
+            "worker_id": self._worker_id,
+        }
+
+    # --------------------------------------------------------------------- jobs
+
+    def jobs_ended(self, ends: Iterable[JobEnd]) -> None:
+        """The store has taken the ends of attempts that ran here."""
+        metrics = self.metrics
+        for end in ends:
+            ran = end.ran
+            if ran is None:
+                continue
+            activity, tag, took_s = ran
+            if end.kind is None:
+                if end.failure is not None:
+                    metrics.retries.add((activity, tag))
+                continue
+            outcome = "completed" if end.kind == ActivityCompleted.kind else "failed"
+            labels = (activity, outcome, tag)
+            metrics.executions.add(labels)
+            metrics.activity_duration.observe(labels, took_s)
+            if end.is_dead:
+                metrics.dead_jobs.add((activity, tag))
+
+    # ------------------------------------------------------------------ log lines
+
+    def _failed(self, execution: AnyExecution, outcome: Outcome) -> None:
+        error_type = _error_type(outcome)
+        self.metrics.failures.add((execution.name, execution.version, error_type))
+        facts = facts_of(execution, self._worker_id)
+        logger.info("an instance failed", extra={**facts, "error_type": error_type})
+
+    def _warn_of_failures(self, execution: DeciderExecution) -> None:
+        """Say which effects have failed for good without an input that came of it."""
+        for failed in execution.unheeded:
+            logger.warning(
+                "effect %r of decider %r failed for good, and no input came of it: instance %r, "
+                "%s, %s; dead_jobs() has it%s, and retry_dead_job() runs it again",
+                failed.activity,
+                execution.name,
+                execution.definition.own_id(execution.instance_id),
+                "too late" if failed.is_late else f"after {failed.attempts} attempt(s)",
+                failed.type_name,
+                # Its end may be in the inbox already.
+                " unless it has ended meanwhile" if failed.is_late else "",
+                extra={**facts_of(execution, self._worker_id), "activity": failed.activity},
+            )
+
+    def _look_at_growth(self, hot: HotInstance, turn: Turn, events: int, bytes_before: int) -> None:
+        """Warn of a history that has become long, once, and again whenever it has doubled."""
+        size = hot.tally.bytes
+        if not (
+            _is_crossed(HISTORY_WARNING_EVENTS, turn.stamp.next_seq - 1, events)
+            or _is_crossed(HISTORY_WARNING_BYTES, bytes_before, size)
+        ):
+            return
+        hours = max(turn.now_ms - hot.tally.since_ms, 1) / 3_600_000
+        logger.warning(
+            "a history grows long; continue_as_new begins a new one",
+            extra={
+                **facts_of(hot.execution, self._worker_id),
+                "events": events,
+                "bytes": size,
+                "events_per_hour": round(events / hours),
+                "bytes_per_hour": round(size / hours),
+            },
+        )
+
+
+def facts_of(execution: AnyExecution, worker_id: str) -> dict[str, object]:
+    """Return what every log line about an execution says."""
+    return {
+        "instance_id": execution.instance_id,
+        "execution": execution.execution,
+        "definition": execution.name,
+        "version": execution.version,
+        "worker_id": worker_id,
+    }
+
+
+def _initiator(execution: AnyExecution) -> str:
+    if execution.execution > 1:
+        return "continue_as_new"
+    if execution.parent is not None:
+        return "parent"
+    return "detached" if execution.started_by else "client"
+
+
+def _error_type(outcome: Outcome) -> str:
+    assert outcome.output is not None, "a failed instance has its failure"
+    return msgspec.json.decode(outcome.output, type=Failure).type_name
+
+
+def _is_crossed(first: int, before: int, after: int) -> bool:
+    """Tell whether a number has reached the first mark, or one of its doublings."""
+    mark = first
+    while mark <= before:
+        mark *= 2
+    return after >= mark
