@@ -50,7 +50,7 @@ undisturbed   the whole of it in runs in which nothing is measured but that
 transactions  with statements and rows, as the store counts them
 bytes         SQLite: what the thread that writes hands to the file system, WAL and its copies into
               the file; PostgreSQL: WAL of the server
-fsyncs       SQLite: derived, one for each commit that writes and three when the WAL begins anew;
+fsyncs        SQLite: derived, one for each commit that writes and three when the WAL begins anew;
               PostgreSQL: those that the server counts for its WAL
 walk          calls of our own functions by the loop and the writer, how many different functions
               and files, and how often the next call of a thread is in another file"""
