@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format types bench mutants clean
+.PHONY: demo test check format types bench anatomy mutants clean
 
 demo: $(STAMP)
 	$(BIN)/perdure demo
@@ -25,6 +25,9 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
+
+anatomy: $(STAMP)
+	$(BIN)/python -m bench.anatomy
 
 mutants: $(STAMP)
 	$(BIN)/python -m tools.mutants

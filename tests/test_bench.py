@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from bench.cases import chosen
+from bench.phases import phases_of
 
 PROJECT = Path(__file__).parent.parent
 MACHINERY = {
     *("__init__", "__main__", "cases", "child", "databases", "harness", "machine", "peers"),
-    *("report", "servers"),
+    *("report", "servers", "anatomy", "anatomy_run", "anatomy_subjects", "disk", "phases"),
+    *("stopwatch", "tracer"),
 }
 """Files of `bench` that ask no question of their own."""
 
@@ -50,3 +52,23 @@ def test_every_benchmark_gives_a_number(questions: set[str], tmp_path: Path) -> 
 
 def test_everything_is_run_when_nothing_is_asked_for() -> None:
     assert {case.name.split("/")[0] for case in chosen([])} == QUESTIONS
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_the_anatomy_meets_every_phase(store: str, tmp_path: Path) -> None:
+    options = ["--store", store, "--subject", "activity", "--quick", "--repeat", "1"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.anatomy", *options],
+        cwd=PROJECT,
+        env={**os.environ, "BENCH_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    of_one_activity = done.stdout.split("\n\n")[0]
+    for phase in phases_of("sqlite" if store == "sqlite" else "postgresql"):
+        assert f" {phase.name} " in of_one_activity
