@@ -24,7 +24,7 @@ from perdure import (
     activity_context,
     orchestration,
 )
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from tests.chaos.ledger import Ledger, noted
 
 TOO_LITTLE = "too little"
@@ -158,4 +158,4 @@ def step_of(mark: str, outcome: Any) -> Step:
     return Step(mark, f"strange: {outcome!r}")
 
 
-DEFINITIONS: list[AnyDefinition] = [carry, Account, errand]
+DEFINITIONS: list[Defined] = [carry, Account, errand]

@@ -215,7 +215,7 @@ class HandDriven(Engine):
         self._is_open = True
         await self.serving.open()
         self.serving._is_serving = True
-        self._numbers = await self.store.intern(list(self.serving.coverage.claimable()))
+        self._numbers = await self._core.store.intern(list(self.serving.coverage.claimable()))
         return self
 
     async def until_idle(self) -> None:
@@ -232,7 +232,7 @@ class HandDriven(Engine):
         """Work until the fault comes."""
         with suppress(asyncio.CancelledError):
             await self.until_idle()
-        store = cast(FaultyStore, self.store)
+        store = cast(FaultyStore, self._core.store)
         assert store.is_dead, "the fault did not come"
         await store.struck.wait()  # The call that is its last may still be on its way.
 
@@ -240,7 +240,7 @@ class HandDriven(Engine):
         """Work, and move the clock from one wake-up to the next, until nothing is left to do."""
         for _ in range(MAX_WAKE_UPS):
             await self.until_idle()
-            assert await check(self.store) == []
+            assert await check(self._core.store) == []
             if not await self.pass_time():
                 return
         raise AssertionError("there is no end to it")
@@ -249,11 +249,11 @@ class HandDriven(Engine):
         """Move the clock to the next wake-up, renewing leases; tell whether there is one."""
         await self.serving._leases.renew()
         await self.serving._sessions.renew()
-        wake_ms = await self.store.next_wake_ms(self._numbers, self._numbers)
-        clock = self.store.clock
+        wake_ms = await self._core.store.next_wake_ms(self._numbers, self._numbers)
+        clock = self._core.store.clock
         assert isinstance(clock, ManualClock)
         if wake_ms is None:
-            if not any(depth.ready for depth in await self.store.queue_depths()):
+            if not any(depth.ready for depth in await self._core.store.queue_depths()):
                 return False
             # Jobs of a session that somebody else had. When it ends is nobody's wake-up time.
             wake_ms = clock.now_ms + to_ms(OPTIONS.session_lease)
@@ -275,7 +275,7 @@ class HandDriven(Engine):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        await self._watch.close()
+        await self._core._watching().close()
         self.serving.turns.watchdog.close()
         self._handlers.close()
         await self.serving.jobs._launcher.close()
@@ -292,7 +292,7 @@ class HandDriven(Engine):
 
     def _waiting(self) -> set[asyncio.Task[Any]]:
         """Return what waits for instances that have not ended, as far as this process knows."""
-        awaited = self._endings.awaited()
+        awaited = self._core.endings.awaited()
         return {
             run.task
             for run in self.serving.jobs._started

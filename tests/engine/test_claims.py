@@ -109,7 +109,7 @@ async def test_changes_that_bring_nothing_are_heeded_less_and_less(stage: Stage)
     before = engine.telemetry.snapshot().value(counter, kind="turns")
 
     for number in range(300):
-        await client.store.deliver([message("nobody", str(number), if_absent="buffer")])
+        await client._core.store.deliver([message("nobody", str(number), if_absent="buffer")])
 
     asked = engine.telemetry.snapshot().value(counter, kind="turns") - before
     assert asked < 100

@@ -40,7 +40,7 @@ async def test_a_user_transaction_cannot_be_that_of_several_databases(tmp_path: 
     path = tmp_path / "store.db"
 
     async with Client(f"sqlite:///{path}") as client:
-        spread(client.store)
+        spread(client._core.store)
         with (
             closing(sqlite3.connect(path)) as connection,
             pytest.raises(UsageError, match="spread over several databases"),
