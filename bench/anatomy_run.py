@@ -72,7 +72,7 @@ async def plain(subject: Subject, url: str, size: str) -> Found:
         async with opened(subject, url, size) as engine:
             disk.begin()
             before = cpu_s_by_thread()
-            with Meter(engine.store) as meter:
+            with Meter(engine._core.store) as meter:
                 await way.do(engine, count)
             after = cpu_s_by_thread()
             disk.end()
@@ -175,7 +175,7 @@ async def opened(subject: Subject, url: str, size: str) -> AsyncIterator[Engine]
 async def loaded_phases(subject: Subject, url: str, size: str) -> tuple[Phase, ...]:
     """Return the phases on the store of a URL, when all the code that they need is loaded."""
     async with opened(subject, url, size) as engine:
-        return phases_of("postgresql" if engine.store.is_server else "sqlite")
+        return phases_of("postgresql" if engine._core.store.is_server else "sqlite")
 
 
 def cpu_s_by_thread() -> dict[ThreadKind, float]:

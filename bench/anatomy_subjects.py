@@ -12,7 +12,7 @@ from bench.deciders import Add, Counter
 from bench.harness import finish, in_flight
 from bench.one_activity import greet, say_hello
 from perdure import Engine, Signal, orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 
 WayName: TypeAlias = Literal["alone", "together"]
 
@@ -55,7 +55,7 @@ class Subject:
 
     name: str
     title: str
-    definitions: tuple[AnyDefinition, ...]
+    definitions: tuple[Defined, ...]
     ways: tuple[Way, ...]
     prepare: Callable[[Engine], Awaitable[Callable[[], Awaitable[Any]]]] | None = None
     """Returns what is followed when nothing but that is left to do."""

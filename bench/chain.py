@@ -32,7 +32,7 @@ async def one_chain(setup: Setup) -> list[Measured]:
     length = setup.size(1_000, quick=100)
     async with setup.engine([add_one, chain]) as engine:
         await finish(engine, chain, WARM_UP)
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await finish(engine, chain, length)
     return [
         meter.measured(
@@ -53,7 +53,7 @@ async def flatness(setup: Setup) -> list[Measured]:
         await finish(engine, chain, WARM_UP)
         early = await rate(engine, short, times=10)
         middle_rate = await rate(engine, middle, times=1)
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             long_rate = await rate(engine, long, times=1)
         late = await rate(engine, short, times=10)
     short_rate = 2 / (1 / early + 1 / late)

@@ -25,7 +25,7 @@ async def children_of_one(setup: Setup) -> list[Measured]:
     count = setup.size(1_000, quick=100)
     async with setup.engine([parent, child]) as engine:
         await finish(engine, parent, WARM_UP)
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             total = await finish(engine, parent, count)
     assert total == count * (count - 1) // 2, "a child is missing"
     return [

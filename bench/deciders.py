@@ -161,7 +161,7 @@ async def measure_execute(
             await one(engine)
 
         await in_flight(WARM_UP, WARM_UP, warm)
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await in_flight(count, callers, work)
     return [
         meter.measured(
@@ -187,7 +187,7 @@ async def send_and_drain(setup: Setup) -> list[Measured]:
         async def send() -> None:
             await engine.send(Counter, Add(f"c-{next(numbers) % instances}", 1))
 
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await in_flight(count, 500, send)
             await recorded(engine, count)
     row = "send and drain, 100 instances"
@@ -205,7 +205,7 @@ async def effects(setup: Setup) -> list[Measured]:
         async def one() -> None:
             await engine.execute(Confirmed, Add(f"c-{next(numbers) % instances}", 1))
 
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await in_flight(count, 500, one)
             await recorded(engine, 2 * count)
     row = "effects that return an input"
@@ -230,7 +230,7 @@ async def due_timers(setup: Setup) -> list[Measured]:
         assert time.time() < due_s, "the machine is too slow for this many before they are due"
         await asyncio.sleep(due_s - time.time())
 
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await recorded(engine, 2 * count)
     return [
         meter.measured(
@@ -268,7 +268,7 @@ async def cold_state(setup: Setup) -> list[Measured]:
 
 async def recorded(engine: Engine, events: int) -> None:
     """Wait until so many events are recorded in all."""
-    while await engine.store.feed_end() < events:  # noqa: ASYNC110 - it happens in the database
+    while await engine._core.store.feed_end() < events:  # noqa: ASYNC110 - it happens in the database
         await asyncio.sleep(LOOK_EVERY_S)
 
 

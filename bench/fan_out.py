@@ -27,7 +27,7 @@ async def measure(width: int, setup: Setup) -> list[Measured]:
     done = setup.size(width, quick=width // 10)
     async with setup.engine([double, fan_out]) as engine:
         await finish(engine, fan_out, WARM_UP)
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             total = await finish(engine, fan_out, done)
     assert total == done * (done - 1), "a result is missing"
     return [

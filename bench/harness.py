@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from bench.machine import busy_s, count_cores
 from perdure import Engine, Orchestration, WorkerOptions
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.store.base import Store
 from perdure.store.counters import StoreCounters
 from perdure.store.sqlite.store import SqliteStore
@@ -90,11 +90,11 @@ class Setup:
 
     @asynccontextmanager
     async def engine(
-        self, definitions: Iterable[AnyDefinition], options: WorkerOptions | None = None
+        self, definitions: Iterable[Defined], options: WorkerOptions | None = None
     ) -> AsyncIterator[Engine]:
         """Run an engine on this case's store, and note how durable the store is."""
         async with Engine(self.url, definitions, options=options) as engine:
-            self.facts.append(await read_facts(engine.store))
+            self.facts.append(await read_facts(engine._core.store))
             yield engine
 
 

@@ -19,7 +19,7 @@ async def idle(setup: Setup) -> list[Measured]:
     async with setup.engine([say_hello, greet]) as engine:
         await finish(engine, greet, "Ada")
         await asyncio.sleep(0.2 if setup.quick else SETTLE_S)
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await asyncio.sleep(0.5 if setup.quick else WATCH_S)
     return [
         Measured(

@@ -49,7 +49,7 @@ async def _watch(setup: Setup, url: str, row: str) -> list[Measured]:
     async with peers(processes, "bench.idle_fleet", url, str(each)) as some:
         await ask_all(some, "open")
         async with Client(setup.url) as client:
-            setup.facts.append(await read_facts(client.store))
+            setup.facts.append(await read_facts(client._core.store))
         await asyncio.sleep(SETTLE_S if not setup.quick else 0.2)
         server = ServerProcess(setup.url)
         server_s, (transactions, _) = server.cpu_s(), ask(setup.url, COUNT)
@@ -95,7 +95,7 @@ async def serve(url: str, count: int) -> None:
                 for engine in engines:
                     await stack.enter_async_context(engine)
                     await finish(engine, greet, "Ada")
-            return Spent.by(*(engine.store for engine in engines))
+            return Spent.by(*(engine._core.store for engine in engines))
 
         await answer(handle)
 

@@ -21,7 +21,7 @@ async def idle_latency(setup: Setup) -> list[Measured]:
     async with setup.engine([say_hello, greet]) as engine:
         for _ in range(WARM_UP):
             await finish(engine, greet, "Ada")
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             for _ in range(count):
                 began_s = time.perf_counter()
                 await finish(engine, greet, "Ada")

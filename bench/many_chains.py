@@ -14,7 +14,7 @@ async def many_chains(setup: Setup) -> list[Measured]:
     chains = setup.size(100, quick=20)
     async with setup.engine([add_one, chain]) as engine:
         await in_flight(chains, chains, lambda: finish(engine, chain, WARM_UP // LENGTH))
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await in_flight(chains, chains, lambda: finish(engine, chain, LENGTH))
     activities = chains * LENGTH
     return [

@@ -44,7 +44,7 @@ async def measure(
 ) -> list[Measured]:
     async with setup.engine([say_hello, greet]) as engine:
         await in_flight(WARM_UP, WARM_UP, lambda: finish(engine, greet, "Ada"))
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await in_flight(count, limit, lambda: finish(engine, greet, "Ada"))
     return [
         meter.measured(

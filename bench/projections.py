@@ -38,7 +38,7 @@ async def while_others_write(setup: Setup) -> list[Measured]:
     async with setup.engine([Totals, Counter]) as engine:
         await engine.execute(Counter, Add("warm-up", 1))
         await caught_up(engine, 1)
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             writers = [
                 await asyncio.create_subprocess_exec(
                     *(sys.executable, "-m", "bench.projections", setup.url, str(number), str(count))
@@ -66,7 +66,7 @@ async def behind(setup: Setup) -> list[Measured]:
     async with setup.engine([Counter]) as engine:
         await write(engine, "w", count)
     async with setup.engine([Totals, Counter]) as engine:
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await caught_up(engine, count)
     return [
         meter.measured(

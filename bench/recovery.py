@@ -27,7 +27,7 @@ from perdure import (
     activity_context,
     orchestration,
 )
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 
 QUICK = WorkerOptions(lease_for=timedelta(milliseconds=600), poll_max=timedelta(milliseconds=100))
 WITHIN_S = 120.0
@@ -67,13 +67,13 @@ async def wait_for_signal() -> int:
     return await go_on.receive()
 
 
-DEFINITIONS: list[AnyDefinition] = [hang_at_first, call_hanging, wait_for_signal]
+DEFINITIONS: list[Defined] = [hang_at_first, call_hanging, wait_for_signal]
 
 
 async def replay(setup: Setup) -> list[Measured]:
     """Build a long history, close the engine, open another one and let the instance go on."""
     length = setup.size(5_000, quick=200)
-    definitions: list[AnyDefinition] = [add_one, chain_then_wait]
+    definitions: list[Defined] = [add_one, chain_then_wait]
     async with setup.engine(definitions) as engine:
         await build(engine, "warm-up", 10)
         await build(engine, "long", length)
@@ -82,7 +82,7 @@ async def replay(setup: Setup) -> list[Measured]:
         await warm_up.send(go_on, 1)
         await warm_up.result()
         handle = engine.handle("long", chain_then_wait)
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await handle.send(go_on, 1)
             total = await handle.result()
     assert total == length + 1, "the replay went wrong"
@@ -114,7 +114,7 @@ async def killed(setup: Setup) -> list[Measured]:
         await until(lambda: has_running_job(client, "leased"))
         await until(lambda: is_waiting(client, "waiting", 2))
         async with setup.engine(DEFINITIONS, options) as engine:
-            [job] = await engine.store.read_jobs("leased")
+            [job] = await engine._core.store.read_jobs("leased")
             killed_s = time.time()
             kill()
             waiting = engine.handle("waiting", wait_for_signal)
@@ -175,12 +175,12 @@ async def until(holds: Callable[[], Coroutine[None, None, bool]]) -> None:
 
 
 async def is_waiting(client: Client, instance_id: str, events: int) -> bool:
-    live = await client.store.read_live(instance_id)
+    live = await client._core.store.read_live(instance_id)
     return live is not None and live.stamp.next_seq == events + 1
 
 
 async def has_running_job(client: Client, instance_id: str) -> bool:
-    return any(job.worker_id for job in await client.store.read_jobs(instance_id))
+    return any(job.worker_id for job in await client._core.store.read_jobs(instance_id))
 
 
 CASES = (

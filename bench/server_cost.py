@@ -48,7 +48,7 @@ async def measure(
     async with setup.engine([say_hello, greet]) as engine:
         await in_flight(WARM_UP, WARM_UP, lambda: work(engine))
         wal_before, disk_before = read_sizes(setup.url)
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await in_flight(count, count, lambda: work(engine))
         wal, disk = read_sizes(setup.url)
     measured = partial(meter.measured, units=count, per="orchestration")

@@ -25,7 +25,7 @@ async def to_one_instance(setup: Setup) -> list[Measured]:
     count = setup.size(1_000, quick=100)
     async with setup.engine([add_up]) as engine:
         await send(engine, WARM_UP)
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await send(engine, count)
     return [
         meter.measured(

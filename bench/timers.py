@@ -24,7 +24,7 @@ async def together(setup: Setup) -> list[Measured]:
     count, seconds = (2_000, 1.0) if not setup.quick else (100, 0.2)
     async with setup.engine([sleep_for]) as engine:
         await asyncio.gather(*(lateness_ms(engine, 0.05) for _ in range(WARM_UP)))
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             late_ms = await asyncio.gather(*(lateness_ms(engine, seconds) for _ in range(count)))
     row = "2,000 instances sleeping 1 s, lateness"
     return [

@@ -93,9 +93,9 @@ async def each_its_own(setup: Setup) -> list[Measured]:
         Client(setup.url) as client,
         peers(PROCESSES, "bench.two_processes", setup.url, str(each)) as some,
     ):
-        setup.facts.append(await read_facts(client.store))
+        setup.facts.append(await read_facts(client._core.store))
         await ask_all(some, "warm")
-        costs = Costs(client.store, some)
+        costs = Costs(client._core.store, some)
         await costs.begin()
         await ask_all(some, "run")
         await costs.end(Spent())
@@ -110,15 +110,15 @@ async def from_a_third(setup: Setup) -> list[Measured]:
         Client(setup.url) as client,
         peers(PROCESSES, "bench.two_processes", setup.url, "0") as some,
     ):
-        setup.facts.append(await read_facts(client.store))
+        setup.facts.append(await read_facts(client._core.store))
         await ask_all(some, "warm")
         warm_up = setup.size(WARM_UP, quick=20)
         await in_flight(warm_up, warm_up, lambda: result_of(client))
-        costs = Costs(client.store, some)
+        costs = Costs(client._core.store, some)
         await costs.begin()
-        before = Spent.by(client.store)
+        before = Spent.by(client._core.store)
         await in_flight(count, count, lambda: result_of(client))
-        own = Spent.by(client.store).minus(before)
+        own = Spent.by(client._core.store).minus(before)
         await costs.end(Spent(own.transactions, own.statements, own.rows))
     row = "PostgreSQL: two worker processes, 2,000 at once from a third"
     return [costs.measured(row, count)]
@@ -132,18 +132,18 @@ async def now_and_then(setup: Setup) -> list[Measured]:
         Client(setup.url) as client,
         peers(PROCESSES, "bench.two_processes", setup.url, "0") as some,
     ):
-        setup.facts.append(await read_facts(client.store))
+        setup.facts.append(await read_facts(client._core.store))
         await ask_all(some, "warm")
         await result_of(client)
-        costs = Costs(client.store, some)
+        costs = Costs(client._core.store, some)
         await costs.begin()
-        before = Spent.by(client.store)
+        before = Spent.by(client._core.store)
         for _ in range(count):
             await asyncio.sleep(0.01 if setup.quick else SILENCE_S)
             began_s = time.perf_counter()
             await result_of(client)
             took_ms.append((time.perf_counter() - began_s) * 1000)
-        own = Spent.by(client.store).minus(before)
+        own = Spent.by(client._core.store).minus(before)
         await costs.end(Spent(own.transactions, own.statements, own.rows))
     row = "PostgreSQL: two idle worker processes, start to result from a third"
     return [
@@ -167,7 +167,7 @@ async def serve(url: str, count: int) -> None:
                 await in_flight(warm_up, warm_up, lambda: finish(engine, greet, "Ada"))
             elif word == "run":
                 await in_flight(count, count, lambda: finish(engine, greet, "Ada"))
-            return Spent.by(engine.store)
+            return Spent.by(engine._core.store)
 
         await answer(handle)
 

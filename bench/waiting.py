@@ -39,7 +39,7 @@ async def measure(hot_instances: int | None, setup: Setup) -> list[Measured]:
         await start(engine, "waiting", count)
         gc.collect()
         grown_mb = rss_mb() - before_mb
-        with Meter(engine.store) as meter:
+        with Meter(engine._core.store) as meter:
             await signal_all(engine, "waiting", count)
     return [
         Measured(

@@ -186,7 +186,7 @@ runner.run(client.handle("g-1").info())
 child = os.fork()
 if child == 0:
     if sys.argv[2] == "freed":
-        store = weakref.ref(client._store)
+        store = weakref.ref(client._core.raw_store)
         del client
         gc.collect()
         assert store() is not None

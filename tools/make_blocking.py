@@ -1,6 +1,6 @@
 """Write `perdure/client/blocking*.py`: the async client and handle, for callers that wait.
 
-Run it after a change of a public signature or docstring of `Client`, one of its parts, or `Handle`:
+Run it after a change of a public signature or docstring of `Client` or `Handle`:
 
     python tools/make_blocking.py
 
@@ -21,42 +21,7 @@ from typing import TypeAlias
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "src" / "perdure" / "client"
 
-NOT_FOR_CALLERS = {
-    "Administration": (
-        "store",
-        "noticed_work",
-        "own_worker_id",
-        "noticed_gone",
-        "noticed_job_end",
-        "live_workers",
-    ),
-    "Deciders": (),
-    "ProjectionAdministration": ("store",),
-    "Client": (
-        "within_by",
-        "store",
-        "turns",
-        "find_decider",
-        "deliver",
-        "begin",
-        "replace",
-        "code_of",
-        "wait_ended",
-        "wait_reported",
-        "wait_kept",
-        "is_here",
-        "noticed_work",
-        "own_worker_id",
-        "noticed_end",
-        "noticed_gone",
-        "noticed_job_end",
-        "stop_jobs",
-    ),
-    "Handle": (),
-}
-"""Public methods that only handles and subclasses use: they are left out."""
-
-WRITTEN_HERE = ("__init__", "__aenter__", "__aexit__", "__repr__", "within")
+WRITTEN_HERE = ("__init__", "__aenter__", "__aexit__", "__repr__", "telemetry", "within")
 """Methods that no rule would make: they are in the texts below."""
 
 WORDS = {"async with Client(": "with BlockingClient("}
@@ -68,41 +33,22 @@ HEADER = '''
 Made by `tools/make_blocking.py` from `client.py` and `handle.py`: change those, and run it again.
 """
 from __future__ import annotations
-from perdure.client.blocking_admin import BlockingAdministration
-from perdure.client.blocking_deciders import BlockingDeciders
-from perdure.client.blocking_projections import BlockingProjectionAdministration
+{parts}
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.loop_thread import CallersThread, LoopThread
 '''
 
-PARTS = {
-    "Administration": ("admin", "Administration"),
-    "Deciders": ("deciders", "Deciders"),
-    "ProjectionAdministration": ("projections", "Administration of projections"),
-}
-"""The classes that `Client` is put together from, each with its module and what that is about."""
-
 PART_HEADER = '''
-"""{about} for callers that wait instead of awaiting.
+"""Methods of `BlockingClient`, which wait where those of `{module}.py` are awaited.
 
 Made by `tools/make_blocking.py` from `{module}.py`: change that, and run it again.
 """
 from __future__ import annotations
-from perdure.client.{module} import {name}
-from perdure.client.loop_thread import LoopThread
-'''
-
-PART = '''
-class Blocking{name}:
-    """{doc}"""
-
-    _{module}: {name}
-    _thread: LoopThread
 '''
 
 CLIENT = '''
-class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectionAdministration):
+class BlockingClient:
     """{doc}
 
     It may be used from any thread, and from several at once. The work is done on a private thread
@@ -112,8 +58,15 @@ class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectio
 
     def __init__({parameters}) -> None:
         self._client = Client({arguments})
-        self._admin = self._deciders = self._projections = self._client
         self._thread = LoopThread(type(self).__name__)
+
+    @classmethod
+    def _around(cls, client: Client, thread: LoopThread) -> Self:
+        """Return a client that has another one do the work, on the loop of a thread."""
+        blocking = cls.__new__(cls)
+        blocking._client = client
+        blocking._thread = thread
+        return blocking
 
     @property
     def telemetry(self) -> Metrics:
@@ -135,16 +88,15 @@ class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectio
         """{within}"""
         # Statements run on the caller's thread: a connection may belong to it.
         thread = CallersThread(self._thread)
-        made = BlockingClient.__new__(BlockingClient)
-        made._client = self._client.within_by(connection, thread)
-        made._admin = made._deciders = made._projections = made._client
-        made._thread = thread
-        return made
+        return BlockingClient._around(self._client._within(connection, thread), thread)
 '''
 
 HANDLE = '''
 class BlockingHandle(Generic[R_co]):
     """{doc}"""
+
+    instance_id: str
+    """Its id, as it is stored."""
 
     def __init__(self, thread: LoopThread, handle: Handle[R_co]) -> None:
         self.instance_id = handle.instance_id
@@ -158,7 +110,7 @@ class BlockingHandle(Generic[R_co]):
 TYPE_VARIABLES = ("TypeVar", "ParamSpec")
 """What constants are made with that the module needs for itself; others are imported."""
 
-ASYNC_CLASSES = (*PARTS, "Client", "Handle")
+ASYNC_CLASSES = ("Client", "Handle")
 """What the headers import."""
 
 AMBIGUOUS = {"I": "  # noqa: E741 - the contract's letter for an input"}
@@ -166,6 +118,9 @@ AMBIGUOUS = {"I": "  # noqa: E741 - the contract's letter for an input"}
 
 LATE = "if TYPE_CHECKING:\n    "
 """Before a line that only type checkers need."""
+
+BLOCKING = ("BlockingClient", f"{LATE}from perdure.client.blocking import BlockingClient")
+"""The class of the methods that are made, for the modules that do not define it."""
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -175,36 +130,55 @@ class UnknownConstructError(Exception):
 
 
 class Source:
-    """One async class and the module it is in."""
+    """A module with methods: those of a class, or functions that a class lists as its own."""
 
-    def __init__(self, file: str, name: str) -> None:
-        self.name = name
+    def __init__(self, file: str, class_name: str = "") -> None:
         self.stem = file.removesuffix(".py")
+        self.name = class_name or self.stem
         self.module = ast.parse((FOLDER / file).read_text())
-        [self.node] = [
+        found = [
             node
             for node in self.module.body
-            if isinstance(node, ast.ClassDef) and node.name == name
+            if isinstance(node, ast.ClassDef) and node.name == class_name
         ]
-        self.doc = _said_here(ast.get_docstring(self.node, clean=False) or "")
+        self.node = found[0] if found else None
+        self.body = found[0].body if found else self.module.body
+
+    @property
+    def doc(self) -> str:
+        """What the class says of itself."""
+        assert self.node is not None
+        return _said_here(ast.get_docstring(self.node, clean=False) or "")
 
     def public(self) -> list[Function]:
         """Return the methods that callers use, overloads included, in the order of the source."""
-        methods = [
-            node
-            for node in self.node.body
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
-        left_out = NOT_FOR_CALLERS[self.name]
-        unknown = set(left_out) - {method.name for method in methods}
-        if unknown:
-            raise UnknownConstructError(f"{self.name} has no {unknown}: tidy up NOT_FOR_CALLERS")
         return [
-            method
-            for method in methods
-            if method.name not in (*left_out, *WRITTEN_HERE)
-            and (not method.name.startswith("_") or method.name.startswith("__"))
+            node
+            for node in self.body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name not in WRITTEN_HERE
+            and not re.match("_(?!_)", node.name)
         ]
+
+    def listed(self) -> Iterator[tuple[str, str, str]]:
+        """Return which names the class takes from which modules, with what they are called there:
+        the lines `execute = deciders.execute`."""
+        for node in self.body:
+            match node:
+                case ast.Assign(
+                    targets=[ast.Name(id=name)],
+                    value=ast.Attribute(value=ast.Name(id=alias), attr=there),
+                ):
+                    yield name, self._modules()[alias], there
+
+    def _modules(self) -> dict[str, str]:
+        """Return the modules of this folder that are imported as such, by what they are called."""
+        return {
+            alias.asname or alias.name: alias.name
+            for node in self.module.body
+            if isinstance(node, ast.ImportFrom) and node.module == "perdure.client"
+            for alias in node.names
+        }
 
     def init(self) -> ast.FunctionDef:
         """Return the class's `__init__`."""
@@ -216,9 +190,7 @@ class Source:
 
     def _method(self, name: str) -> ast.FunctionDef:
         [found] = [
-            node
-            for node in self.node.body
-            if isinstance(node, ast.FunctionDef) and node.name == name
+            node for node in self.body if isinstance(node, ast.FunctionDef) and node.name == name
         ]
         return found
 
@@ -254,34 +226,34 @@ def make() -> dict[Path, str]:
         arguments=_forwarded(init),
         within=client.doc_of("within"),
     )
+    parts = sorted({module for _, module, _ in client.listed()})
     body = [
         head,
         *_methods(client, through="self._client"),
+        *(f"    {name} = blocking_{module}.{there}" for name, module, there in client.listed()),
         HANDLE.format(doc=handle.doc),
         *_methods(handle, through="self._handle"),
     ]
-    return {FOLDER / "blocking.py": _module(HEADER, body, [handle, client]), **_parts()}
+    imports = "\n".join(f"from perdure.client import blocking_{module}" for module in parts)
+    header = HEADER.format(parts=imports)
+    made = {FOLDER / f"blocking_{module}.py": _part(module) for module in parts}
+    return {FOLDER / "blocking.py": _module(header, body, [handle, client]), **made}
 
 
-def _parts() -> dict[Path, str]:
-    made = {}
-    for name, (module, about) in PARTS.items():
-        source = Source(f"{module}.py", name)
-        header = PART_HEADER.format(about=about, module=module, name=name)
-        head = PART.format(name=name, module=module, doc=source.doc)
-        body = [head, *_methods(source, through=f"self._{module}")]
-        made[FOLDER / f"blocking_{module}.py"] = _module(header, body, [source])
-    return made
+def _part(module: str) -> str:
+    source = Source(f"{module}.py")
+    body = list(_methods(source, through="self._client", indent=""))
+    return _module(PART_HEADER.format(module=module), body, [source])
 
 
 def _module(header: str, parts: list[str], sources: list[Source]) -> str:
     body = "\n".join(parts)
-    known = [name for source in sources for name in source.names()]
+    known = [BLOCKING, *(name for source in sources for name in source.names())]
     imports, constants = _needed(body, known)
     return _tidy("\n".join([header, *imports, *constants, body]))
 
 
-def _methods(source: Source, *, through: str) -> Iterator[str]:
+def _methods(source: Source, *, through: str, indent: str = "    ") -> Iterator[str]:
     methods = source.public()
     gives_handles = {method.name for method in methods if "Handle" in _returned(method)}
     for method in methods:
@@ -293,7 +265,7 @@ def _methods(source: Source, *, through: str) -> Iterator[str]:
             doc = ast.get_docstring(method, clean=False)
             said = [] if doc is None else [f'"""{_said_here(doc)}"""']
             body = [*said, *_body(method, through, gives_handle=method.name in gives_handles)]
-        yield _written(method, body)
+        yield _written(method, body, indent)
 
 
 def _body(method: Function, through: str, *, gives_handle: bool) -> list[str]:
@@ -309,14 +281,15 @@ def _body(method: Function, through: str, *, gives_handle: bool) -> list[str]:
     return [call] if _returned(method) == "None" else [f"return {call}"]
 
 
-def _written(method: Function, body: Iterable[str]) -> str:
+def _written(method: Function, body: Iterable[str], indent: str) -> str:
     returns = _returned(method)
     if "Async" in returns or "Await" in returns:
         raise UnknownConstructError(f"{method.name} returns {returns}")
     returns = returns.replace("Handle[", "BlockingHandle[")
-    decorators = [f"    @{ast.unparse(decorator)}" for decorator in method.decorator_list]
-    signature = f"    def {method.name}({ast.unparse(method.args)}) -> {returns}:"
-    return "\n".join([*decorators, signature, *(f"        {line}" for line in body)])
+    decorators = [f"{indent}@{ast.unparse(decorator)}" for decorator in method.decorator_list]
+    parameters = ast.unparse(method.args).replace("self: Client", "self: BlockingClient")
+    signature = f"{indent}def {method.name}({parameters}) -> {returns}:"
+    return "\n".join([*decorators, signature, *(f"{indent}    {line}" for line in body)])
 
 
 def _returned(method: Function) -> str:
@@ -348,8 +321,14 @@ def _said_here(doc: str) -> str:
 
 def _needed(body: str, known: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
     """Return the lines that import or assign what the code uses."""
-    used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
-    lines = {line for name, line in known if name in used and name not in ASYNC_CLASSES}
+    tree = ast.parse(body)
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    used = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    lines = {line for name, line in known if name in used - defined - {*ASYNC_CLASSES}}
     # The constants are type variables; the classes they are made with are imported too.
     constants = {line for line in lines if not line.startswith(("from ", LATE))}
     kinds = {line.partition(" = ")[2].partition("(")[0] for line in constants}

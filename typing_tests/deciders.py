@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Never, assert_never, assert_type
 
 from perdure import (
+    Acceptance,
     Accepted,
     Activity,
     AlreadyCompleted,
@@ -187,6 +188,22 @@ class Stock(Decider[int, Take, Taken, Never]):
 
 
 # ------------------------------------------------------------------ what fits a decision
+
+
+def a_decision_may_be_built_step_by_step(
+    words: list[str], is_urgent: bool
+) -> Decision[CartInput, CartEvent, CartRejection]:
+    # None, since an effect may return that instead of an input.
+    decision: Acceptance[CartInput | None, CartEvent] = Decision.accept(Paid())
+    for word in words:
+        decision = decision.effect(charge, word).effect(charge_at_once, word)
+        decision = decision.effect(mail, word)
+        decision = decision.timer(word, after=timedelta(hours=1), input=Expire(word))
+    if is_urgent:
+        decision = decision.start(ship, words[0]).cancel_timer(words[0])
+    decision = decision.effect(count, "c")  # type: ignore[call-overload]  # pyright: ignore[reportAssignmentType]
+    decision = decision.reply(1)
+    return decision.in_order()
 
 
 def effects_may_return_inputs_or_nothing(

@@ -10,6 +10,8 @@ from typing import Any, assert_type
 from perdure import (
     Activity,
     Client,
+    Decider,
+    Defined,
     Engine,
     Handle,
     Orchestration,
@@ -21,6 +23,7 @@ from perdure import (
     run,
 )
 from perdure.clock import ManualClock
+from perdure.projection import Projection
 from perdure.telemetry import Metrics
 from perdure.worker.serving import Health
 from typing_tests import shop
@@ -95,6 +98,18 @@ def a_list_made_beforehand(url: str) -> None:
     Worker(url, {charge, checkout})
     named: list[ModuleType | Activity[..., Any] | Orchestration[..., Any]] = [shop, charge]
     Engine(url, named)
+
+
+def a_list_that_grows(
+    url: str, decider: type[Decider[int, str, str, str]], reader: Projection[str]
+) -> None:
+    definitions: list[Defined] = [shop, charge]
+    definitions.append(checkout)
+    definitions += [decider, reader, type(reader), Engine(url, definitions).registry]
+    Engine(url, definitions)
+    Worker(url, definitions)
+    definitions.append("charge")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    definitions.append(charge.fn)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def only_mypy_refuses_modules_beside_functions_in_a_list_made_beforehand(url: str) -> None:

@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from perdure.authoring.activity_context import ActivityContext, activity_context
     from perdure.authoring.context import Context, context
     from perdure.authoring.decider import DeadEffect, Decider, EndedOrchestration
-    from perdure.authoring.decision import Accepted, AlreadyCompleted, Decision, Rejected
+    from perdure.authoring.decision import (
+        Acceptance,
+        Accepted,
+        AlreadyCompleted,
+        Decision,
+        Rejected,
+    )
     from perdure.authoring.describing import describe
     from perdure.authoring.inline import inline
     from perdure.authoring.orchestration import Orchestration, orchestration
     from perdure.authoring.race import race
     from perdure.authoring.ref import InstanceRef
+    from perdure.authoring.registry import Defined
     from perdure.authoring.signal import Signal
     from perdure.authoring.transaction import transaction
     from perdure.client.blocking import BlockingClient
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from perdure.model.options import Retention, Retry, WorkerOptions
 
 __all__ = [
+    "Acceptance",
     "Accepted",
     "Activity",
     "ActivityContext",
@@ -43,6 +51,7 @@ __all__ = [
     "DeadEffect",
     "Decider",
     "Decision",
+    "Defined",
     "EndedOrchestration",
     "Engine",
     "Handle",
@@ -73,12 +82,13 @@ _HOMES = {
     "authoring.activity_context": ("ActivityContext", "activity_context"),
     "authoring.context": ("Context", "context"),
     "authoring.decider": ("DeadEffect", "Decider", "EndedOrchestration"),
-    "authoring.decision": ("Accepted", "AlreadyCompleted", "Decision", "Rejected"),
+    "authoring.decision": ("Acceptance", "Accepted", "AlreadyCompleted", "Decision", "Rejected"),
     "authoring.describing": ("describe",),
     "authoring.inline": ("inline",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
     "authoring.race": ("race",),
     "authoring.ref": ("InstanceRef",),
+    "authoring.registry": ("Defined",),
     "authoring.signal": ("Signal",),
     "authoring.transaction": ("transaction",),
     "client.blocking": ("BlockingClient",),

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from perdure import Context, Decider, Decision, Retry, activity, orchestration
 from perdure.authoring.decider_definition import AnyDecider
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.projection import EventMeta, SqlProjection, Tables
 from perdure.store.contents import Contents
 from tests import rows
@@ -190,4 +190,4 @@ def problems_of_statement(url: str, contents: Contents) -> list[str]:
     return [f"S33: the feed has {len(fed)} events, the statement {len(found)}; twice: {twice[:10]}"]
 
 
-DEFINITIONS: list[AnyDefinition] = [confirm, Account, teller, Statement]
+DEFINITIONS: list[Defined] = [confirm, Account, teller, Statement]

@@ -1,6 +1,6 @@
 """What callers of any definition are told, and whether the store holds it.
 
-A client that `Listens` keeps each call and what it was told. `not_as_told` compares that with what
+A `Listener` keeps each call of a client and what it was told. `not_as_told` compares that with what
 the store holds, at any moment at which nothing moves:
 
 - An instance that was told to be started is there, as it was asked for; and each that is there was
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -105,17 +105,35 @@ def answer_of(call: Call) -> str:
     return f"{type(call).__name__.lower()}: {answer or 'nothing'}"
 
 
-class Listens(Client):
-    """Keeps what its callers ask for and what they are told. What orchestrations of its worker ask
-    for comes this way too."""
+class Listener:
+    """Hears what callers of a client ask for and what they are told. What orchestrations of its
+    worker ask for comes this way too.
 
-    calls: list[Call]
+    Args:
+        client: The client; spied on from now on.
+        calls: Where the calls are kept.
+    """
+
+    def __init__(self, client: Client, calls: list[Call]) -> None:
+        self.calls = calls
+        core, inputs = client._core, client._inputs
+        self._begin, self._deliver, self._wait = core.begin, core.deliver, core.wait_ended
+        self._execute, self._send = inputs.execute, inputs.send
+        spies: list[tuple[object, str, Callable[..., Any]]] = [
+            (core, "begin", self.begin),
+            (core, "deliver", self.deliver),
+            (core, "wait_ended", self.wait_ended),
+            (inputs, "execute", self.execute),
+            (inputs, "send", self.send),
+        ]
+        for spied, name, spy in spies:
+            setattr(spied, name, spy)
 
     async def begin(self, new: NewInstance) -> InstanceRow | None:
         call = Start(new.instance_id, new.definition.name, new.input)
         signals = [_signalled(one) for one in new.messages]
         self.calls += [call, *(one for one in signals if one is not None)]
-        existing = await super().begin(new)
+        existing = await self._begin(new)
         call.answer = "started" if existing is None else "there"
         has_ended = existing is not None and existing.status.is_terminal
         for one in filter(None, signals):
@@ -125,18 +143,18 @@ class Listens(Client):
     async def deliver(self, deliveries: Sequence[Delivery]) -> list[DeliveryStatus]:
         calls = [_signalled(one) for one in deliveries]
         self.calls += [call for call in calls if call is not None]
-        answers = await super().deliver(deliveries)
+        answers = await self._deliver(deliveries)
         for call, answer in zip(calls, answers, strict=True):
             if call is not None:
                 call.answer = answer
         return answers
 
-    async def execute_input(
+    async def execute(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
     ) -> Outcome:
         call = self._give(instance_id, input)
         try:
-            outcome = await super().execute_input(decider, instance_id, input)
+            outcome = await self._execute(decider, instance_id, input)
         except StoreUnavailableError:
             raise
         except Exception:
@@ -146,10 +164,10 @@ class Listens(Client):
         call.answer = call.told["outcome"]
         return outcome
 
-    async def send_input(self, decider: str, instance_id: str, input: DirectInput) -> None:
+    async def send(self, decider: str, instance_id: str, input: DirectInput) -> None:
         call = self._give(instance_id, input)
         try:
-            await super().send_input(decider, instance_id, input)
+            await self._send(decider, instance_id, input)
         except StoreUnavailableError:
             raise
         except Exception:
@@ -160,21 +178,13 @@ class Listens(Client):
     async def wait_ended(self, instance_id: str) -> End:
         call = Awaited(instance_id)
         self.calls.append(call)
-        call.answer = await super().wait_ended(instance_id)
+        call.answer = await self._wait(instance_id)
         return call.answer
 
     def _give(self, instance_id: str, input: DirectInput) -> Given:
         call = Given(instance_id, input.input_id, input.tag, input.data, input.cause)
         self.calls.append(call)
         return call
-
-
-class ListeningClient(Listens):
-    """A client that keeps what it was told."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.calls = []
 
 
 def _signalled(delivery: Delivery) -> Signalled | None:

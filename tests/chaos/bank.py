@@ -20,7 +20,7 @@ from perdure import (
     activity,
     orchestration,
 )
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from tests.chaos.forking import is_refused_in_child
 from tests.chaos.ledger import noted
 
@@ -142,4 +142,4 @@ def step_of(mark: str, outcome: Any) -> Step:
     return Step(mark, f"strange: {outcome!r}")
 
 
-DEFINITIONS: list[AnyDefinition] = [carry, Account, errand]
+DEFINITIONS: list[Defined] = [carry, Account, errand]

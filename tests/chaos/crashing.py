@@ -34,7 +34,7 @@ from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
 from tests.chaos import scenario
 from tests.chaos.answers import Call as ClientCall
-from tests.chaos.answers import Listens, not_as_told
+from tests.chaos.answers import Listener, not_as_told
 from tests.chaos.ledger import Ledger, Line
 
 WRITES = frozenset(
@@ -175,7 +175,7 @@ class LifeLedger(Ledger):
             self._lines.append(line)
 
 
-class HandDriven(Listens, Engine):
+class HandDriven(Engine):
     """An engine whose loops do not run: the test claims, renews leases and moves the clock. What it
     tells its callers is kept."""
 
@@ -190,7 +190,6 @@ class HandDriven(Listens, Engine):
         calls: list[ClientCall],
     ) -> None:
         self.hung = hung
-        self.calls = calls
         with patch("perdure.client.client.open_store", lambda url, *, clock: store):
             super().__init__(
                 "",
@@ -199,6 +198,7 @@ class HandDriven(Listens, Engine):
                 resources=[ledger, hung],
                 clock=store.clock,
             )
+        Listener(self, calls)
         self.serving = self._serving
         # How long a suspect is alone is time that passes here only by hand, too.
         for suspects in (self.serving.turns.suspects, self.serving.jobs.suspects):
@@ -218,10 +218,10 @@ class HandDriven(Listens, Engine):
 
     async def open(self) -> Self:
         """Get ready to work, without the loops. The database is open already."""
-        self._is_open = True
+        self._core._is_open = True
         await self.serving.open()
         self.serving._is_serving = True
-        self._numbers = await self.store.intern(list(self.serving.coverage.claimable()))
+        self._numbers = await self._core.store.intern(list(self.serving.coverage.claimable()))
         return self
 
     async def until_idle(self) -> None:
@@ -238,7 +238,7 @@ class HandDriven(Listens, Engine):
         """Work until the fault comes."""
         with suppress(asyncio.CancelledError):
             await self.until_idle()
-        store = cast(FaultyStore, self.store)
+        store = cast(FaultyStore, self._core.store)
         assert store.is_dead, "the fault did not come"
         await store.struck.wait()  # The call that is its last may still be on its way.
 
@@ -246,7 +246,7 @@ class HandDriven(Listens, Engine):
         """Work, and move the clock from one wake-up to the next, until nothing is left to do."""
         for _ in range(MAX_WAKE_UPS):
             await self.until_idle()
-            assert await check(self.store) == []
+            assert await check(self._core.store) == []
             if not await self.pass_time():
                 return
         raise AssertionError("there is no end to it")
@@ -255,11 +255,11 @@ class HandDriven(Listens, Engine):
         """Move the clock to the next wake-up, renewing leases; tell whether there is one."""
         await self.serving._leases.renew()
         await self.serving._sessions.renew()
-        wake_ms = await self.store.next_wake_ms(self._numbers, self._numbers)
-        clock = self.store.clock
+        wake_ms = await self._core.store.next_wake_ms(self._numbers, self._numbers)
+        clock = self._core.store.clock
         assert isinstance(clock, ManualClock)
         if wake_ms is None:
-            if not any(depth.ready for depth in await self.store.queue_depths()):
+            if not any(depth.ready for depth in await self._core.store.queue_depths()):
                 return False
             # Jobs of a session that somebody else had. When it ends is nobody's wake-up time.
             wake_ms = clock.now_ms + to_ms(OPTIONS.session_lease)
@@ -281,7 +281,7 @@ class HandDriven(Listens, Engine):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        await self._watch.close()
+        await self._core._watching().close()
         self.serving.turns.watchdog.close()
         self._handlers.close()
         await self.serving.jobs._launcher.close()
@@ -298,7 +298,7 @@ class HandDriven(Listens, Engine):
 
     def _waiting(self) -> set[asyncio.Task[Any]]:
         """Return what waits for instances that have not ended, as far as this process knows."""
-        awaited = self._endings.awaited()
+        awaited = self._core.endings.awaited()
         return {
             run.task
             for run in self.serving.jobs._started

@@ -22,7 +22,7 @@ from perdure import (
     activity,
     orchestration,
 )
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from tests.chaos.ledger import noted
 
 RETRY = Retry(max_attempts=2, first_delay=timedelta(seconds=1), jitter=0)
@@ -299,7 +299,7 @@ class Parcel(Decider[int, Post | Posted, Told, str]):
         return Posted(effect.arguments["parcel"], effect.message)
 
 
-DEFINITIONS: list[AnyDefinition] = [
+DEFINITIONS: list[Defined] = [
     *(Parcel, deliver),
     *(charge, declined, slow, write, pack, ship, checkout, Order, Stock),
 ]

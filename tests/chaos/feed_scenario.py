@@ -11,7 +11,7 @@ from typing import ClassVar, Never
 
 from perdure import Accepted, Context, Decider, Decision, orchestration
 from perdure.authoring.decider_definition import AnyDecider
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.projection import EventMeta, Projection, SqlProjection, Subscription, Tables
 
 # ------------------------------------------------------------------------ a ticket, a tally
@@ -148,7 +148,7 @@ def count(event: Worked | Closed, meta: EventMeta) -> Count:
     return Count("fed", f"{meta.instance_id} {meta.version}")
 
 
-def definitions(heard: list[str]) -> list[AnyDefinition]:
+def definitions(heard: list[str]) -> list[Defined]:
     """Return what a process runs.
 
     Args:

@@ -15,7 +15,7 @@ from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
 from tests.chaos.accounting import problems_in
 from tests.chaos.accounts import problems_of_statement
-from tests.chaos.answers import ListeningClient, answer_of, not_as_told
+from tests.chaos.answers import Call, Listener, answer_of, not_as_told
 from tests.chaos.cases import Book, Cases
 from tests.chaos.fleet import Fleet
 from tests.chaos.ledger import read_ledger
@@ -37,7 +37,9 @@ async def load(
     poison: str | None = None,
 ) -> Book:
     """Run cases until the nemesis is through and there were enough, then let all work end."""
-    async with ListeningClient(fleet.url) as client:
+    calls: list[Call] = []
+    async with Client(fleet.url) as client:
+        Listener(client, calls)
         cases = Cases(client, chance, poison=poison)
         happening = asyncio.ensure_future(nemesis(cases.book))
         running: set[asyncio.Task[None]] = set()
@@ -55,8 +57,8 @@ async def load(
         cases.book.problems += await until_idle(fleet, client)
         asked = {line.key for line in read_ledger(fleet.ledger) if line.what == "asked"}
         contents = await read_all(fleet)
-        cases.book.problems += not_as_told(client.calls, contents, elsewhere=asked)
-        cases.book.answers = Counter(map(answer_of, client.calls))
+        cases.book.problems += not_as_told(calls, contents, elsewhere=asked)
+        cases.book.answers = Counter(map(answer_of, calls))
     return cases.book
 
 

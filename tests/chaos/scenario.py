@@ -21,7 +21,7 @@ from perdure import (
     inline,
     orchestration,
 )
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.errors import (
     ActivityError,
     AlreadyExistsError,
@@ -254,7 +254,7 @@ async def bound(n: int) -> list[str]:
     return said
 
 
-DEFINITIONS: list[AnyDefinition] = [
+DEFINITIONS: list[Defined] = [
     *(step, threaded, flaky, broken, hanging, hopeless),
     *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded, again),
     *(kept, reaching, bound),

@@ -17,7 +17,7 @@ from tests.chaos.answers import (
     Awaited,
     Call,
     Given,
-    Listens,
+    Listener,
     Signalled,
     Start,
     answer_of,
@@ -31,14 +31,11 @@ WITHIN = timedelta(seconds=30)
 Kept = tuple[list[Call], Contents]
 
 
-class ListeningEngine(Listens, Engine):
-    """An engine that keeps what it told."""
-
-
 async def kept() -> Kept:
     """Run a little of everything; return what was told and what is stored."""
-    engine = ListeningEngine("sqlite://:memory:", [listen, Stock])
-    engine.calls = []
+    engine = Engine("sqlite://:memory:", [listen, Stock])
+    calls: list[Call] = []
+    Listener(engine, calls)
     async with engine:
         await engine.handle("l").send(note, "hello", message_id="m")
         handle = await engine.start("l", listen, 1)
@@ -49,9 +46,9 @@ async def kept() -> Kept:
         assert isinstance(await engine.execute(Stock, Move("a", -9)), Rejected)
         assert isinstance(await engine.execute(Stock, Move("b", -3), input_id="r"), Rejected)
         await engine.send(Stock, Move("a", 1), input_id="s")
-        store = engine.store
+        store = engine._core.store
         assert isinstance(store, Inspectable)
-        return list(engine.calls), await store.read_contents()
+        return list(calls), await store.read_contents()
 
 
 def of(calls: list[Call], kind: type[Call], number: int = 0) -> int:

@@ -95,8 +95,8 @@ class Gate:
     def __init__(self, engine: HandDriven) -> None:
         self.reached = asyncio.Event()
         self._next_is_through = asyncio.Event()
-        self._store = cast(Any, engine.store)
-        self._read = engine.store.read_histories
+        self._store = cast(Any, engine._core.store)
+        self._read = engine._core.store.read_histories
         self._store.read_histories = self._first
 
     async def _first(self, executions: Any) -> Any:
@@ -133,7 +133,7 @@ async def test_an_instance_that_was_terminated_after_its_claim_is_let_go_without
 
 def calls_of(engine: HandDriven) -> list[str]:
     """Return the names of the writing calls an engine has made."""
-    return [call.name for call in vars(engine.store)["writes"]]
+    return [call.name for call in vars(engine._core.store)["writes"]]
 
 
 def claim_of(engine: HandDriven) -> TurnClaim:

@@ -95,7 +95,7 @@ async def finish(shop: Shop) -> str:
         asyncio.timeout(WITHIN_S),
     ):
         said: str = await engine.handle(INSTANCE).result()
-        assert await check(engine.store) == []
+        assert await check(engine._core.store) == []
     return said
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from perdure import Orchestration, Retry, Signal, activity, context, inline, orchestration, race
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.errors import ActivityError, ChildError
 from tests.chaos.forking import is_refused_in_child
 from tests.chaos.ledger import noted
@@ -248,7 +248,7 @@ async def bound(n: int) -> int:
     return (await here(done[0].value)).value
 
 
-DEFINITIONS: list[AnyDefinition] = [
+DEFINITIONS: list[Defined] = [
     *(step, threaded, flaky, broken, hanging, fork),
     *(one, chain, fan, nap, listen, failing, family, retried, hurried, inlined, guarded, waiting),
     *(generations, reaching, bound, forking),

@@ -207,11 +207,11 @@ async def test_what_a_dead_process_did_waits_for_no_lease(
     await until((folder / "enduring").exists)
     victim = int((folder / "enduring").read_text())
 
-    [job] = await client.store.read_jobs("last-1")
+    [job] = await client._core.store.read_jobs("last-1")
     os.kill(victim, signal.SIGKILL)
     taken_over_by = await handle.result()
 
-    assert client.store.clock() < job.visible_at_ms
+    assert client._core.store.clock() < job.visible_at_ms
     assert taken_over_by != victim
     parent.send(signal.SIGTERM)
     assert parent.end() == 0

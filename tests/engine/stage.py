@@ -186,7 +186,7 @@ async def waits_for(handle: Handle[Any], text: str) -> None:
 
 async def is_waiting(client: Client, instance_id: str) -> bool:
     """Tell whether an instance has had its first turn and not ended."""
-    live = await client.store.read_live(instance_id)
+    live = await client._core.store.read_live(instance_id)
     return live is not None and live.stamp.next_seq > 1
 
 
@@ -242,6 +242,6 @@ def kinds(history: Iterable[HistoryEvent]) -> list[str]:
 
 def transactions(client: Client) -> int:
     """Return how many transactions the client's store has committed."""
-    store: Any = client.store
+    store: Any = client._core.store
     count: int = store.counters.transactions
     return count

@@ -63,7 +63,7 @@ async def test_a_call_that_runs_elsewhere_knows_its_orchestration_without_the_hi
     async def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("a history was read")
 
-    monkeypatch.setattr(elsewhere.store, "read_histories", refuse)
+    monkeypatch.setattr(elsewhere._core.store, "read_histories", refuse)
     result = await (await engine.start("a", asking)).result()
 
     assert result == ["a", "1", "asking", "2.1.0", "elsewhere"]
@@ -203,12 +203,12 @@ async def test_a_loop_of_the_activity_s_own_gets_the_client_that_waits(stage: St
 
 async def test_the_client_that_waits_is_refused_on_the_worker_s_own_loop(stage: Stage) -> None:
     engine = await stage.engine([answer])
-    found = await asyncio.to_thread(engine.client_here)
+    found = await asyncio.to_thread(engine._client_here)
     assert isinstance(found, BlockingClient)
 
     with pytest.raises(UsageError, match="is used on its own thread, where the call would wait"):
         found.count()
-    assert engine.client_here() is engine
+    assert engine._client_here() is engine
 
 
 async def test_a_thread_that_waits_is_let_go_when_the_worker_stops(stage: Stage) -> None:
@@ -245,4 +245,4 @@ async def test_a_thread_that_waits_is_let_go_when_the_worker_stops(stage: Stage)
     assert await asyncio.to_thread(over.wait, 10)
     assert said[1] == "this client of the worker was closed while the call waited"
     with pytest.raises(UsageError, match="this client of the worker is not open"):
-        (await asyncio.to_thread(engine.client_here)).handle("never").info()
+        (await asyncio.to_thread(engine._client_here)).handle("never").info()

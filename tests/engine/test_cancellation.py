@@ -332,7 +332,7 @@ async def test_the_result_of_an_activity_is_refused_after_a_termination(stage: S
     with pytest.raises(InstanceTerminatedError):
         await handle.result()
     assert kinds(await handle.history()) == [*history, "terminated"]
-    assert await engine.store.read_jobs("a") == []
+    assert await engine._core.store.read_jobs("a") == []
 
 
 async def test_a_termination_by_another_process_refuses_the_running_activity(
@@ -401,7 +401,7 @@ async def test_a_termination_by_another_process_is_heard_though_the_instance_is_
 
     with pytest.raises(InstanceTerminatedError, match="from afar"):
         await result
-    assert not engine.is_here("w")
+    assert not engine._core.is_here("w")
 
 
 @pytest.mark.parametrize("by", ["engine", "client"])

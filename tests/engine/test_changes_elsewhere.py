@@ -65,7 +65,7 @@ async def test_an_execution_that_is_claimed_before_its_predecessor_was_answered_
     handle = await engine.start("t", twice, 1)
     await waits_for(handle, "signal 'go'")
     claimed = asyncio.Event()
-    commit, take = engine.store.commit, engine._serving.turns.take
+    commit, take = engine._core.store.commit, engine._serving.turns.take
 
     def commit_late(turns: Any) -> Any:
         answer = commit(turns)
@@ -83,7 +83,7 @@ async def test_an_execution_that_is_claimed_before_its_predecessor_was_answered_
         if any(claim.stamp.execution == 2 for claim in claims):
             claimed.set()
 
-    monkeypatch.setattr(engine.store, "commit", commit_late)
+    monkeypatch.setattr(engine._core.store, "commit", commit_late)
     monkeypatch.setattr(engine._serving.turns, "take", take_and_tell)
 
     await handle.send(go, "first")
@@ -121,14 +121,14 @@ async def test_whoever_finds_that_an_instance_is_gone_needs_not_be_told(
     takes."""
     client = await stage.client()
     handle = await client.start("w", waiting)
-    read = client.store.read_instances
+    read = client._core.store.read_instances
 
     async def read_too_late(ids: Sequence[str]) -> list[InstanceRow | None]:
         monkeypatch.undo()
         await client.delete("w", force=True)
         return await read(ids)
 
-    monkeypatch.setattr(client.store, "read_instances", read_too_late)
+    monkeypatch.setattr(client._core.store, "read_instances", read_too_late)
     with pytest.raises(InstanceNotFoundError):
         await handle.result()
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from perdure import Orchestration, Signal, Status, activity, context, orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.errors import (
     ChildError,
     InstanceCancelledError,
@@ -42,7 +42,7 @@ async def deep(levels: int) -> int:
     return 0 if levels == 0 else 1 + await deep(levels - 1)
 
 
-ALL: list[AnyDefinition] = [double, child, failing, waiting, deep]
+ALL: list[Defined] = [double, child, failing, waiting, deep]
 
 
 async def test_a_parent_gets_what_its_child_returns(stage: Stage) -> None:

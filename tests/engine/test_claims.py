@@ -117,7 +117,7 @@ async def test_changes_that_bring_nothing_are_heeded_less_and_less(stage: Stage)
     before = engine.telemetry.snapshot().value(counter, kind="turns")
 
     for number in range(300):
-        await client.store.deliver([message("nobody", str(number), if_absent="buffer")])
+        await client._core.store.deliver([message("nobody", str(number), if_absent="buffer")])
 
     asked = engine.telemetry.snapshot().value(counter, kind="turns") - before
     assert asked < 100
@@ -178,7 +178,7 @@ async def test_no_two_claims_of_one_moment_may_take_a_suspect(
 
     monkeypatch.setattr(claims.Claimer, "run", rest)
     engine = await stage.engine([doubled, double, threaded])
-    claimer, jobs, store = engine._serving.claimer, engine._serving.jobs, engine.store
+    claimer, jobs, store = engine._serving.claimer, engine._serving.jobs, engine._core.store
     await until(lambda: claimer._queues)
     asked: list[TurnClaim | JobClaim] = []
     for name in ("claim_turns", "claim_jobs"):

@@ -56,7 +56,7 @@ async def counting(left: int, total: int = 0) -> int:
 
 
 async def contents_of(stage: Stage) -> Contents:
-    store = (await stage.client()).store
+    store = (await stage.client())._core.store
     assert isinstance(store, SqlStore)
     return await store.read_contents()
 
@@ -64,10 +64,10 @@ async def contents_of(stage: Stage) -> Contents:
 async def chapters(handle: Handle[Any], client: Client) -> list[list[str]]:
     """Return the kinds of events of each execution."""
     info = await handle.info()
-    row = (await client.store.read_instances([handle.instance_id]))[0]
+    row = (await client._core.store.read_instances([handle.instance_id]))[0]
     assert row is not None
     keys = [ExecutionKey(row.instance_id, row.incarnation, n) for n in range(1, info.execution + 1)]
-    return [[event.kind for event in one] for one in await client.store.read_histories(keys)]
+    return [[event.kind for event in one] for one in await client._core.store.read_histories(keys)]
 
 
 # ---------------------------------------------------------------------- generations

@@ -208,7 +208,7 @@ async def test_an_input_is_decided_once_though_its_answer_is_lost(
         return list(outcome.state.texts)
 
     engine = await stage.engine([calling, Ticket])
-    execute = engine.execute_input
+    execute = engine._inputs.execute
     tries: list[str] = []
 
     async def unsure(decider: Any, instance_id: str, given: DirectInput) -> object:
@@ -218,7 +218,7 @@ async def test_an_input_is_decided_once_though_its_answer_is_lost(
             raise StoreUnavailableError("the answer was lost")
         return answer
 
-    monkeypatch.setattr(engine, "execute_input", unsure)
+    monkeypatch.setattr(engine._inputs, "execute", unsure)
     stage.expect_log("a built-in activity waits for the store")
 
     assert await result_of(engine, calling) == ["once"]
@@ -461,13 +461,13 @@ async def test_many_waits_are_one_look_at_the_feed(
     waiting = [await engine.start(next_text, "t", 0) for _ in range(40)]
     await until(lambda: waits_here(engine) == 40)
     looks: list[int] = []
-    read_feed = engine.store.read_feed
+    read_feed = engine._core.store.read_feed
 
     async def counted(**asked: Any) -> object:
         looks.append(asked["after"])
         return await read_feed(**asked)
 
-    monkeypatch.setattr(engine.store, "read_feed", counted)
+    monkeypatch.setattr(engine._core.store, "read_feed", counted)
     await engine.execute(Ticket, Add("t", "all"))
 
     assert {await each.result() for each in waiting} == {"2: all"}

@@ -249,11 +249,11 @@ async def test_a_timer_changed_while_it_is_being_delivered_never_fires(
     stage.expect_log("no live worker serves decider 'alarm'")
     await client.execute(Alarm, Arm("a", "k", "old"))
     clock.advance(HOUR)
-    live = await client.store.read_live("alarm:a")
+    live = await client._core.store.read_live("alarm:a")
     assert live is not None
     assert live.definition_no is not None
     claim = TurnClaim("slow", ((live.definition_no, "x"),), 10, 30_000, fresh_id())
-    [claimed] = await client.store.claim_turns(claim)
+    [claimed] = await client._core.store.claim_turns(claim)
     assert [message.timer_key for message in claimed.messages] == ["key:k"]
 
     door = client if is_hot else await stage.client(clock=clock)
@@ -264,7 +264,7 @@ async def test_a_timer_changed_while_it_is_being_delivered_never_fires(
     await idle(engine)
 
     await rings(engine, "a", *([] if isinstance(change, Disarm) else ["new"]))
-    live = await client.store.read_live("alarm:a")
+    live = await client._core.store.read_live("alarm:a")
     assert live is not None
     assert live.wake_at_ms is None
 

@@ -151,7 +151,7 @@ async def test_a_sent_first_input_that_is_rejected_leaves_no_instance(stage: Sta
         return await engine.count() == 0
 
     await until(is_gone)
-    assert await engine.store.read_live("order:o-1") is None
+    assert await engine._core.store.read_live("order:o-1") is None
     again = await engine.execute(Order, Ship("o-1"), input_id="req-1")
     assert again == Rejected(Refused("Ship while new"))
 

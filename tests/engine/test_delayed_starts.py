@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from perdure import Client, Context, Orchestration, Signal, Status, orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.clock import ManualClock
 from perdure.errors import (
     AlreadyExistsError,
@@ -50,7 +50,7 @@ async def delays_a_child() -> str:
     return await returns.with_options(delay=HOUR, instance_id="child")()
 
 
-ALL: list[AnyDefinition] = [waiting, returns, other, collects, delays_a_child]
+ALL: list[Defined] = [waiting, returns, other, collects, delays_a_child]
 
 
 async def begun(client: Client, instance_id: str) -> bool:
@@ -158,7 +158,7 @@ async def test_a_repeated_delayed_start_joins_the_first(stage: Stage) -> None:
 
     await client.start("r", delayed, 1)
 
-    live = await client.store.read_live("r")
+    live = await client._core.store.read_live("r")
     assert live is not None
     assert live.wake_at_ms == clock() - 1_000 + 3_600_000
 
@@ -224,7 +224,7 @@ async def test_an_ended_instance_is_not_signalled(stage: Stage) -> None:
         await engine.send_with_start(go, "b", "w", waiting)
     with pytest.raises(AlreadyExistsError, match=r"'w' already exists \(completed\)"):
         await engine.send_with_start(go, "b", "w", waiting.with_options(if_exists="fail"))
-    assert await engine.store.read_inbox("w") == []
+    assert await engine._core.store.read_inbox("w") == []
 
 
 @pytest.mark.parametrize("policy", ["restart", "terminate"])
@@ -247,7 +247,7 @@ async def test_a_signal_for_another_definition_is_not_sent(stage: Stage) -> None
     with pytest.raises(AlreadyExistsError, match=r"as other 1.0.0, not waiting 1.0.0"):
         await engine.send_with_start(go, "a", "w", waiting)
 
-    assert await engine.store.read_inbox("w") == []
+    assert await engine._core.store.read_inbox("w") == []
     # A name alone fits every version.
     await engine.send_with_start(go, "b", "w", Orchestration.named("other", str))
     assert await handle.result() == "b"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from perdure import ActivityContext, Client, Signal, Status, activity, orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.clock import ManualClock, to_datetime
 from perdure.errors import (
     InstanceNotFoundError,
@@ -58,13 +58,13 @@ async def leaves_a_child() -> None:
     del task
 
 
-ALL: list[AnyDefinition] = [waiting, returns, parent, middle, leaves_a_child]
+ALL: list[Defined] = [waiting, returns, parent, middle, leaves_a_child]
 
 
 async def rows_of(client: Client, *instance_ids: str) -> list[str]:
     """Return the tables that still know one of these ids."""
-    assert isinstance(client.store, SqlStore)
-    contents = await client.store.read_contents()
+    assert isinstance(client._core.store, SqlStore)
+    contents = await client._core.store.read_contents()
     return [
         field.name
         for field in fields(contents)
@@ -163,7 +163,7 @@ async def test_whoever_waits_for_a_deleted_instance_is_told(stage: Stage) -> Non
     here = asyncio.create_task(handle.result())
     there = asyncio.create_task(elsewhere.handle("w").result())
     for_report = asyncio.create_task(elsewhere.handle("w").wait_report())
-    await until(lambda: elsewhere._watch._task is not None)
+    await until(lambda: elsewhere._core._watching()._task is not None)
 
     await engine.delete("w", force=True)
 
@@ -274,7 +274,7 @@ async def test_a_child_born_during_the_deletion_is_never_left_alone(
     engine = await stage.engine(ALL)
     handle = await engine.start("p", parent)
     client = await stage.client()
-    store = client.store
+    store = client._core.store
     asked: list[list[str]] = []
     delete = store.delete
 

@@ -16,7 +16,7 @@ async def drop_input(client: Client) -> None:
     """Wait until an input waits in the inbox, and drop it."""
 
     async def has_come() -> bool:
-        [row] = await client.store.read_instances(["diary:d"])
+        [row] = await client._core.store.read_instances(["diary:d"])
         return row is not None
 
     await until(has_come)

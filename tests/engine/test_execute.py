@@ -81,12 +81,12 @@ class Counter(Decider[int, Add, Added, Never]):
 
 async def lease(client: Client, instance_id: str, *, lease_ms: int = 600_000) -> int:
     """Take the lease of an instance, as a worker elsewhere would that then says nothing."""
-    live = await client.store.read_live(instance_id)
+    live = await client._core.store.read_live(instance_id)
     assert live is not None
     assert live.definition_no is not None
     token = fresh_id()
     claim = TurnClaim("elsewhere", ((live.definition_no, "x"),), 10, lease_ms, token)
-    [claimed] = await client.store.claim_turns(claim)
+    [claimed] = await client._core.store.claim_turns(claim)
     assert claimed.instance_id == instance_id
     return token
 
@@ -228,7 +228,7 @@ async def test_a_first_input_that_is_rejected_leaves_a_receipt_if_it_has_an_id(
     await engine.execute(Order, Place("o-1", 0), input_id="req-1")
 
     assert await engine.count() == 0
-    assert set(await engine.store.read_receipts("order:o-1", ["req-1"])) == {"req-1"}
+    assert set(await engine._core.store.read_receipts("order:o-1", ["req-1"])) == {"req-1"}
 
 
 async def test_a_repeat_after_a_restart_gets_the_first_outcome(stage: Stage) -> None:
@@ -473,7 +473,7 @@ async def test_sends_and_executes_of_two_processes_are_all_decided_once(stage: S
 async def test_a_lost_answer_of_the_store_is_asked_for_again(stage: Stage) -> None:
     """The commit went through and its answer was lost: sent again it is the same commit."""
     engine = await stage.engine([Counter])
-    store = engine.store
+    store = engine._core.store
     sent: list[Any] = []
     commit = store.commit
 
@@ -702,7 +702,7 @@ async def test_a_rejection_that_another_process_kept_first_is_the_one_that_count
 ) -> None:
     """Both have looked for a receipt before either of them keeps one."""
     one, two = await stage.client(), await stage.client()
-    read = two.store.read_receipts
+    read = two._core.store.read_receipts
     is_first = [True]
 
     async def read_late(instance_id: str, input_ids: Any) -> Any:
@@ -711,7 +711,7 @@ async def test_a_rejection_that_another_process_kept_first_is_the_one_that_count
             await one.execute(Timed, Tell("t"), input_id="req-1")
         return found
 
-    two.store.read_receipts = read_late  # type: ignore[method-assign]  # to be late
+    two._core.store.read_receipts = read_late  # type: ignore[method-assign]  # to be late
     late = await two.execute(Timed, Tell("t"), input_id="req-1")
     again = await one.execute(Timed, Tell("t"), input_id="req-1")
 

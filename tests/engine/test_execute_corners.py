@@ -93,14 +93,14 @@ async def give_up(task: asyncio.Task[Any]) -> None:
 
 async def idle(client: Client) -> None:
     """Wait until nothing runs in the background of a client."""
-    await client.turns()._background.drain()
+    await client._core.turns()._background.drain()
 
 
 async def test_a_caller_that_gives_up_before_anything_is_decided_leaves_no_instance(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = await stage.client()
-    gate = hold_after(monkeypatch, client.store, "read_lives")
+    gate = hold_after(monkeypatch, client._core.store, "read_lives")
     calling = asyncio.create_task(client.execute(Diary, Write("d", "given up")))
     await gate.reached.wait()
 
@@ -118,7 +118,7 @@ async def test_an_input_that_joins_a_load_does_not_overtake_what_was_sent_before
 ) -> None:
     await (await stage.client()).execute(Diary, Write("d", "begun"))
     client = await stage.client()
-    gate = hold_after(monkeypatch, client.store, "read_lives")
+    gate = hold_after(monkeypatch, client._core.store, "read_lives")
     first = asyncio.create_task(client.execute(Diary, Write("d", "first")))
     await gate.reached.wait()
 
@@ -141,7 +141,7 @@ async def test_rejections_alone_do_not_fill_the_memory(stage: Stage) -> None:
         assert await engine.execute(Diary, Write(name, "")) == Rejected("nothing")
 
     await idle(engine)
-    assert len(engine.turns().hot) == 3
+    assert len(engine._core.turns().hot) == 3
 
 
 async def test_an_instance_that_is_deleted_while_its_replay_is_tried_is_no_mismatch(
@@ -149,13 +149,13 @@ async def test_an_instance_that_is_deleted_while_its_replay_is_tried_is_no_misma
 ) -> None:
     engine = await stage.engine([Diary], options=options(hot_instances=1))
     await engine.execute(Diary, Write("d-1", "begun"))
-    gate, ask = Gate(), engine.store.read_histories
+    gate, ask = Gate(), engine._core.store.read_histories
 
     async def late(*args: Any, **more: Any) -> Any:
         await gate.pass_by()
         return await ask(*args, **more)
 
-    monkeypatch.setattr(engine.store, "read_histories", late)
+    monkeypatch.setattr(engine._core.store, "read_histories", late)
     await engine.execute(Diary, Write("d-2", "begun"))
     await gate.reached.wait()
 
@@ -163,7 +163,7 @@ async def test_an_instance_that_is_deleted_while_its_replay_is_tried_is_no_misma
     gate.opened.set()
     await idle(engine)
 
-    assert engine.turns().shadow.mismatches == 0
+    assert engine._core.turns().shadow.mismatches == 0
 
 
 # ---------------------------------------------------------------- business keys
@@ -226,7 +226,7 @@ async def test_keys_that_were_taken_are_not_kept_for_ever(
         await client.execute(Diary, Write(f"p-{number}", "begun"))
         await lose_the_key(client, Write(f"p-{number}", "more", "ref"), monkeypatch)
 
-    assert len(client.turns()._executions.taken) == 3
+    assert len(client._core.turns()._executions.taken) == 3
     with pytest.raises(UniqueKeyError, match="'one'"):
         await client.execute(Diary, Write("p-0", "more", "ref"))
 
@@ -237,7 +237,7 @@ async def test_reading_a_state_does_not_disturb_an_input_whose_key_is_taken(
     client = await stage.client()
     await client.execute(Diary, Write("one", "begun", "ref"))
     await client.execute(Diary, Write("two", "begun"))
-    deciding = client.turns().deciding
+    deciding = client._core.turns().deciding
     decide, tries = deciding.decide, 0
 
     async def look_first(*args: Any, **more: Any) -> Any:

@@ -45,7 +45,7 @@ async def test_an_input_is_decided_by_its_own_class_though_another_came_into_mem
 ) -> None:
     """A worker has the instance in memory by the time that it was read for the input."""
     engine = await stage.engine([Diary])
-    gate = hold_after(monkeypatch, engine.store, "read_lives")
+    gate = hold_after(monkeypatch, engine._core.store, "read_lives")
     calling = asyncio.create_task(engine.execute(Loud, Write("d", "high")))
     await gate.reached.wait()
 
@@ -80,7 +80,7 @@ async def test_a_rejection_that_cannot_be_confirmed_is_told_and_the_instance_goe
 ) -> None:
     client = await stage.client()
     await client.execute(Diary, Write("d", "begun"))
-    fail_once(monkeypatch, client.store, method)
+    fail_once(monkeypatch, client._core.store, method)
 
     async with asyncio.timeout(5):
         with pytest.raises(LookupError, match="out of memory"):
@@ -99,7 +99,7 @@ async def test_an_inbox_that_cannot_be_read_is_told_and_the_instance_goes_on(
     client = await stage.client()
     await client.execute(Diary, Write("d", "begun"))
     await client.send(Diary, Write("d", "sent"))
-    fail_once(monkeypatch, client.store, method)
+    fail_once(monkeypatch, client._core.store, method)
 
     async with asyncio.timeout(5):
         with pytest.raises(LookupError, match="out of memory"):

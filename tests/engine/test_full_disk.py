@@ -33,7 +33,7 @@ goes_on = asyncio.Event()
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     goes_on.clear()
-    monkeypatch.setattr("perdure.client.client.PATIENCE_S", 0.2)
+    monkeypatch.setattr("perdure.client.core.PATIENCE_S", 0.2)
 
 
 async def test_a_start_on_a_full_disk_is_told_so_and_running_work_goes_on_when_there_is_room(
@@ -52,4 +52,4 @@ async def test_a_start_on_a_full_disk_is_told_so_and_running_work_goes_on_when_t
         assert await running.result(timeout=timedelta(seconds=30)) == 2 * len(BIG)
         again = await engine.start("during", twice, BIG)
         assert await again.result(timeout=timedelta(seconds=30)) == 3 * len(BIG)
-        assert await check(engine.store) == []
+        assert await check(engine._core.store) == []

@@ -40,7 +40,7 @@ async def test_a_state_that_the_store_has_lost_decides_nothing(stage: Stage) -> 
 
     assert isinstance(answer, Rejected)
     assert await movements(second, "a") == [100, -100]
-    assert await check(second.store) == []
+    assert await check(second._core.store) == []
 
 
 @pytest.mark.sqlite_only("a backup is put back in place")
@@ -63,11 +63,11 @@ async def test_states_that_were_read_before_the_store_has_gone_back_are_let_go(
     client = await stage.client()
     for account in "abc":
         await client.execute(Account, Deposit(account, 100))
-    hot = client.turns().hot
+    hot = client._core.turns().hot
     assert len(hot) == 3
 
     for identity in ("before", "after"):
-        client.store.epoch.meet(identity)
+        client._core.store.epoch.meet(identity)
     await client.execute(Account, Deposit("a", 50))
 
     assert [one.execution.instance_id for one in hot] == ["account:a"]
@@ -112,7 +112,7 @@ async def test_whatever_commit_is_lost_what_is_told_afterwards_is_stored(
             assert isinstance(answer, Accepted)
             assert answer.state == sum(moved[one.account])
     assert {name: await movements(clients[0], name) for name in moved} == moved
-    assert await check(clients[1].store) == []
+    assert await check(clients[1]._core.store) == []
 
 
 @pytest.mark.sqlite_only("a file is put in the place of the one that is open")

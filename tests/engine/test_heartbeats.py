@@ -19,7 +19,7 @@ AT_ONCE = Retry(max_attempts=3, first_delay=timedelta(0))
 
 async def shown(client: Client, instance_id: str) -> list[bytes | None]:
     """Return the progress of the running jobs of an instance."""
-    return [job.progress for job in await client.store.read_progress(instance_id)]
+    return [job.progress for job in await client._core.store.read_progress(instance_id)]
 
 
 async def test_progress_can_be_seen_by_another_process_while_the_activity_runs(
@@ -99,7 +99,7 @@ async def test_the_heartbeat_of_a_lost_worker_reaches_the_next(stage: Stage) -> 
 
 
 async def _are_kept(engine: Engine) -> bool:
-    jobs = await engine.store.read_progress("c")
+    jobs = await engine._core.store.read_progress("c")
     return any(job.beat_ms is not None for job in jobs)
 
 
@@ -124,14 +124,14 @@ async def test_many_heartbeats_are_few_writes(
         await asyncio.gather(*(copy() for _ in range(10)))
 
     engine = await stage.engine([copying, copy], options=options(heartbeat_every=SOON))
-    beat_jobs = engine.store.beat_jobs
+    beat_jobs = engine._core.store.beat_jobs
 
     async def counted(beats: Any) -> None:
         written.append(list(beats))
         await beat_jobs(beats)
         said.set()
 
-    monkeypatch.setattr(engine.store, "beat_jobs", counted)
+    monkeypatch.setattr(engine._core.store, "beat_jobs", counted)
     handle = await engine.start("c", copying)
     await until(lambda: _are_all(engine, b"999"))
     gate.opened.set()
@@ -192,7 +192,7 @@ async def test_heartbeats_that_the_store_refuses_are_written_later(
     async def refuse(_: Any) -> None:
         raise OSError("no")
 
-    monkeypatch.setattr(engine.store, "beat_jobs", refuse)
+    monkeypatch.setattr(engine._core.store, "beat_jobs", refuse)
     gate.opened.set()
     await until(lambda: stage.logged("started again: heartbeats"))
     monkeypatch.undo()

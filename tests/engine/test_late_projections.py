@@ -88,7 +88,7 @@ async def test_a_handler_that_never_returns_ends_as_stuck_and_all_others_go_on(
     client = await staged.client()
     await record(client, *orders(4))
     engine = await staged.engine([Late(hang)])
-    recorder = Recorder(engine.store)
+    recorder = Recorder(engine._core.store)
     async with asyncio.timeout(WITHIN_S):
         await asyncio.gather(*(recorder.record(f"p-{n}", Placed(f"p-{n}")) for n in range(20)))
     await until(lambda: is_stuck(engine, "kept"))
@@ -99,7 +99,7 @@ async def test_a_handler_that_never_returns_ends_as_stuck_and_all_others_go_on(
     assert stuck is not None
     assert (stuck.instance_id, stuck.error) == ("order:o-2", "TimeoutError")
     assert "handle has taken more than 0.2 s" in stuck.message
-    assert await engine.store.feed_end() == 24
+    assert await engine._core.store.feed_end() == 24
     assert engine.health.holds_store == ""
 
 

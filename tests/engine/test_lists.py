@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure import ActivityContext, Client, Orchestration, Signal, Status, activity, orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.client.info import InstanceTree
 from perdure.clock import ManualClock, to_datetime
 from perdure.errors import InstanceNotFoundError, InvalidIdError, UsageError
@@ -56,7 +56,7 @@ async def middle(prefix: str, children: int) -> None:
             group.create_task(waiting.with_options(instance_id=f"{prefix}-{number}")())
 
 
-ALL: list[AnyDefinition] = [waiting, waiting_2, returns, raises, parent, middle]
+ALL: list[Defined] = [waiting, waiting_2, returns, raises, parent, middle]
 
 
 async def ids(client: Client, **which: Any) -> list[str]:

@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 
 from perdure import ActivityContext, Client, Engine, Signal, activity, orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.clock import ManualClock, system_clock
 from perdure.errors import InstanceCancelledError
 from perdure.store.base import JobLease
@@ -44,7 +44,7 @@ class Long:
         async def acting() -> None:
             await long()
 
-        self.definitions: list[AnyDefinition] = [long, acting]
+        self.definitions: list[Defined] = [long, acting]
         self.acting = acting
 
     async def start(self, stage: Stage) -> Engine:
@@ -72,15 +72,15 @@ async def test_an_activity_hears_within_the_poll_interval_what_another_process_d
         case "terminate":
             await handle.terminate("from afar")
         case _:
-            [row] = await client.store.read_instances(["a"])
+            [row] = await client._core.store.read_instances(["a"])
             assert row is not None
-            await client.store.delete([("a", row.incarnation)], force=True)
+            await client._core.store.delete([("a", row.incarnation)], force=True)
     await until(long.told.is_set)
 
     assert time.monotonic() - began_s < WITHIN_S
     assert engine._serving.jobs.leases() == []
     # An instance that was deleted is still in memory here, without a row.
-    assert await client.store.read_jobs("a") == []
+    assert await client._core.store.read_jobs("a") == []
 
 
 async def test_an_activity_hears_at_once_what_its_own_process_decided(stage: Stage) -> None:
@@ -157,13 +157,13 @@ async def test_nothing_is_asked_while_nothing_changes(
     engine = await long.start(stage)
     watch = engine._serving._cancels
     asked: list[int] = []
-    lost_jobs = engine.store.lost_jobs
+    lost_jobs = engine._core.store.lost_jobs
 
     async def counted(leases: Sequence[JobLease]) -> list[JobLease]:
         asked.append(len(leases))
         return await lost_jobs(leases)
 
-    monkeypatch.setattr(engine.store, "lost_jobs", counted)
+    monkeypatch.setattr(engine._core.store, "lost_jobs", counted)
     await until(lambda: _is_seen(engine))
     asked.clear()
 
@@ -176,7 +176,7 @@ async def test_nothing_is_asked_while_nothing_changes(
 
 
 async def _is_seen(engine: Engine) -> bool:
-    return engine._serving._cancels._seen_changes == engine.store.change_count()
+    return engine._serving._cancels._seen_changes == engine._core.store.change_count()
 
 
 async def test_a_question_that_failed_is_asked_again(
@@ -190,7 +190,7 @@ async def test_a_question_that_failed_is_asked_again(
         monkeypatch.undo()
         raise OSError("no")
 
-    monkeypatch.setattr(engine.store, "lost_jobs", refuse)
+    monkeypatch.setattr(engine._core.store, "lost_jobs", refuse)
     await (await stage.client()).handle("a").terminate("from afar")
 
     await until(long.told.is_set)
@@ -221,7 +221,7 @@ async def test_a_lease_that_ran_out_is_not_revived_and_its_late_result_is_refuse
     [lease] = engine._serving.jobs.leases()
 
     clock.advance(timedelta(seconds=31))
-    _, lost = await engine.store.renew([], [lease], lease_ms=30_000)
+    _, lost = await engine._core.store.renew([], [lease], lease_ms=30_000)
     result = await handle.result()
     await until(lambda: engine._serving.jobs.counts.abandoned)
     gate.opened.set()

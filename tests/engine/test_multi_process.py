@@ -73,8 +73,8 @@ def is_harmless(line: str) -> bool:
 
 async def check_that_everything_ended_once(stage: Stage) -> None:
     client: Client = await stage.client()
-    assert isinstance(client.store, SqlStore)
-    contents = await client.store.read_contents()
+    assert isinstance(client._core.store, SqlStore)
+    contents = await client._core.store.read_contents()
     ordered = [row for row in contents.instances.values() if row.name == "ordering"]
     assert len(ordered) == 2 * COUNT + 1
     assert {row.status for row in contents.instances.values()} == {Status.COMPLETED}

@@ -348,7 +348,7 @@ async def test_a_guard_violation_after_an_activity_keeps_its_result(stage: Stage
     await has_status(handle, Status.BLOCKED)
 
     assert kinds(await handle.history()) == ["started", "activity_scheduled"]
-    [message] = await engine.store.read_inbox("g")
+    [message] = await engine._core.store.read_inbox("g")
     assert message.kind == "activity_completed"
     assert runs == [1]
 
@@ -398,7 +398,7 @@ async def test_a_turn_that_computes_too_long_is_parked_and_holds_up_nobody(stage
     assert await (await engine.start(quick)).result() == "quick"
 
     is_endless = False
-    assert await engine.store.unpark("e")
+    assert await engine._core.store.unpark("e")
     engine._serving.notice()
     assert await handle.result() == "calm"
 
@@ -430,7 +430,7 @@ async def test_a_damaged_event_parks_the_instance_and_an_operator_lets_it_go(
 
     rows.run(stage.url, "UPDATE history SET body = ? WHERE seq = 1", body)
     engine = await stage.engine([waiting])
-    assert await engine.store.unpark("w")
+    assert await engine._core.store.unpark("w")
     engine._serving.notice()
 
     assert await engine.handle("w").result() == "on"
@@ -477,7 +477,7 @@ async def test_a_damaged_message_parks_the_instance(stage: Stage) -> None:
 
     unknown = "event kind 'from_the_future' is not known to this version"
     assert f"instance 'w', execution 1, message 2 of the inbox: {unknown}" in await handle.explain()
-    assert len(await engine.store.read_inbox("w")) == 2
+    assert len(await engine._core.store.read_inbox("w")) == 2
 
 
 # --------------------------------------------------------------------- shadow

@@ -78,7 +78,7 @@ def orders(count: int, start: int = 0) -> list[Placed]:
 
 async def record(client: Client, *events: Placed | Shipped) -> None:
     """Record events, each of an instance of its own and in a commit of its own."""
-    recorder = Recorder(client.store)
+    recorder = Recorder(client._core.store)
     for event in events:
         await recorder.record(event.order_id, event)
 
@@ -101,7 +101,7 @@ async def test_events_come_in_the_order_of_their_commits_with_where_they_come_fr
     seen = Seen()
     clock = ManualClock()
     engine = await stage.engine([seen], clock=clock)
-    recorder = Recorder(engine.store)
+    recorder = Recorder(engine._core.store)
 
     await recorder.record("o-1", Placed("o-1", "pen"), Shipped("o-1"))
     await recorder.record("o-2", Placed("o-2"))
@@ -164,7 +164,7 @@ async def test_a_projection_gets_only_events_of_the_deciders_it_names(stage: Sta
 
     orders_only, both = Seen(), OfBoth()
     engine = await stage.engine([orders_only, both])
-    recorder = Recorder(engine.store)
+    recorder = Recorder(engine._core.store)
 
     await recorder.record("book", Reserved("book", "o-1"), decider=Stock)
     await recorder.record("o-1", Placed("o-1"))
@@ -237,7 +237,7 @@ async def test_no_event_is_skipped_while_eight_others_write(stage: Stage) -> Non
     clients = [engine, *[await stage.client() for _ in range(7)]]
 
     async def write(client: Client, number: int) -> None:
-        recorder = Recorder(client.store)
+        recorder = Recorder(client._core.store)
         for count in range(30):
             await recorder.record(f"w-{number}", Placed(f"w-{number}", str(count)))
 
@@ -495,7 +495,7 @@ async def test_an_event_that_cannot_be_read_is_poison_too(stage: Stage) -> None:
         event_versions: ClassVar[Mapping[type, int]] = {Placed: 2}
 
     client = await stage.client()
-    await Recorder(client.store).record("o-0", Placed("o-0"), decider=OldOrder)
+    await Recorder(client._core.store).record("o-0", Placed("o-0"), decider=OldOrder)
     seen = Seen()
 
     engine = await stage.engine([seen])
@@ -512,14 +512,14 @@ async def test_a_loop_that_fails_is_started_again_and_health_says_so(
     engine = await stage.engine([seen])
     await record(engine, *orders(1))
     await until(lambda: len(seen.given) == 1)
-    ask, failures = engine.store.read_feed, [KeyError("broken")]
+    ask, failures = engine._core.store.read_feed, [KeyError("broken")]
 
     async def fail_once(**asked: Any) -> Any:
         if failures:
             raise failures.pop()
         return await ask(**asked)
 
-    monkeypatch.setattr(engine.store, "read_feed", fail_once)
+    monkeypatch.setattr(engine._core.store, "read_feed", fail_once)
     await record(engine, Placed("o-9"))
     # A read that was under way may still bring the event; the next one fails and is made again.
     await until(lambda: engine.health.restarts == 1 and not engine.health.failing)
@@ -647,7 +647,7 @@ async def test_a_projection_of_a_worker_that_was_lost_is_forgotten_when_its_leas
 ) -> None:
     clock = ManualClock()
     client = await stage.client(clock=clock)
-    await client.store.claim_feed("lost", lease=7, lease_ms=90_000)
+    await client._core.store.claim_feed("lost", lease=7, lease_ms=90_000)
 
     with pytest.raises(UsageError, match="gives no sign of life"):
         await client.forget_projection("lost")
@@ -664,8 +664,8 @@ async def test_a_reader_that_was_forgotten_lets_go(stage: Stage) -> None:
     await record(engine, *orders(2))
     await until(lambda: is_at(engine, 2))
 
-    lease = await engine.store.set_reader("seen")
-    await engine.store.forget_reader("seen")
+    lease = await engine._core.store.set_reader("seen")
+    await engine._core.store.forget_reader("seen")
     await record(engine, Placed("o-2"))
     await until(lambda: is_at(engine, 3))
 
@@ -757,7 +757,7 @@ async def test_lag_is_how_long_the_oldest_event_waits(stage: Stage) -> None:
 async def test_events_of_others_do_not_count_as_lag_for_long(stage: Stage) -> None:
     seen = Seen()
     engine = await stage.engine([seen])
-    recorder = Recorder(engine.store)
+    recorder = Recorder(engine._core.store)
 
     await recorder.record("book", Reserved("book", "o-1"), decider=Stock)
 

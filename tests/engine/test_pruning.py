@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import Context, Engine, Handle, Signal, orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.clock import ManualClock, to_datetime
 from perdure.errors import UsageError
 from perdure.model.admin import DeletedCounts
@@ -28,7 +28,7 @@ async def rounds(ctx: Context, round: int, last: int) -> int:
     rounds.continue_as_new(round + 1, last)
 
 
-ALL: list[AnyDefinition] = [rounds]
+ALL: list[Defined] = [rounds]
 
 
 async def reach(handle: Handle[int], execution: int, clock: ManualClock | None = None) -> None:

@@ -41,8 +41,8 @@ async def test_results_asked_for_together_are_one_question(
     for handle in handles:
         await handle.result()
     client = await stage.client()
-    asked = Asked(client.store)
-    monkeypatch.setattr(client.store, "read_instances", asked.read_instances)
+    asked = Asked(client._core.store)
+    monkeypatch.setattr(client._core.store, "read_instances", asked.read_instances)
 
     found = await asyncio.gather(*(client.handle(h.instance_id, echo).result() for h in handles))
 
@@ -69,9 +69,9 @@ async def test_trouble_with_the_store_reaches_everybody_who_asked(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = await stage.client()
-    asked = Asked(client.store, StoreUnavailableError("out of reach"))
-    monkeypatch.setattr(client.store, "read_instances", asked.read_instances)
-    questions = RowQuestions(client.store)
+    asked = Asked(client._core.store, StoreUnavailableError("out of reach"))
+    monkeypatch.setattr(client._core.store, "read_instances", asked.read_instances)
+    questions = RowQuestions(client._core.store)
 
     answers = await asyncio.gather(
         questions.row("a"), questions.row("a"), questions.row("b"), return_exceptions=True
@@ -84,7 +84,7 @@ async def test_trouble_with_the_store_reaches_everybody_who_asked(
 async def test_whoever_stops_waiting_takes_nothing_from_the_others(stage: Stage) -> None:
     engine = await stage.engine([echo])
     await (await engine.start("known", echo, 7)).result()
-    questions = RowQuestions(engine.store)
+    questions = RowQuestions(engine._core.store)
     impatient = asyncio.create_task(questions.row("known"))
     patient = asyncio.create_task(questions.row("known"))
     await asyncio.sleep(0)

@@ -20,7 +20,7 @@ from perdure import (
     orchestration,
     race,
 )
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.clock import ManualClock
 from perdure.errors import PerdureError, UsageError
 from perdure.ids import fresh_id
@@ -35,8 +35,8 @@ number = Signal("number", int)
 
 
 async def contents_of(client: Client) -> Contents:
-    assert isinstance(client.store, SqlStore)
-    return await client.store.read_contents()
+    assert isinstance(client._core.store, SqlStore)
+    return await client._core.store.read_contents()
 
 
 async def leases_left(stage: Stage) -> list[str]:
@@ -103,7 +103,7 @@ async def test_every_kind_of_wait_survives_a_change_of_engine(stage: Stage) -> N
             local = group.create_task(inline(lambda: "inlined", name="local"))
         return [inner.result(), timed.result(), signal.result(), local.result()]
 
-    definitions: list[AnyDefinition] = [double, child, parent]
+    definitions: list[Defined] = [double, child, parent]
     for _ in range(3):
         engine = await stage.engine(definitions)
         await engine.start("p", parent)
@@ -258,7 +258,7 @@ async def test_a_graceful_stop_leaves_no_lease(stage: Stage) -> None:
 
     assert await leases_left(stage) == []
     client = await stage.client()
-    assert await client.store.read_workers(seen_since_ms=0) == []
+    assert await client._core.store.read_workers(seen_since_ms=0) == []
 
 
 async def test_stopping_in_the_middle_of_claims_leaves_no_lease(stage: Stage) -> None:
@@ -283,7 +283,7 @@ async def test_what_a_dead_worker_held_is_taken_over_when_its_lease_ends(stage: 
     client = await stage.client(clock=clock)
     handle = await client.start("s", summed, [1])
     number_of = await _number_of(client, "s")
-    [claim] = await client.store.claim_turns(
+    [claim] = await client._core.store.claim_turns(
         TurnClaim("dead", ((number_of, "code"),), 10, 30_000, fresh_id())
     )
     assert "is being worked on by" in await handle.explain()
@@ -300,7 +300,7 @@ async def test_the_late_commit_of_a_turn_is_refused(stage: Stage) -> None:
     client = await stage.client(clock=clock)
     handle = await client.start("s", summed, [1])
     number_of = await _number_of(client, "s")
-    [claim] = await client.store.claim_turns(
+    [claim] = await client._core.store.claim_turns(
         TurnClaim("slow", ((number_of, "code"),), 10, 30_000, fresh_id())
     )
     clock.advance(timedelta(seconds=31))
@@ -317,7 +317,7 @@ async def test_the_late_commit_of_a_turn_is_refused(stage: Stage) -> None:
         lease=claim.lease,
         events=(write_event(Completed(result=msgspec.Raw(b"1"))),),
     )
-    [receipt] = await client.store.commit([late])
+    [receipt] = await client._core.store.commit([late])
 
     assert receipt.status is TurnStatus.REFUSED
     assert await engine.handle("s").history() == history
@@ -353,7 +353,7 @@ async def test_the_late_result_of_an_activity_is_refused(stage: Stage) -> None:
     await until(lambda: first._serving.turns.refused)
     assert (await handle.info()).status is Status.RUNNING
     gates[1].opened.set()
-    await until(lambda: second.store.read_inbox("a"))
+    await until(lambda: second._core.store.read_inbox("a"))
     clock.advance(timedelta(seconds=1))  # its home, the first one, has had its chance
 
     assert await second.handle("a").result() == "run 1"
@@ -412,7 +412,7 @@ async def test_an_engine_that_was_not_opened_says_so(stage: Stage) -> None:
 
 
 async def _number_of(client: Client, instance_id: str) -> int:
-    live = await client.store.read_live(instance_id)
+    live = await client._core.store.read_live(instance_id)
     assert live is not None
     assert live.definition_no is not None
     return live.definition_no

@@ -154,13 +154,13 @@ async def test_many_waits_are_one_question_to_the_store(
     waiters = [await engine.start(outcome_of, "w") for _ in range(50)]
     await until(lambda: waits_here(engine) == 50)
     asked: list[int] = []
-    read_instances = engine.store.read_instances
+    read_instances = engine._core.store.read_instances
 
     async def counted(ids: list[str]) -> object:
         asked.append(len(ids))
         return await read_instances(ids)
 
-    monkeypatch.setattr(engine.store, "read_instances", counted)
+    monkeypatch.setattr(engine._core.store, "read_instances", counted)
     await until(lambda: asked)
     assert set(asked) == {1}, "one id, however many wait for it"
     assert len(asked) < 10
@@ -221,7 +221,7 @@ async def test_a_signal_is_delivered_once_though_it_is_sent_twice(
         await context().ref("c", collecting).send(go, "once")
 
     engine = await stage.engine([collecting, telling])
-    deliver = engine.deliver
+    deliver = engine._core.deliver
     tries: list[str] = []
 
     async def unsure(deliveries: object) -> object:
@@ -231,7 +231,7 @@ async def test_a_signal_is_delivered_once_though_it_is_sent_twice(
             raise StoreUnavailableError("the answer was lost")
         return answer
 
-    monkeypatch.setattr(engine, "deliver", unsure)
+    monkeypatch.setattr(engine._core, "deliver", unsure)
     handle = await engine.start("c", collecting)
     stage.expect_log("a built-in activity waits for the store")
     await (await engine.start(telling)).result()

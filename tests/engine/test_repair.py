@@ -382,7 +382,7 @@ async def test_signals_before_the_start_wake_nobody_and_are_kept(stage: Stage) -
     await client.handle("w").send(go, "a")
 
     assert await client.queues() == []
-    live = await client.store.read_live("w")
+    live = await client._core.store.read_live("w")
     assert live is not None
     assert live.wake_at_ms is None
 

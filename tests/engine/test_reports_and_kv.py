@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from perdure import Client, Context, Signal, orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.clock import ManualClock, to_datetime
 from perdure.errors import (
     InstanceNotFoundError,
@@ -63,11 +63,11 @@ async def continuing(ctx: Context, round: int) -> None:
     continuing.continue_as_new(round + 1)
 
 
-ALL: list[AnyDefinition] = [reporting, silent, keeping, continuing]
+ALL: list[Defined] = [reporting, silent, keeping, continuing]
 
 
 async def is_watching(client: Client) -> bool:
-    return bool(client._watch._wants)
+    return bool(client._core._watching()._wants)
 
 
 # --------------------------------------------------------------------------- reports
@@ -214,13 +214,13 @@ async def test_many_who_wait_ask_one_question(
     for number in range(20):
         await engine.start(f"r-{number}", reporting)
     asked: list[int] = []
-    read_reports = client.store.read_reports
+    read_reports = client._core.store.read_reports
 
     async def counted(instance_ids: list[str]) -> object:
         asked.append(len(instance_ids))
         return await read_reports(instance_ids)
 
-    monkeypatch.setattr(client.store, "read_reports", counted)
+    monkeypatch.setattr(client._core.store, "read_reports", counted)
     waiting = [
         asyncio.create_task(client.handle(f"r-{number}").wait_report()) for number in range(20)
     ]
@@ -258,8 +258,8 @@ async def test_waiting_costs_nothing_when_nobody_waits_any_more(stage: Stage) ->
     with pytest.raises(ResultTimeoutError):
         await handle.wait_report(timeout=SOON)
 
-    assert engine._watch._wants == []
-    assert engine._endings._listeners == {}
+    assert engine._core._watching()._wants == []
+    assert engine._core.endings._listeners == {}
 
 
 async def test_store_trouble_does_not_end_a_wait(
@@ -272,7 +272,7 @@ async def test_store_trouble_does_not_end_a_wait(
     waiting = asyncio.create_task(client.handle("r").wait_report())
     ending = asyncio.create_task(client.handle("r").result())
     await until(lambda: is_watching(client))
-    read_instances = client.store.read_instances
+    read_instances = client._core.store.read_instances
     refused = 0
 
     async def troubled(instance_ids: list[str]) -> object:
@@ -282,8 +282,8 @@ async def test_store_trouble_does_not_end_a_wait(
             raise StoreUnavailableError("the disk is gone for a moment")
         return await read_instances(instance_ids)
 
-    await until(lambda: client._watch._task is not None)
-    monkeypatch.setattr(client.store, "read_instances", troubled)
+    await until(lambda: client._core._watching()._task is not None)
+    monkeypatch.setattr(client._core.store, "read_instances", troubled)
     await engine.handle("r").send(go, 5)
 
     report = await waiting

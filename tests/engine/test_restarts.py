@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import Client, Context, Handle, Signal, Status, activity, orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.core.identity import ExecutionId, child_id
 from perdure.errors import (
     ChildError,
@@ -57,7 +57,7 @@ async def starts_a_child_later() -> str:
         return str(error)
 
 
-ALL: list[AnyDefinition] = [count, counted, waiting, family, starts_a_child_later]
+ALL: list[Defined] = [count, counted, waiting, family, starts_a_child_later]
 
 
 async def test_a_finished_instance_runs_again_with_its_input(stage: Stage) -> None:
@@ -202,7 +202,7 @@ async def test_a_root_that_took_a_childs_made_id_is_a_clear_error_for_the_child(
     engine = await stage.engine(ALL)
     handle = await engine.start("p", starts_a_child_later)
     await waits_for(handle, "signal 'go'")
-    [row] = await engine.store.read_instances(["p"])
+    [row] = await engine._core.store.read_instances(["p"])
     assert row is not None
     taken = child_id(ExecutionId("p", row.incarnation, 1), 1)
     squatter = await engine.start(taken, waiting)

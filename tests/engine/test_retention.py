@@ -52,7 +52,7 @@ async def test_an_instance_that_continues_as_new_loses_its_oldest_executions(
     removed = await housekeeping.run_once()
 
     assert removed.executions == 2
-    found = await engine.store.read_executions("g")
+    found = await engine._core.store.read_executions("g")
     assert [row.execution for row in found] == [3, 4]
     await handle.send(go, "on")
     assert await handle.result() == 0
@@ -122,7 +122,7 @@ async def test_the_bytes_that_are_counted_are_those_that_are_stored(stage: Stage
     await engine.start("l", long, 5)
     ran = "perdure_activity_executions_total"
     await until(lambda: engine.telemetry.snapshot().value(ran) == 5)
-    stats = await engine.store.instance_stats("l")
+    stats = await engine._core.store.instance_stats("l")
     hot = engine._serving.turns.hot.get("l")
     assert hot is not None
     assert stats is not None
@@ -130,7 +130,7 @@ async def test_the_bytes_that_are_counted_are_those_that_are_stored(stage: Stage
 
     await engine.close()
     again = await stage.engine([long, step])
-    live = await again.store.read_live("l")
+    live = await again._core.store.read_live("l")
     assert live is not None
     assert live.definition_no is not None
     await again._serving.turns._loader.warm("l", live.stamp, live.definition_no)

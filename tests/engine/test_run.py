@@ -154,7 +154,7 @@ async def test_ctrl_c_gives_back_what_is_under_way(tmp_path: Path, store_url: st
 
     assert err.rstrip().endswith("KeyboardInterrupt")
     async with Client(store_url) as client:
-        [job] = await client.store.read_jobs("steps-1")
+        [job] = await client._core.store.read_jobs("steps-1")
         assert (job.worker_id, job.token) == (None, 0)
     out, _ = start(script).communicate(timeout=WITHIN_S)
     assert out == "15\n"

@@ -38,19 +38,19 @@ async def asking(session: str) -> str:
 
 
 async def sessions(client: Client) -> dict[str, SessionRow]:
-    return {row.session: row for row in await client.store.read_sessions()}
+    return {row.session: row for row in await client._core.store.read_sessions()}
 
 
 async def own(client: Client, session: str, owner: str, *, queue: str = "where") -> None:
     """Make somebody who is not here the owner of a session that has a job waiting."""
-    [number] = await client.store.intern([activity_key(queue, None)])
+    [number] = await client._core.store.intern([activity_key(queue, None)])
     terms = SessionClaim(owner, to_ms(LEASE), (), 10)
     claim = JobClaim(owner, (number,), 10, to_ms(LEASE), 77, terms)
 
     async def take() -> bool:
-        jobs = await client.store.claim_jobs(claim)
-        now_ms = client.store.clock()
-        await client.store.end_jobs(
+        jobs = await client._core.store.claim_jobs(claim)
+        now_ms = client._core.store.clock()
+        await client._core.store.end_jobs(
             [JobEnd(key=job.key, token=77, retry_at_ms=now_ms, refund=True) for job in jobs]
         )
         return bool(jobs)
@@ -254,7 +254,7 @@ async def test_a_worker_that_stops_during_its_first_claim_leaves_no_session_behi
     await until(lambda: asker.handle("asking-1").jobs())
     leaving = Engine(stage.url, [where], options=options())
     has_claimed, may_hear = asyncio.Event(), asyncio.Event()
-    claim_jobs = leaving._store.claim_jobs
+    claim_jobs = leaving._core.raw_store.claim_jobs
 
     async def answer_late(claim: JobClaim) -> list[ClaimedJob]:
         claimed = await claim_jobs(claim)
@@ -262,7 +262,7 @@ async def test_a_worker_that_stops_during_its_first_claim_leaves_no_session_behi
         await may_hear.wait()
         return claimed
 
-    leaving._store.claim_jobs = answer_late  # type: ignore[method-assign]  # a slow database
+    leaving._core.raw_store.claim_jobs = answer_late  # type: ignore[method-assign]  # a slow database
     await leaving.open()
     await has_claimed.wait()
     assert (await sessions(asker))["s"].owner == leaving.worker_id
@@ -309,7 +309,7 @@ async def test_a_lost_session_does_not_end_the_job_that_runs(stage: Stage) -> No
     handle = await asker.start(asking, "s")
     await gate.reached()
 
-    await asker.store.release_sessions("worker")
+    await asker._core.store.release_sessions("worker")
     await worker._serving._sessions.renew()
     assert await sessions(asker) == {}
     gate.opened.set()
@@ -356,7 +356,7 @@ async def test_a_worker_that_never_had_a_session_renews_nothing(
         asked.append(owner)
         return []
 
-    monkeypatch.setattr(engine.store, "renew_sessions", renew_sessions)
+    monkeypatch.setattr(engine._core.store, "renew_sessions", renew_sessions)
     await engine._serving._sessions.renew()
 
     assert asked == []

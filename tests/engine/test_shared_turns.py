@@ -63,7 +63,7 @@ class Thinker(Decider[tuple[str, ...], Think, Thought, str]):
 
 def hold_commits(monkeypatch: pytest.MonkeyPatch, client: Client) -> Gate:
     """Let the answer to the next commit wait at a gate."""
-    store = client.store
+    store = client._core.store
     commit = store.commit
     with monkeypatch.context() as patch:
         gate = hold_after(patch, store, "commit")
@@ -159,7 +159,7 @@ async def test_an_input_that_takes_too_long_does_not_park_a_claimed_instance(
 
 
 def is_claimed(engine: Engine) -> bool:
-    hot = engine.turns().hot.get("thinker:t")
+    hot = engine._core.turns().hot.get("thinker:t")
     return hot is not None and hot.claim is not None
 
 
@@ -184,7 +184,7 @@ async def test_who_shares_a_turn_with_an_input_that_takes_too_long_is_served(
 async def test_a_message_that_takes_too_long_is_still_blamed(stage: Stage) -> None:
     stage.expect_log("computes for")
     client = await stage.client()
-    client.turns().watchdog._warning_s, client.turns().watchdog._limit_s = 0.01, 0.02
+    client._core.turns().watchdog._warning_s, client._core.turns().watchdog._limit_s = 0.01, 0.02
     await client.execute(Thinker, Think("t", "first"))
     await client.send(Thinker, Think("t", "endless"))
 
@@ -250,14 +250,14 @@ async def test_only_the_rejection_that_the_store_refuses_to_keep_fails(
 ) -> None:
     client = await stage.client()
     await client.execute(Diary, Write("d", "begun"))
-    settle = client.store.settle_inputs
+    settle = client._core.store.settle_inputs
 
     async def refuse(stored_id: str, receipts: Sequence[InputReceipt], *more: Any) -> Any:
         if any(receipt.input_id == "bad" for receipt in receipts):
             raise RowError("a value cannot be stored")
         return await settle(stored_id, receipts, *more)
 
-    monkeypatch.setattr(client.store, "settle_inputs", refuse)
+    monkeypatch.setattr(client._core.store, "settle_inputs", refuse)
     others = [(Write("d", ""), {"input_id": name}) for name in ("a", "bad", "b")]
 
     _, *rest = await share(client, Diary, Write("d", "first"), others)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure import Signal, activity, orchestration, race
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.errors import InstanceEndedError, InstanceFailedError, PayloadError
 from tests.engine.stage import Stage, kinds, until, waits_for
 
@@ -56,7 +56,7 @@ async def voting() -> list[Vote]:
     return found
 
 
-ALL: list[AnyDefinition] = [note, one, collecting, late, voting]
+ALL: list[Defined] = [note, one, collecting, late, voting]
 
 
 async def test_a_signal_wakes_who_waits_for_it(stage: Stage) -> None:

@@ -50,10 +50,10 @@ class Sum(Decider[int, Add, Added, Never]):
 
 
 async def snapshot_of(client: Client, instance_id: str) -> StoredSnapshot | None:
-    live = await client.store.read_live(instance_id)
+    live = await client._core.store.read_live(instance_id)
     assert live is not None
     key = ExecutionKey(instance_id, live.stamp.incarnation, live.stamp.execution)
-    [found] = await client.store.read_snapshots([key])
+    [found] = await client._core.store.read_snapshots([key])
     return found
 
 
@@ -137,7 +137,7 @@ async def test_a_snapshot_of_another_schema_is_ignored(stage: Stage) -> None:
 async def test_a_damaged_snapshot_is_ignored(stage: Stage) -> None:
     client = await stage.client()
     await add(client, Sum, 25)
-    store: Any = client.store
+    store: Any = client._core.store
     read = store.read_snapshots
 
     async def damaged(keys: Any) -> Any:

@@ -109,13 +109,13 @@ async def test_what_others_commit_is_not_disturbed_by_a_failing_handler(
             raise ArithmeticError
 
     engine = await stage.engine([Failing()])
-    recorder = Recorder(engine.store)
+    recorder = Recorder(engine._core.store)
     events = orders(60)
     await asyncio.gather(*(recorder.record(one.order_id, one) for one in events))
     await until(lambda: is_stuck(engine, "kept"))
 
     assert orders_in(stage.url) == []
-    assert await engine.store.feed_end() == 60
+    assert await engine._core.store.feed_end() == 60
     assert engine.store.counters.halvings == 0  # type: ignore[attr-defined]  # of this store
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from perdure import Orchestration, Signal, Status, activity, orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.errors import (
     AlreadyExistsError,
     InstanceNotFoundError,
@@ -42,7 +42,7 @@ async def waiting_2(x: int = 0) -> str:
     return await go.receive()
 
 
-ALL: list[AnyDefinition] = [double, doubled, waiting, waiting_2]
+ALL: list[Defined] = [double, doubled, waiting, waiting_2]
 
 
 async def test_a_start_under_a_given_id_has_that_id(stage: Stage) -> None:
@@ -307,7 +307,7 @@ async def test_what_no_worker_has_is_left_alone_and_explained(stage: Stage) -> N
     assert await stranger.explain() == (
         "s (waiting 1.0.0) cannot move: unclaimed: needs waiting 1.0.0, which no live worker has."
     )
-    assert await engine.store.read_live("s") is not None
+    assert await engine._core.store.read_live("s") is not None
     assert await stranger.history() == []
 
 

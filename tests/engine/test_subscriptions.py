@@ -142,7 +142,7 @@ async def test_each_event_is_sent_as_an_input(stage: Stage) -> None:
     await record(engine, Placed("o-1", "pen"), Placed("o-2", "download"), Placed("o-3", "pen"))
 
     async def is_reserved() -> bool:
-        [row] = await engine.store.read_instances(["stock:pen"])
+        [row] = await engine._core.store.read_instances(["stock:pen"])
         return row is not None and await engine.state(Stock, "pen") == 2
 
     await until(is_reserved)
@@ -157,7 +157,7 @@ async def test_an_input_that_comes_again_is_decided_once(stage: Stage) -> None:
     await record(engine, *orders(3))
 
     async def is_reserved(count: int) -> bool:
-        [row] = await engine.store.read_instances(["stock:book"])
+        [row] = await engine._core.store.read_instances(["stock:book"])
         return row is not None and await engine.state(Stock, "book") == count
 
     await until(lambda: is_reserved(3))

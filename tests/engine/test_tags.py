@@ -152,7 +152,7 @@ async def test_a_call_whose_tag_nobody_serves_waits_and_can_be_given_up(stage: S
     engine = await worker(stage, "here", [impatient, work])
 
     assert await (await engine.start("i", impatient)).result() == "gave up"
-    assert await engine.store.read_jobs("i") == []
+    assert await engine._core.store.read_jobs("i") == []
     await until(lambda: stage.logged("with tag 'nowhere'"))
 
 
@@ -196,7 +196,7 @@ async def test_a_call_that_must_start_soon_fails_when_nobody_takes_it(stage: Sta
     engine = await worker(stage, "here", [hurrying, work])
 
     assert await (await engine.start("h", hurrying)).result() == "StartedTooLate"
-    assert await engine.store.read_jobs("h") == []
+    assert await engine._core.store.read_jobs("h") == []
     await until(lambda: stage.logged("with tag 'nowhere'"))
 
 
@@ -220,7 +220,7 @@ async def test_a_call_that_starts_in_time_may_take_longer(stage: Stage) -> None:
     engine = await worker(stage, "head", [hurrying])
     handle = await engine.start("h", hurrying)
     await begun.wait()
-    assert [m for m in await engine.store.read_inbox("h") if m.timer_key] == []
+    assert [m for m in await engine._core.store.read_inbox("h") if m.timer_key] == []
     let_go.set()
 
     assert await handle.result() == "done"

@@ -66,7 +66,7 @@ async def test_rows_and_result_are_there_together(shop: Shop, stage: Stage) -> N
         "activity_completed",
         "completed",
     ]
-    assert await engine.store.read_jobs("s") == []
+    assert await engine._core.store.read_jobs("s") == []
 
 
 async def test_a_transaction_counts_like_any_other_activity(shop: Shop, stage: Stage) -> None:
@@ -196,8 +196,8 @@ async def test_a_job_that_is_not_ours_any_more_leaves_nothing(shop: Shop, stage:
     book = shop.book(lambda connection, order: calls.append(order))
     first = await stage.engine([shop_with(book)], clock=clock)
     await first.start("s", shop_with(book), "o-1")
-    numbers = {key.name: number for number, key in (await first.store.definitions()).items()}
-    [late] = await first.store.claim_jobs(
+    numbers = {key.name: number for number, key in (await first._core.store.definitions()).items()}
+    [late] = await first._core.store.claim_jobs(
         JobClaim("sleeper", (numbers["book"],), 1, int(lease.total_seconds() * 1000), 7)
     )
     clock.advance(2 * lease)
@@ -278,7 +278,7 @@ async def test_what_the_client_does_within_it_is_part_of_it(
         with pytest.raises(InstanceFailedError, match="no such book"):
             await handle.result()
         assert shop.orders() == []
-        assert await engine.store.read_instances(["o-1"]) == [None]
+        assert await engine._core.store.read_instances(["o-1"]) == [None]
     else:
         await handle.result()
         assert await engine.handle("o-1").result() == "o-1 delivered"

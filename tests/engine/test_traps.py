@@ -55,7 +55,7 @@ async def test_a_turn_that_keeps_killing_its_worker_is_parked_and_can_be_tried_a
     handle = await client.start("g", greeting)
     key = orchestration_key(greeting.name, greeting.version)
     for number in range(2):
-        [claimed] = await claim(client.store, f"died {number}", definitions=(key,))
+        [claimed] = await claim(client._core.store, f"died {number}", definitions=(key,))
         assert claimed.attempts == number + 1
         clock.advance(timedelta(milliseconds=LEASE_MS + 1))
 
@@ -148,7 +148,7 @@ async def test_trouble_with_the_store_does_not_end_the_wait_for_a_result(
     engine = await stage.engine([waiting])
     here = await engine.start("w", waiting)
     client = await stage.client()
-    read, asked = client.store.read_instances, 0
+    read, asked = client._core.store.read_instances, 0
 
     async def moody(ids: Sequence[str]) -> list[InstanceRow | None]:
         nonlocal asked
@@ -157,7 +157,7 @@ async def test_trouble_with_the_store_does_not_end_the_wait_for_a_result(
             raise StoreUnavailableError("locked")
         return await read(ids)
 
-    monkeypatch.setattr(client.store, "read_instances", moody)
+    monkeypatch.setattr(client._core.store, "read_instances", moody)
     result = asyncio.create_task(client.handle("w", waiting).result())
     await until(lambda: asked > 2)
     await here.send(go, "on")

@@ -191,7 +191,7 @@ async def test_a_version_that_is_not_here_is_left_alone_and_shown(stage: Stage) 
     await idle(engine)
 
     assert "unclaimed: needs checkout 2.0.0" in await engine.handle("a").explain()
-    live = await engine.store.read_live("a")
+    live = await engine._core.store.read_live("a")
     assert live is not None
     assert (live.attempts, live.lease) == (0, 0)
     await engine.close()
@@ -276,7 +276,7 @@ async def test_a_worker_says_what_it_really_serves(stage: Stage) -> None:
         [checkout("1.0.0"), checkout("2.0.0")], options=options(versions={"checkout": ">1,<2"})
     )
 
-    [worker] = await client.store.read_workers(seen_since_ms=0)
+    [worker] = await client._core.store.read_workers(seen_since_ms=0)
 
     served = {key for key in worker.definitions if key.name == "checkout"}
     assert served == set()
@@ -284,7 +284,7 @@ async def test_a_worker_says_what_it_really_serves(stage: Stage) -> None:
         [checkout("1.9.0"), checkout("2.0.0")],
         options=options(versions={"checkout": ">1,<2"}, name="second"),
     )
-    workers = await client.store.read_workers(seen_since_ms=0)
+    workers = await client._core.store.read_workers(seen_since_ms=0)
     [second] = [worker for worker in workers if worker.worker_id == "second"]
     served = {key for key in second.definitions if key.name == "checkout"}
     assert served == {
@@ -298,13 +298,15 @@ async def test_a_worker_says_what_it_really_serves(stage: Stage) -> None:
 
 async def start_under(client: Client, instance_id: str, behaviour: int) -> None:
     """Start an instance as another release of perdure would."""
-    new = new_instance(instance_id, checkout("1.0.0"), (), {}, now_ms=client.store.clock(), code="")
+    new = new_instance(
+        instance_id, checkout("1.0.0"), (), {}, now_ms=client._core.store.clock(), code=""
+    )
     kind, body = write_event(
         Started(name="checkout", version="1.0.0", behaviour=behaviour, input=msgspec.Raw(new.input))
     )
     key = DefinitionKey("orchestration", "checkout", "1.0.0", behaviour)
     new = msgspec.structs.replace(new, definition=key, start_kind=kind, start_body=body)
-    assert await client.store.start([new]) == [None]
+    assert await client._core.store.start([new]) == [None]
 
 
 async def test_another_behaviour_is_left_alone_unless_it_is_asked_for(stage: Stage) -> None:

@@ -55,10 +55,10 @@ async def naps() -> None:
 
 async def dues(client: Client, instance_id: str) -> list[int]:
     """Return the due times that the history has."""
-    [row] = await client.store.read_instances([instance_id])
+    [row] = await client._core.store.read_instances([instance_id])
     assert row is not None
     key = ExecutionKey(instance_id, row.incarnation, row.execution)
-    [history] = await client.store.read_histories([key])
+    [history] = await client._core.store.read_histories([key])
     events = [read_event(one.kind, one.body) for one in history]
     return [event.due_ms for event in events if isinstance(event, TimerScheduled)]
 
@@ -156,7 +156,7 @@ async def test_what_a_process_with_a_wrong_clock_left_ready_goes_on(stage: Stage
     engine = await stage.engine([naps], clock=machine.clock())
     handle = await engine.start("n", naps)
     machine.set_ahead(YEARS)
-    engine.store.clock()
+    engine._core.store.clock()
     wrong = await stage.client(clock=machine.clock())
     await wrong.handle("n", naps).send(go, "end")
     machine.set_ahead(-YEARS)
@@ -164,9 +164,9 @@ async def test_what_a_process_with_a_wrong_clock_left_ready_goes_on(stage: Stage
 
     for _ in range(61):
         machine.advance(SECOND)
-        engine.store.clock()
+        engine._core.store.clock()
     await engine._serving.housekeeping.run_once()
-    engine.noticed_work()
+    engine._core.noticed_work()
 
     assert before is Status.RUNNING
     await handle.result()
@@ -193,12 +193,12 @@ async def test_what_is_young_outlives_a_clock_that_is_years_ahead(stage: Stage) 
     machine.set_ahead(YEARS)
     for _ in range(50):
         machine.advance(timedelta(minutes=1))
-        engine.store.clock()
+        engine._core.store.clock()
         removed.append(bool(await housekeeping.run_once()))
     machine.set_ahead(-YEARS)
     for _ in range(200):
         machine.advance(timedelta(minutes=1))
-        engine.store.clock()
+        engine._core.store.clock()
         removed.append(bool(await housekeeping.run_once()))
 
     assert not any(removed)
@@ -280,10 +280,10 @@ async def test_whatever_moments_are_wrong_timers_are_in_time_and_the_young_stay(
         true_ms = start_ms + machine.passed()
         due_ms = await nap(engine, str(number), number)
         machine.advance(timedelta(milliseconds=999))
-        engine.noticed_work()
+        engine._core.noticed_work()
         assert not await has_reported(engine, str(number))
         machine.advance(timedelta(milliseconds=1))
-        engine.noticed_work()
+        engine._core.noticed_work()
         await until(partial(has_reported, engine, str(number)))
         await engine._serving.housekeeping.run_once()
         machine.set_ahead(-off)
@@ -330,14 +330,14 @@ async def test_nobody_takes_the_work_of_the_living_when_the_clock_moves_ahead(
         await asyncio.gather(*(engine._serving._leases.renew() for engine in engines))
         await asyncio.gather(*(engine._serving._sessions.renew() for engine in engines))
         found += [await engine._serving.claimer.run_once() for engine in engines]
-    has_moved = [engine.store.clock() == machine.wall() for engine in engines]
+    has_moved = [engine._core.store.clock() == machine.wall() for engine in engines]
     for _ in range(2):
         machine.advance(OPTIONS.lease_for / 2)
         await asyncio.gather(*(engine._serving._leases.renew() for engine in engines))
         await asyncio.gather(*(engine._serving._sessions.renew() for engine in engines))
         found += [await engine._serving.claimer.run_once() for engine in engines]
 
-    [job] = await engines[0].store.read_jobs("w")
+    [job] = await engines[0]._core.store.read_jobs("w")
     assert has_moved == [True, True]
     assert (job.attempt, any(found)) == (1, False)
     gate.opened.set()

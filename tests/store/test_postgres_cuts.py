@@ -265,7 +265,7 @@ async def test_a_request_to_stop_that_was_committed_before_a_crash_is_there_once
     with await asyncio.to_thread(Server, durable=True) as server:
         url = server.create_database()
         async with Proxy(url) as proxy, Client(proxy.url) as client:
-            await begun(client.store)
+            await begun(client._core.store)
             proxy.cut_after(is_commit)
             cancelling = asyncio.ensure_future(client.handle("i").cancel("enough"))
             await until(lambda: proxy.cuts)
@@ -275,7 +275,7 @@ async def test_a_request_to_stop_that_was_committed_before_a_crash_is_there_once
             proxy.flow()
             await cancelling
 
-            kinds = [one.kind for one in await client.store.read_inbox("i")]
+            kinds = [one.kind for one in await client._core.store.read_inbox("i")]
             assert kinds == ["cancel_requested"]
 
 

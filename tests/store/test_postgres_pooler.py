@@ -221,7 +221,7 @@ async def test_what_a_transaction_of_a_user_has_written_is_noticed_after_its_com
         async with connection.transaction():
             await client.within(connection).start("a", workload.nap, 1)
             await looked(store)
-            await looked(client.store)
+            await looked(client._core.store)
             before = store.change_count()
         await until(lambda: store.change_count() != before)
         async with connection.transaction():
@@ -238,12 +238,12 @@ async def test_a_worker_notices_what_a_user_of_its_own_process_has_written(
 ) -> None:
     connection = await asyncpg.connect(postgres_url)
     async with Client(f"{pooler.url}?pooler=transaction") as client:
-        await looked(client.store)
-        before = client.store.change_count()
+        await looked(client._core.store)
+        before = client._core.store.change_count()
         async with connection.transaction():
             await client.within(connection).start("a", workload.nap, 1)
 
-        await until(lambda: client.store.change_count() != before)
+        await until(lambda: client._core.store.change_count() != before)
     await connection.close()
 
 

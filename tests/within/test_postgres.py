@@ -131,7 +131,7 @@ async def test_an_open_transaction_that_has_sent_a_signal_keeps_the_instance_fre
             await handle.send(word, text)
 
             async def has_taken(number: int = number) -> bool:
-                live = await engine.store.read_live("a")
+                live = await engine._core.store.read_live("a")
                 return live is not None and live.stamp.next_seq > 1 + number
 
             await until(has_taken)

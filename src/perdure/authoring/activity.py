@@ -20,7 +20,7 @@ from typing import (
 
 from perdure.authoring.activity_context import ActivityContext, activity_context
 from perdure.authoring.call import Call
-from perdure.authoring.definition import Defined, Definition, function_name
+from perdure.authoring.definition import DefinedFunction, Definition, function_name
 from perdure.authoring.failures import revive_activity_error
 from perdure.authoring.scope import ActivityRequest, Place, current_scope
 from perdure.clock import to_ms
@@ -68,7 +68,7 @@ class ActivityOptions:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Activity(Defined, Generic[P, R_co]):
+class Activity(DefinedFunction, Generic[P, R_co]):
     """A function with side effects, and how to call it durably."""
 
     definition: Definition

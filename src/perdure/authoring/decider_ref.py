@@ -61,11 +61,13 @@ class DeciderRef(Generic[S, I, E, X]):
 
     __slots__ = ("_definition", "instance_id")
 
+    instance_id: str
+    """As the decider gives it."""
+
     def __init__(self, instance_id: str, decider: type[Decider[S, I, E, X]]) -> None:
         self._definition = definition_of(decider)
         self._definition.stored_id(instance_id)
         self.instance_id = instance_id
-        """As the decider gives it."""
 
     def __repr__(self) -> str:
         return f"DeciderRef({self.instance_id!r}, {self._definition.cls.__name__})"

@@ -232,7 +232,11 @@ class Rejection(_Made, Generic[X_co]):
 
 
 class Acceptance(_Made, Generic[I_co, E_co]):
-    """A decision that events happened, and what follows. Every method returns a new one."""
+    """A decision that events happened, and what follows. Every method returns a new one.
+
+    Whoever builds one step by step annotates it, with None beside the inputs if an effect may
+    return that: `decision: Acceptance[Paid | Declined | None, Placed] = Decision.accept(Placed())`.
+    """
 
     __slots__ = ("events", "follow_ups", "is_in_order", "reply_data", "written")
 

@@ -72,8 +72,8 @@ class Definition:
         return f"{code.co_filename}:{code.co_firstlineno}"
 
 
-class Defined:
-    """What is handed to a worker: an activity or an orchestration."""
+class DefinedFunction:
+    """A function that was given a definition: an activity or an orchestration."""
 
     __slots__ = ()
 

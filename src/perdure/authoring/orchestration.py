@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from perdure.authoring.call import Call
-from perdure.authoring.definition import Defined, Definition, function_name
+from perdure.authoring.definition import DefinedFunction, Definition, function_name
 from perdure.authoring.scope import ChildRequest, ContinueRequest, Place, current_scope
 from perdure.clock import to_ms
 from perdure.codec import check_id
@@ -68,7 +68,7 @@ class OrchestrationOptions:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Orchestration(Defined, Generic[P, R_co]):
+class Orchestration(DefinedFunction, Generic[P, R_co]):
     """An async function, and how to run it durably."""
 
     definition: Definition

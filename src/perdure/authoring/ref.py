@@ -63,6 +63,9 @@ class InstanceRef(Generic[R_co]):
 
     __slots__ = ("_decode", "instance_id")
 
+    instance_id: str
+    """Its id, as it is stored."""
+
     def __init__(self, instance_id: str, decode: Callable[[bytes], R_co]) -> None:
         self.instance_id = check_id("instance id", instance_id)
         self._decode = decode

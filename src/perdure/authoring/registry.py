@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from perdure.authoring.activity import Activity
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import DeciderDefinition, definition_of, is_concrete
-from perdure.authoring.definition import Defined
+from perdure.authoring.definition import DefinedFunction
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.projection import AnyProjection
 from perdure.authoring.readers import AnyReader, add_reader, check_names, is_reader, readers_in
@@ -228,7 +228,7 @@ class Registry:
                 "give one another name"
             )
 
-    def _refuse_other(self, known: Defined, found: Defined, label: str) -> None:
+    def _refuse_other(self, known: DefinedFunction, found: DefinedFunction, label: str) -> None:
         if known.definition is not found.definition:
             remedy = "name" if isinstance(found, Activity) else "name or version"
             raise DefinitionError(
@@ -238,15 +238,17 @@ class Registry:
 
 
 _Found: TypeAlias = Activity[..., Any] | Orchestration[..., Any] | type[Decider[Any, Any, Any, Any]]
-AnyDefinition: TypeAlias = (
+Defined: TypeAlias = (
     ModuleType
-    | Defined
+    | DefinedFunction
     | type[Decider[Any, Any, Any, Any]]
     | AnyReader
     | type[AnyProjection[Any]]
     | Registry
 )
-Definitions: TypeAlias = Registry | Iterable[AnyDefinition]
+"""What a worker can be handed: an activity, an orchestration, a decider's class, a projection or
+its class, a subscription, a module with such things, a registry of them."""
+Definitions: TypeAlias = Registry | Iterable[Defined]
 """What is handed to a worker."""
 
 

@@ -1,20 +1,20 @@
-"""Administration: what an operator asks of the whole store, and does to it.
+"""Methods of `Client` for operators: what they ask of the whole store, and do to it.
 
-`Client` has all of this. Nothing here needs a worker, except to have its effects noticed.
+Nothing here needs a worker, except to have its effects noticed.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.failures import describe
+from perdure.client.core import SEEN_WITHIN
 from perdure.client.info import InstanceInfo, Json, MessageInfo, Page, info_of, message_of
 from perdure.client.lists import (
     DeadJobQuery,
@@ -40,8 +40,6 @@ from perdure.client.overview import (
     unclaimed_row,
     worker_of,
 )
-from perdure.client.removal import Removal
-from perdure.clock import to_ms
 from perdure.codec import JSON, check_id, check_text
 from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.limits import BULK_MAX, PAGE_MAX
@@ -49,374 +47,366 @@ from perdure.model.admin import DeadJob, DeletedCounts, InstanceFilter, PageMark
 from perdure.model.events import ActivityCompleted, ActivityFailed, Body, Failure, write_event
 from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
-from perdure.model.turns import WorkerRow
 from perdure.store.base import Store
-from perdure.turns.unserved import LIVE_WORKER_MS, alive_since_ms
 
-SEEN_WITHIN = timedelta(milliseconds=LIVE_WORKER_MS)
-"""How recent a worker's sign of life must be to count as alive."""
+if TYPE_CHECKING:
+    from perdure.client.client import Client
+    from perdure.client.core import ClientCore
+
+# ------------------------------------------------------------------------ lists
 
 
-class Administration(ABC):
-    """What an operator needs, on top of an open store."""
+async def instances(
+    self: Client, *, limit: int = 100, after: str | None = None, **which: Unpack[InstanceQuery]
+) -> Page[InstanceInfo]:
+    """Return instances, newest first, a page at a time.
 
-    # ------------------------------------------------------------- for subclasses
+    Pages stay complete and without repeats while instances come and go.
 
-    @property
-    @abstractmethod
-    def store(self) -> Store:
-        """The open store."""
+    Args:
+        limit: How many at most, up to 500.
+        after: The `next` of the page before.
+        **which: Conditions that must all hold: `status`, `name`, `version`, `prefix`, `ids`,
+            `created_after`, `created_before`, `ended_before`, `parent`, `tag`, `roots_only`.
 
-    @abstractmethod
-    def own_worker_id(self) -> str | None:
-        """Return the worker of this process, if it works."""
+    Raises:
+        UsageError: A condition, the limit or the cursor is not valid.
+    """
+    size = check_limit(limit)
+    wanted = filter_of(which)
+    mark = None
+    if after is not None:
+        mark = PageMark(*read_cursor("instances", after, (int, str)))
+    rows = await self._core.store.list_instances(wanted, limit=size, after=mark)
+    following = None
+    if len(rows) == size:
+        last = PageMark(rows[-1].created_ms, rows[-1].instance_id)
+        if await self._core.store.list_instances(wanted, limit=1, after=last):
+            following = write_cursor("instances", last)
+    is_any_running = any(row.status is Status.RUNNING for row in rows)
+    workers = await self._core.live_workers() if is_any_running else []
+    return Page(
+        items=[info_of(row, unclaimed=unclaimed_row(row, workers)) for row in rows],
+        next=following,
+    )
 
-    @abstractmethod
-    def noticed_work(self) -> None:
-        """Something was written that a worker of this process may take."""
 
-    @abstractmethod
-    def noticed_gone(self, instance_id: str, incarnation: int) -> None:
-        """An instance was deleted by this client."""
+async def count(self: Client, **which: Unpack[InstanceQuery]) -> int:
+    """Return how many instances there are, with the conditions of `instances`."""
+    return await self._core.store.count_instances(filter_of(which))
 
-    @abstractmethod
-    def noticed_job_end(self, key: JobKey) -> None:
-        """A job was ended by this client, whoever runs it."""
 
-    async def live_workers(self, seen_within: timedelta = SEEN_WITHIN) -> list[WorkerRow]:
-        """Return the workers that gave a sign of life lately, that of this process in any case:
-        when the clock has moved, its last sign looks old."""
-        since_ms = alive_since_ms(self.store.clock, to_ms(seen_within))
-        rows = await self.store.read_workers(seen_since_ms=0)
-        own = self.own_worker_id()
-        return [row for row in rows if row.seen_ms >= since_ms or row.worker_id == own]
+# ---------------------------------------------------------------------- removal
 
-    # ------------------------------------------------------------------------ lists
 
-    async def instances(
-        self, *, limit: int = 100, after: str | None = None, **which: Unpack[InstanceQuery]
-    ) -> Page[InstanceInfo]:
-        """Return instances, newest first, a page at a time.
+async def delete(self: Client, instance_id: str, /, *, force: bool = False) -> DeletedCounts:
+    """Delete an instance and everything below it: all rows, in one transaction.
 
-        Pages stay complete and without repeats while instances come and go.
+    Nothing of it comes back: what a worker still does for it is refused and told to stop, and
+    the id can be used again.
 
-        Args:
-            limit: How many at most, up to 500.
-            after: The `next` of the page before.
-            **which: Conditions that must all hold: `status`, `name`, `version`, `prefix`, `ids`,
-                `created_after`, `created_before`, `ended_before`, `parent`, `tag`, `roots_only`.
+    Args:
+        instance_id: A root; a child is deleted with its root.
+        force: Also if something of it has not ended. Its code is not asked.
 
-        Raises:
-            UsageError: A condition, the limit or the cursor is not valid.
-        """
-        size = check_limit(limit)
-        wanted = filter_of(which)
-        mark = None
-        if after is not None:
-            mark = PageMark(*read_cursor("instances", after, (int, str)))
-        rows = await self.store.list_instances(wanted, limit=size, after=mark)
-        following = None
-        if len(rows) == size:
-            last = PageMark(rows[-1].created_ms, rows[-1].instance_id)
-            if await self.store.list_instances(wanted, limit=1, after=last):
-                following = write_cursor("instances", last)
-        is_any_running = any(row.status is Status.RUNNING for row in rows)
-        workers = await self.live_workers() if is_any_running else []
-        return Page(
-            items=[info_of(row, unclaimed=unclaimed_row(row, workers)) for row in rows],
-            next=following,
+    Raises:
+        InstanceNotFoundError: There is no such instance.
+        NotRootError: It is a child; the error names its root.
+        InstanceRunningError: Something of it has not ended.
+    """
+    return await self._core.removal().delete(check_id("instance id", instance_id), force=force)
+
+
+async def delete_all(
+    self: Client,
+    *,
+    expect: int | None = None,
+    limit: int = BULK_MAX,
+    **which: Unpack[InstanceQuery],
+) -> DeletedCounts:
+    """Delete ended instances, each with everything below it.
+
+    Children are not looked at by themselves, and a tree in which something has not ended is
+    left alone.
+
+    Args:
+        expect: How many ended roots match. If there are more or fewer, nothing is deleted and
+            the error says how many.
+        limit: How many trees at most, newest first.
+        **which: The conditions of `instances`; at least one.
+
+    Raises:
+        UsageError: No condition was given, or `expect` does not match.
+    """
+    wanted = filter_of(which)
+    if replace(wanted, roots_only=False) == InstanceFilter():
+        raise UsageError(
+            "delete_all needs a condition that says which instances, such as "
+            'ended_before=..., name="checkout" or status="completed"'
         )
+    return await self._core.removal().delete_ended(
+        wanted,
+        expect=None if expect is None else check_count("expect", expect, least=0),
+        limit=check_count("limit", limit, least=1),
+    )
 
-    async def count(self, **which: Unpack[InstanceQuery]) -> int:
-        """Return how many instances there are, with the conditions of `instances`."""
-        return await self.store.count_instances(filter_of(which))
 
-    # ---------------------------------------------------------------------- removal
+async def prune(
+    self: Client,
+    *,
+    keep_last: int = 1,
+    before: datetime | None = None,
+    limit: int = BULK_MAX,
+    **which: Unpack[InstanceQuery],
+) -> DeletedCounts:
+    """Remove the histories of earlier executions, of running instances too.
 
-    async def delete(self, instance_id: str, /, *, force: bool = False) -> DeletedCounts:
-        """Delete an instance and everything below it: all rows, in one transaction.
+    The current execution always stays, and all that the instance needs to go on.
 
-        Nothing of it comes back: what a worker still does for it is refused and told to stop, and
-        the id can be used again.
+    Args:
+        keep_last: How many executions stay, the current one included.
+        before: Only executions that ended earlier than that.
+        limit: Of how many instances at most something is removed.
+        **which: The conditions of `instances`; without any, all instances.
 
-        Args:
-            instance_id: A root; a child is deleted with its root.
-            force: Also if something of it has not ended. Its code is not asked.
+    Raises:
+        UsageError: A condition or a number is not valid.
+    """
+    return await self._core.removal().prune_all(
+        filter_of(which),
+        keep_last=check_count("keep_last", keep_last, least=1),
+        before_ms=check_time("before", before),
+        limit=check_count("limit", limit, least=1),
+    )
 
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            NotRootError: It is a child; the error names its root.
-            InstanceRunningError: Something of it has not ended.
-        """
-        return await self._removal().delete(check_id("instance id", instance_id), force=force)
 
-    async def delete_all(
-        self,
-        *,
-        expect: int | None = None,
-        limit: int = BULK_MAX,
-        **which: Unpack[InstanceQuery],
-    ) -> DeletedCounts:
-        """Delete ended instances, each with everything below it.
+# ---------------------------------------------------------------------- overview
 
-        Children are not looked at by themselves, and a tree in which something has not ended is
-        left alone.
 
-        Args:
-            expect: How many ended roots match. If there are more or fewer, nothing is deleted and
-                the error says how many.
-            limit: How many trees at most, newest first.
-            **which: The conditions of `instances`; at least one.
+async def metrics(self: Client) -> StoreTotals:
+    """Return how much there is in the whole store, in one snapshot."""
+    return await self._core.store.totals()
 
-        Raises:
-            UsageError: No condition was given, or `expect` does not match.
-        """
-        wanted = filter_of(which)
-        if replace(wanted, roots_only=False) == InstanceFilter():
-            raise UsageError(
-                "delete_all needs a condition that says which instances, such as "
-                'ended_before=..., name="checkout" or status="completed"'
-            )
-        return await self._removal().delete_ended(
-            wanted,
-            expect=None if expect is None else check_count("expect", expect, least=0),
-            limit=check_count("limit", limit, least=1),
+
+async def queues(self: Client) -> list[QueueInfo]:
+    """Return what waits for which definition, and who takes it. What nobody takes is named in
+    `unclaimed`."""
+    workers = await self._core.live_workers()
+    depths = await self._core.store.queue_depths()
+    found = [queue_of(depth, workers) for depth in depths]
+    return sorted(found, key=lambda one: (one.kind, one.name, one.version or "", one.tag or ""))
+
+
+async def workers(self: Client, *, seen_within: timedelta = SEEN_WITHIN) -> list[WorkerInfo]:
+    """Return the workers that gave a sign of life lately."""
+    rows = await self._core.live_workers(seen_within)
+    return sorted((worker_of(row) for row in rows), key=lambda one: one.worker_id)
+
+
+async def sessions(self: Client) -> list[SessionInfo]:
+    """Return which worker has which session."""
+    now_ms = self._core.store.clock()
+    return [session_of(row, now_ms) for row in await self._core.store.read_sessions()]
+
+
+# --------------------------------------------------------------------- dead jobs
+
+
+async def dead_jobs(
+    self: Client, *, limit: int = 100, after: str | None = None, **which: Unpack[DeadJobQuery]
+) -> Page[DeadJobInfo]:
+    """Return jobs that ran out of attempts, a page at a time.
+
+    Args:
+        limit: How many at most, up to 500.
+        after: The `next` of the page before.
+        **which: Conditions that must all hold: `activity`, `tag`, `instance_id`, `prefix`.
+
+    Raises:
+        UsageError: The limit or the cursor is not valid.
+    """
+    size = check_limit(limit)
+    mark = None
+    if after is not None:
+        mark = JobKey(*read_cursor("dead jobs", after, (str, int, int, int)))
+    jobs: list[DeadJob] = []
+    async for job in _find_dead_jobs(self._core.store, which, mark):
+        if len(jobs) == size:
+            following = write_cursor("dead jobs", jobs[-1].key)
+            return Page(items=[dead_job_of(one) for one in jobs], next=following)
+        jobs.append(job)
+    return Page(items=[dead_job_of(one) for one in jobs], next=None)
+
+
+async def count_dead_jobs(self: Client, **which: Unpack[DeadJobQuery]) -> int:
+    """Return how many jobs ran out of attempts, with the conditions of `dead_jobs`."""
+    return sum([1 async for _ in _find_dead_jobs(self._core.store, which, None)])
+
+
+async def retry_dead_job(self: Client, key: str, /) -> None:
+    """Put a dead job back into its queue, with all its attempts before it.
+
+    The activity is run again, with the same idempotency key and its attempts counted from 1.
+    Its orchestration or decider was told of the failure and went on. For an orchestration the
+    call stays failed. A decider gets what the effect now returns as an input, as if it had
+    returned it at first; if it dies again, `on_dead` is asked again and it is listed again.
+    Effects that had to wait for it (`in_order`) have gone on, and are not run again. Its
+    `deadline` and `start_within` are over and do not limit it. With the end of its instance a
+    job that was put back goes too.
+
+    Raises:
+        UsageError: There is no such dead job.
+    """
+    [was_there] = await self._core.store.retry_dead_jobs([read_job_key(key)])
+    _refuse_no_dead_job(key, was_there=was_there)
+    self._core.noticed_work()
+
+
+async def retry_dead_jobs(
+    self: Client, *, limit: int = BULK_MAX, **which: Unpack[DeadJobQuery]
+) -> int:
+    """Put dead jobs back into their queues; return how many.
+
+    Args:
+        limit: How many at most.
+        **which: The conditions of `dead_jobs`; without any, all of them.
+    """
+    check_count("limit", limit, least=1)
+    keys: list[JobKey] = []
+    async for job in _find_dead_jobs(self._core.store, which, None):
+        if len(keys) == limit:
+            break
+        keys.append(job.key)
+    retried = 0
+    for first in range(0, len(keys), PAGE_MAX):
+        retried += sum(await self._core.store.retry_dead_jobs(keys[first : first + PAGE_MAX]))
+        self._core.noticed_work()
+    return retried
+
+
+async def forget_dead_job(self: Client, key: str, /) -> None:
+    """Remove a dead job for good.
+
+    Raises:
+        UsageError: There is no such dead job.
+    """
+    [was_there] = await self._core.store.forget_dead_jobs([read_job_key(key)])
+    _refuse_no_dead_job(key, was_there=was_there)
+
+
+# ------------------------------------------------------------------------ repair
+
+
+async def complete_job(
+    self: Client, key: str, value: Json, /, *, activity: Activity[..., Any] | None = None
+) -> None:
+    """End a job by hand: its orchestration goes on with this value as the result.
+
+    If the job runs at the moment, it is told to stop and its own result is refused.
+
+    Args:
+        key: As `handle.jobs()` shows it.
+        value: What the activity would have returned.
+        activity: Checks and encodes the value by its result type; without it, JSON only.
+
+    Raises:
+        UsageError: There is no such job.
+        PayloadError: The value cannot be stored.
+    """
+    job = read_job_key(key)
+    codec = JSON if activity is None else activity.definition.codec.returns
+    raw = msgspec.Raw(codec.encode(value, f"result of job {key}"))
+    await _end_job(self._core, job, write_event(ActivityCompleted(schedule=job.seq, result=raw)))
+
+
+async def fail_job(self: Client, key: str, error: BaseException | str, /) -> None:
+    """End a job by hand: its orchestration gets `ActivityError` with this text.
+
+    Args:
+        key: As `handle.jobs()` shows it.
+        error: Why; of an exception its class is named too.
+
+    Raises:
+        UsageError: There is no such job.
+    """
+    job = read_job_key(key)
+    type_name = "FailedByHand" if isinstance(error, str) else type(error).__qualname__
+    message = check_text("error", error) if isinstance(error, str) else describe(error).message
+    failure = Failure(type_name, message, at_ms=self._core.store.clock())
+    await _end_job(
+        self._core, job, write_event(ActivityFailed(schedule=job.seq, failures=(failure,)))
+    )
+
+
+async def inbox(self: Client, instance_id: str, /) -> list[MessageInfo]:
+    """Return the messages and timers of an instance that no turn has taken yet, in order.
+
+    Raises:
+        InstanceNotFoundError: There is no such instance, and nothing waits for one.
+    """
+    messages = await self._core.store.read_inbox(check_id("instance id", instance_id))
+    if not messages:
+        await _refuse_unknown(self._core.store, instance_id)
+    return [message_of(message) for message in messages]
+
+
+async def drop_message(self: Client, instance_id: str, no: int, /) -> None:
+    """Remove a message or timer from an inbox, as if it had never been sent.
+
+    What waits for it then waits for ever, unless something else comes; but whoever waits for
+    an input of a decider to be decided gets `InputDroppedError`. An id that it was sent under
+    may be used again.
+
+    Raises:
+        UsageError: There is no such message, or a turn has taken it by now.
+        InstanceNotFoundError: There is no such instance.
+    """
+    if not await self._core.store.drop_message(check_id("instance id", instance_id), no):
+        await _refuse_unknown(self._core.store, instance_id)
+        raise UsageError(
+            f"the inbox of {instance_id!r} has no message {no!r}: client.inbox() lists what is "
+            "there; a turn may have taken it meanwhile"
         )
+    self._core.noticed_work()
 
-    async def prune(
-        self,
-        *,
-        keep_last: int = 1,
-        before: datetime | None = None,
-        limit: int = BULK_MAX,
-        **which: Unpack[InstanceQuery],
-    ) -> DeletedCounts:
-        """Remove the histories of earlier executions, of running instances too.
 
-        The current execution always stays, and all that the instance needs to go on.
+# ------------------------------------------------------------------------ inside
 
-        Args:
-            keep_last: How many executions stay, the current one included.
-            before: Only executions that ended earlier than that.
-            limit: Of how many instances at most something is removed.
-            **which: The conditions of `instances`; without any, all instances.
 
-        Raises:
-            UsageError: A condition or a number is not valid.
-        """
-        return await self._removal().prune_all(
-            filter_of(which),
-            keep_last=check_count("keep_last", keep_last, least=1),
-            before_ms=check_time("before", before),
-            limit=check_count("limit", limit, least=1),
+async def _refuse_unknown(store: Store, instance_id: str) -> None:
+    [row] = await store.read_instances([instance_id])
+    if row is None:
+        raise InstanceNotFoundError(instance_id)
+
+
+async def _end_job(core: ClientCore, key: JobKey, body: Body) -> None:
+    if not await core.store.end_job_by_hand(key, body.kind, body.body):
+        await _refuse_unknown(core.store, key.instance_id)
+        raise UsageError(
+            f"there is no job {key.idempotency_key!r}: it may have ended meanwhile; "
+            "handle.jobs() lists those that are open"
         )
+    core.noticed_job_end(key)
 
-    # ---------------------------------------------------------------------- overview
 
-    async def metrics(self) -> StoreTotals:
-        """Return how much there is in the whole store, in one snapshot."""
-        return await self.store.totals()
+async def _find_dead_jobs(
+    store: Store, which: DeadJobQuery, mark: JobKey | None
+) -> AsyncIterator[DeadJob]:
+    """Return dead jobs that meet all conditions, in order of their keys, from behind a mark."""
+    wanted = check_dead_jobs(which)
+    while True:
+        jobs = await store.read_dead_jobs(limit=PAGE_MAX, after=mark)
+        for job in jobs:
+            if is_wanted(job, wanted):
+                yield job
+        if len(jobs) < PAGE_MAX:
+            return
+        mark = jobs[-1].key
 
-    async def queues(self) -> list[QueueInfo]:
-        """Return what waits for which definition, and who takes it. What nobody takes is named in
-        `unclaimed`."""
-        workers = await self.live_workers()
-        depths = await self.store.queue_depths()
-        found = [queue_of(depth, workers) for depth in depths]
-        return sorted(found, key=lambda one: (one.kind, one.name, one.version or "", one.tag or ""))
 
-    async def workers(self, *, seen_within: timedelta = SEEN_WITHIN) -> list[WorkerInfo]:
-        """Return the workers that gave a sign of life lately."""
-        rows = await self.live_workers(seen_within)
-        return sorted((worker_of(row) for row in rows), key=lambda one: one.worker_id)
-
-    async def sessions(self) -> list[SessionInfo]:
-        """Return which worker has which session."""
-        now_ms = self.store.clock()
-        return [session_of(row, now_ms) for row in await self.store.read_sessions()]
-
-    # --------------------------------------------------------------------- dead jobs
-
-    async def dead_jobs(
-        self, *, limit: int = 100, after: str | None = None, **which: Unpack[DeadJobQuery]
-    ) -> Page[DeadJobInfo]:
-        """Return jobs that ran out of attempts, a page at a time.
-
-        Args:
-            limit: How many at most, up to 500.
-            after: The `next` of the page before.
-            **which: Conditions that must all hold: `activity`, `tag`, `instance_id`, `prefix`.
-
-        Raises:
-            UsageError: The limit or the cursor is not valid.
-        """
-        size = check_limit(limit)
-        mark = None
-        if after is not None:
-            mark = JobKey(*read_cursor("dead jobs", after, (str, int, int, int)))
-        jobs: list[DeadJob] = []
-        async for job in self._find_dead_jobs(which, mark):
-            if len(jobs) == size:
-                following = write_cursor("dead jobs", jobs[-1].key)
-                return Page(items=[dead_job_of(one) for one in jobs], next=following)
-            jobs.append(job)
-        return Page(items=[dead_job_of(one) for one in jobs], next=None)
-
-    async def count_dead_jobs(self, **which: Unpack[DeadJobQuery]) -> int:
-        """Return how many jobs ran out of attempts, with the conditions of `dead_jobs`."""
-        return sum([1 async for _ in self._find_dead_jobs(which, None)])
-
-    async def retry_dead_job(self, key: str, /) -> None:
-        """Put a dead job back into its queue, with all its attempts before it.
-
-        The activity is run again, with the same idempotency key and its attempts counted from 1.
-        Its orchestration or decider was told of the failure and went on. For an orchestration the
-        call stays failed. A decider gets what the effect now returns as an input, as if it had
-        returned it at first; if it dies again, `on_dead` is asked again and it is listed again.
-        Effects that had to wait for it (`in_order`) have gone on, and are not run again. Its
-        `deadline` and `start_within` are over and do not limit it. With the end of its instance a
-        job that was put back goes too.
-
-        Raises:
-            UsageError: There is no such dead job.
-        """
-        [was_there] = await self.store.retry_dead_jobs([read_job_key(key)])
-        self._refuse_no_dead_job(key, was_there=was_there)
-        self.noticed_work()
-
-    async def retry_dead_jobs(self, *, limit: int = BULK_MAX, **which: Unpack[DeadJobQuery]) -> int:
-        """Put dead jobs back into their queues; return how many.
-
-        Args:
-            limit: How many at most.
-            **which: The conditions of `dead_jobs`; without any, all of them.
-        """
-        check_count("limit", limit, least=1)
-        keys: list[JobKey] = []
-        async for job in self._find_dead_jobs(which, None):
-            if len(keys) == limit:
-                break
-            keys.append(job.key)
-        retried = 0
-        for first in range(0, len(keys), PAGE_MAX):
-            retried += sum(await self.store.retry_dead_jobs(keys[first : first + PAGE_MAX]))
-            self.noticed_work()
-        return retried
-
-    async def forget_dead_job(self, key: str, /) -> None:
-        """Remove a dead job for good.
-
-        Raises:
-            UsageError: There is no such dead job.
-        """
-        [was_there] = await self.store.forget_dead_jobs([read_job_key(key)])
-        self._refuse_no_dead_job(key, was_there=was_there)
-
-    # ------------------------------------------------------------------------ repair
-
-    async def complete_job(
-        self, key: str, value: Json, /, *, activity: Activity[..., Any] | None = None
-    ) -> None:
-        """End a job by hand: its orchestration goes on with this value as the result.
-
-        If the job runs at the moment, it is told to stop and its own result is refused.
-
-        Args:
-            key: As `handle.jobs()` shows it.
-            value: What the activity would have returned.
-            activity: Checks and encodes the value by its result type; without it, JSON only.
-
-        Raises:
-            UsageError: There is no such job.
-            PayloadError: The value cannot be stored.
-        """
-        job = read_job_key(key)
-        codec = JSON if activity is None else activity.definition.codec.returns
-        raw = msgspec.Raw(codec.encode(value, f"result of job {key}"))
-        await self._end_job(job, write_event(ActivityCompleted(schedule=job.seq, result=raw)))
-
-    async def fail_job(self, key: str, error: BaseException | str, /) -> None:
-        """End a job by hand: its orchestration gets `ActivityError` with this text.
-
-        Args:
-            key: As `handle.jobs()` shows it.
-            error: Why; of an exception its class is named too.
-
-        Raises:
-            UsageError: There is no such job.
-        """
-        job = read_job_key(key)
-        type_name = "FailedByHand" if isinstance(error, str) else type(error).__qualname__
-        message = check_text("error", error) if isinstance(error, str) else describe(error).message
-        failure = Failure(type_name, message, at_ms=self.store.clock())
-        await self._end_job(job, write_event(ActivityFailed(schedule=job.seq, failures=(failure,))))
-
-    async def inbox(self, instance_id: str, /) -> list[MessageInfo]:
-        """Return the messages and timers of an instance that no turn has taken yet, in order.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance, and nothing waits for one.
-        """
-        messages = await self.store.read_inbox(check_id("instance id", instance_id))
-        if not messages:
-            await self._refuse_unknown(instance_id)
-        return [message_of(message) for message in messages]
-
-    async def drop_message(self, instance_id: str, no: int, /) -> None:
-        """Remove a message or timer from an inbox, as if it had never been sent.
-
-        What waits for it then waits for ever, unless something else comes; but whoever waits for
-        an input of a decider to be decided gets `InputDroppedError`. An id that it was sent under
-        may be used again.
-
-        Raises:
-            UsageError: There is no such message, or a turn has taken it by now.
-            InstanceNotFoundError: There is no such instance.
-        """
-        if not await self.store.drop_message(check_id("instance id", instance_id), no):
-            await self._refuse_unknown(instance_id)
-            raise UsageError(
-                f"the inbox of {instance_id!r} has no message {no!r}: client.inbox() lists what is "
-                "there; a turn may have taken it meanwhile"
-            )
-        self.noticed_work()
-
-    # ------------------------------------------------------------------------ inside
-
-    def _removal(self) -> Removal:
-        return Removal(self.store, self.noticed_gone)
-
-    async def _refuse_unknown(self, instance_id: str) -> None:
-        [row] = await self.store.read_instances([instance_id])
-        if row is None:
-            raise InstanceNotFoundError(instance_id)
-
-    async def _end_job(self, key: JobKey, body: Body) -> None:
-        if not await self.store.end_job_by_hand(key, body.kind, body.body):
-            await self._refuse_unknown(key.instance_id)
-            raise UsageError(
-                f"there is no job {key.idempotency_key!r}: it may have ended meanwhile; "
-                "handle.jobs() lists those that are open"
-            )
-        self.noticed_job_end(key)
-
-    async def _find_dead_jobs(
-        self, which: DeadJobQuery, mark: JobKey | None
-    ) -> AsyncIterator[DeadJob]:
-        """Return dead jobs that meet all conditions, in order of their keys, from behind a mark."""
-        wanted = check_dead_jobs(which)
-        while True:
-            jobs = await self.store.read_dead_jobs(limit=PAGE_MAX, after=mark)
-            for job in jobs:
-                if is_wanted(job, wanted):
-                    yield job
-            if len(jobs) < PAGE_MAX:
-                return
-            mark = jobs[-1].key
-
-    def _refuse_no_dead_job(self, key: str, *, was_there: bool) -> None:
-        if not was_there:
-            raise UsageError(
-                f"there is no dead job {key!r}: it may have been retried or forgotten meanwhile; "
-                "client.dead_jobs() lists those there are"
-            )
+def _refuse_no_dead_job(key: str, *, was_there: bool) -> None:
+    if not was_there:
+        raise UsageError(
+            f"there is no dead job {key!r}: it may have been retried or forgotten meanwhile; "
+            "client.dead_jobs() lists those there are"
+        )

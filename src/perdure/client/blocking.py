@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overlo
 from perdure.authoring.decider import Decider
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.client.blocking_admin import BlockingAdministration
-from perdure.client.blocking_deciders import BlockingDeciders
-from perdure.client.blocking_projections import BlockingProjectionAdministration
+from perdure.client import blocking_admin, blocking_deciders, blocking_projections
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.info import (
@@ -40,7 +38,7 @@ R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 
-class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectionAdministration):
+class BlockingClient:
     """A door to the instances of one store.
 
     Use it as `with BlockingClient(url) as client:`, or call `open` and `close`.
@@ -52,8 +50,15 @@ class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectio
 
     def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
         self._client = Client(url, clock=clock)
-        self._admin = self._deciders = self._projections = self._client
         self._thread = LoopThread(type(self).__name__)
+
+    @classmethod
+    def _around(cls, client: Client, thread: LoopThread) -> Self:
+        """Return a client that has another one do the work, on the loop of a thread."""
+        blocking = cls.__new__(cls)
+        blocking._client = client
+        blocking._thread = thread
+        return blocking
 
     @property
     def telemetry(self) -> Metrics:
@@ -86,11 +91,7 @@ class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectio
         """
         # Statements run on the caller's thread: a connection may belong to it.
         thread = CallersThread(self._thread)
-        made = BlockingClient.__new__(BlockingClient)
-        made._client = self._client.within_by(connection, thread)
-        made._admin = made._deciders = made._projections = made._client
-        made._thread = thread
-        return made
+        return BlockingClient._around(self._client._within(connection, thread), thread)
 
     def open(self) -> Self:
         """Connect to the store."""
@@ -179,9 +180,47 @@ class BlockingClient(BlockingAdministration, BlockingDeciders, BlockingProjectio
         """
         return BlockingHandle(self._thread, self._client.handle(instance_id, definition))
 
+    execute = blocking_deciders.execute
+    send = blocking_deciders.send
+    execute_json = blocking_deciders.execute_json
+    send_json = blocking_deciders.send_json
+    state = blocking_deciders.state
+    events = blocking_deciders.events
+    transitions = blocking_deciders.transitions
+    dry_run = blocking_deciders.dry_run
+    observations = blocking_deciders.observations
+    key_holder = blocking_deciders.key_holder
+    instances = blocking_admin.instances
+    count = blocking_admin.count
+    delete = blocking_admin.delete
+    delete_all = blocking_admin.delete_all
+    prune = blocking_admin.prune
+    metrics = blocking_admin.metrics
+    queues = blocking_admin.queues
+    workers = blocking_admin.workers
+    sessions = blocking_admin.sessions
+    dead_jobs = blocking_admin.dead_jobs
+    count_dead_jobs = blocking_admin.count_dead_jobs
+    retry_dead_job = blocking_admin.retry_dead_job
+    retry_dead_jobs = blocking_admin.retry_dead_jobs
+    forget_dead_job = blocking_admin.forget_dead_job
+    complete_job = blocking_admin.complete_job
+    fail_job = blocking_admin.fail_job
+    inbox = blocking_admin.inbox
+    drop_message = blocking_admin.drop_message
+    projections = blocking_projections.projections
+    projection = blocking_projections.projection
+    pause_projection = blocking_projections.pause_projection
+    resume_projection = blocking_projections.resume_projection
+    rebuild_projection = blocking_projections.rebuild_projection
+    forget_projection = blocking_projections.forget_projection
+
 
 class BlockingHandle(Generic[R_co]):
     """One instance. Making a handle asks nothing; every method does."""
+
+    instance_id: str
+    """Its id, as it is stored."""
 
     def __init__(self, thread: LoopThread, handle: Handle[R_co]) -> None:
         self.instance_id = handle.instance_id

@@ -1,75 +1,78 @@
-"""Administration of projections for callers that wait instead of awaiting.
+"""Methods of `BlockingClient`, which wait where those of `projections.py` are awaited.
 
 Made by `tools/make_blocking.py` from `projections.py`: change that, and run it again.
 """
 
 from __future__ import annotations
 
-from perdure.client.loop_thread import LoopThread
-from perdure.client.projections import ProjectionAdministration, ProjectionInfo
+from typing import TYPE_CHECKING
+
+from perdure.client.projections import ProjectionInfo
+
+if TYPE_CHECKING:
+    from perdure.client.blocking import BlockingClient
 
 
-class BlockingProjectionAdministration:
-    """What an operator needs for projections, on top of an open store."""
+def projections(self: BlockingClient) -> list[ProjectionInfo]:
+    """Return how all projections and subscriptions stand that a worker has ever run here, by
+    name."""
+    return self._thread.run(self._client.projections())
 
-    _projections: ProjectionAdministration
-    _thread: LoopThread
 
-    def projections(self) -> list[ProjectionInfo]:
-        """Return how all projections and subscriptions stand that a worker has ever run here, by
-        name."""
-        return self._thread.run(self._projections.projections())
+def projection(self: BlockingClient, name: str, /) -> ProjectionInfo:
+    """Return how a projection or subscription stands.
 
-    def projection(self, name: str, /) -> ProjectionInfo:
-        """Return how a projection or subscription stands.
+    Raises:
+        NotRegisteredError: No worker has ever run one of that name.
+    """
+    return self._thread.run(self._client.projection(name))
 
-        Raises:
-            NotRegisteredError: No worker has ever run one of that name.
-        """
-        return self._thread.run(self._projections.projection(name))
 
-    def pause_projection(self, name: str, /, *, reason: str = "") -> None:
-        """Let a projection handle no more events until it is resumed.
+def pause_projection(self: BlockingClient, name: str, /, *, reason: str = "") -> None:
+    """Let a projection handle no more events until it is resumed.
 
-        Raises:
-            NotRegisteredError: No worker has ever run one of that name.
-        """
-        self._thread.run(self._projections.pause_projection(name, reason=reason))
+    Raises:
+        NotRegisteredError: No worker has ever run one of that name.
+    """
+    self._thread.run(self._client.pause_projection(name, reason=reason))
 
-    def resume_projection(self, name: str, /, *, skip: bool = False) -> None:
-        """Let a projection go on that was paused or is stuck.
 
-        Args:
-            name: Which one.
-            skip: Whether to leave out the event at which it is stuck, for good. Otherwise that one
-                is tried again.
+def resume_projection(self: BlockingClient, name: str, /, *, skip: bool = False) -> None:
+    """Let a projection go on that was paused or is stuck.
 
-        Raises:
-            NotRegisteredError: No worker has ever run one of that name.
-            UsageError: An event is to be skipped, and it is not stuck at any.
-        """
-        self._thread.run(self._projections.resume_projection(name, skip=skip))
+    Args:
+        name: Which one.
+        skip: Whether to leave out the event at which it is stuck, for good. Otherwise that one
+            is tried again.
 
-    def rebuild_projection(self, name: str, /) -> None:
-        """Let a projection remove what it has written and handle all events once more.
+    Raises:
+        NotRegisteredError: No worker has ever run one of that name.
+        UsageError: An event is to be skipped, and it is not stuck at any.
+    """
+    self._thread.run(self._client.resume_projection(name, skip=skip))
 
-        The worker that reads calls its `reset()` first; without one the projection gets stuck
-        before any event. A subscription starts and sends nothing again that the store still knows.
-        Events of instances that were deleted meanwhile are gone.
 
-        Raises:
-            NotRegisteredError: No worker has ever run one of that name.
-        """
-        self._thread.run(self._projections.rebuild_projection(name))
+def rebuild_projection(self: BlockingClient, name: str, /) -> None:
+    """Let a projection remove what it has written and handle all events once more.
 
-    def forget_projection(self, name: str, /) -> None:
-        """Forget a projection or subscription that exists no more, and how far it had come.
+    The worker that reads calls its `reset()` first; without one the projection gets stuck
+    before any event. A subscription starts and sends nothing again that the store still knows.
+    Events of instances that were deleted meanwhile are gone.
 
-        Tables of a `SqlProjection` and what else it has written stay. Handed to a worker again, it
-        begins with the first event.
+    Raises:
+        NotRegisteredError: No worker has ever run one of that name.
+    """
+    self._thread.run(self._client.rebuild_projection(name))
 
-        Raises:
-            NotRegisteredError: No worker has ever run one of that name.
-            UsageError: A living worker has it; the error says which.
-        """
-        self._thread.run(self._projections.forget_projection(name))
+
+def forget_projection(self: BlockingClient, name: str, /) -> None:
+    """Forget a projection or subscription that exists no more, and how far it had come.
+
+    Tables of a `SqlProjection` and what else it has written stay. Handed to a worker again, it
+    begins with the first event.
+
+    Raises:
+        NotRegisteredError: No worker has ever run one of that name.
+        UsageError: A living worker has it; the error says which.
+    """
+    self._thread.run(self._client.forget_projection(name))

@@ -1,15 +1,14 @@
-"""Deciders from outside: give inputs, read states, see what was decided and why.
+"""Methods of `Client` for deciders: give inputs, read states, see what was decided and why.
 
-`Client` has all of this. `execute` decides in this process, with or without a worker; effects and
+`execute` decides in this process, with or without a worker; effects and
 timers are done by workers that have the decider.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import SEPARATOR, DeciderDefinition, definition_of
@@ -19,35 +18,25 @@ from perdure.client.decisions import (
     DryRun,
     Observed,
     check_known,
-    check_takes_inputs,
     dry_run_of,
     observed_of,
-    receipt_json,
 )
+from perdure.client.histories import key_of, named_in_errors, read_history
 from perdure.client.info import Json
-from perdure.client.inputs import InputDoor, key_of, named_in_errors
 from perdure.client.lists import check_count, check_limit
 from perdure.codec import JSON, check_id, check_text
+from perdure.core.deciders import fold
 from perdure.core.deciders.answers import UNCHECKED, DirectInput, outcome_json
-from perdure.core.deciders.fold import (
-    DomainEvent,
-    domain_history,
-    state_at,
-    state_name,
-    transitions,
-)
+from perdure.core.deciders.fold import DomainEvent, domain_history, state_at, state_name
 from perdure.core.guard import Guard
-from perdure.errors import (
-    InstanceEndedError,
-    InstanceNotFoundError,
-    NotRegisteredError,
-    ResultTimeoutError,
-    UsageError,
-)
-from perdure.ids import fresh_name
+from perdure.errors import InstanceNotFoundError, NotRegisteredError, UsageError
 from perdure.model.instances import InstanceRow
-from perdure.store.base import ExecutionKey
-from perdure.turns.inputs import check_decider, wait_receipt
+from perdure.store.base import ExecutionKey, Store
+from perdure.turns.inputs import check_decider
+
+if TYPE_CHECKING:
+    from perdure.client.client import Client
+    from perdure.client.core import ClientCore
 
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
@@ -55,392 +44,374 @@ E = TypeVar("E")
 X = TypeVar("X")
 
 
-class Deciders(InputDoor):
-    """What callers of deciders need, on top of an open store."""
+# --------------------------------------------------------------------- inputs
 
-    # --------------------------------------------------------------------- inputs
 
-    async def execute(
-        self,
-        decider: type[Decider[S, I, E, X]],
-        input: I,
-        /,
-        *,
-        input_id: str | None = None,
-        expected_version: int | None = None,
-        correlation: str = "",
-    ) -> Accepted[E, S] | Rejected[X] | AlreadyCompleted:
-        """Have an input decided: what it came to is committed when this returns.
+async def execute(
+    self: Client,
+    decider: type[Decider[S, I, E, X]],
+    input: I,
+    /,
+    *,
+    input_id: str | None = None,
+    expected_version: int | None = None,
+    correlation: str = "",
+) -> Accepted[E, S] | Rejected[X] | AlreadyCompleted:
+    """Have an input decided: what it came to is committed when this returns.
 
-        Waits for nobody's lease. Inputs of one instance are decided one after another, also those
-        of other processes; what this client has sent before comes first.
+    Waits for nobody's lease. Inputs of one instance are decided one after another, also those
+    of other processes; what this client has sent before comes first.
 
-        Args:
-            decider: Its class.
-            input: Says by itself which instance it is for, which is begun if it is not there.
-            input_id: Given again with the same id, it is not decided again: the first outcome is
-                returned.
-            expected_version: How many events the instance must have.
-            correlation: What it belongs to, in your own words; kept in the history.
+    Args:
+        decider: Its class.
+        input: Says by itself which instance it is for, which is begun if it is not there.
+        input_id: Given again with the same id, it is not decided again: the first outcome is
+            returned.
+        expected_version: How many events the instance must have.
+        correlation: What it belongs to, in your own words; kept in the history.
 
-        Raises:
-            UniqueKeyError: Another instance has the business key; the error names it.
-            VersionConflictError: The instance has another number of events than expected.
-            InstanceHeldError: The instance is parked or blocked.
-            DecisionTooLongError: The decider's code computes too long over the input.
-            InputIdReusedError: The id was given before, with another input.
-            InputDroppedError: It was queued because others kept being faster, and dropped by hand.
-            PayloadError: The input is none of the decider, or cannot be stored.
-            StoreUnavailableError: The store has not answered in time.
-        """
-        definition = definition_of(decider)
-        tag, data = definition.tag_input(input)
-        given = DirectInput(
-            tag,
-            data,
-            _checked_input_id(input_id),
-            check_text("correlation", correlation),
-            None
-            if expected_version is None
-            else check_count("expected_version", expected_version, least=0),
+    Raises:
+        UniqueKeyError: Another instance has the business key; the error names it.
+        VersionConflictError: The instance has another number of events than expected.
+        InstanceHeldError: The instance is parked or blocked.
+        DecisionTooLongError: The decider's code computes too long over the input.
+        InputIdReusedError: The id was given before, with another input.
+        InputDroppedError: It was queued because others kept being faster, and dropped by hand.
+        PayloadError: The input is none of the decider, or cannot be stored.
+        StoreUnavailableError: The store has not answered in time.
+    """
+    definition = definition_of(decider)
+    tag, data = definition.tag_input(input)
+    given = DirectInput(
+        tag,
+        data,
+        _checked_input_id(input_id),
+        check_text("correlation", correlation),
+        None
+        if expected_version is None
+        else check_count("expected_version", expected_version, least=0),
+    )
+    return await self._inputs.execute(definition, definition.instance_of(input), given)
+
+
+async def send(
+    self: Client,
+    decider: type[Decider[Any, I, Any, Any]],
+    input: I,
+    /,
+    *,
+    input_id: str | None = None,
+    correlation: str = "",
+) -> None:
+    """Queue an input: durable when this returns, decided soon by a worker that has the decider.
+
+    Args:
+        decider: Its class.
+        input: Says by itself which instance it is for, which is begun if it is not there.
+        input_id: Sent again with the same id, it is decided once.
+        correlation: What it belongs to, in your own words; kept in the history.
+
+    Raises:
+        InstanceEndedError: The instance has completed. If only its last effects still run and
+            it is not in the memory of this process, the input is queued, and its rejection
+            (`perdure.completed`) put on record.
+        InputIdReusedError: The id was given before, with another input.
+        PayloadError: The input is none of the decider, or cannot be stored.
+    """
+    definition = definition_of(decider)
+    tag, data = definition.tag_input(input)
+    belongs_to = check_text("correlation", correlation)
+    given = DirectInput(tag, data, _checked_input_id(input_id), belongs_to)
+    await self._inputs.send(definition.name, definition.instance_of(input), given)
+
+
+async def execute_json(
+    self: Client,
+    decider: str,
+    tag: str,
+    value: Json,
+    /,
+    *,
+    instance_id: str | None = None,
+    input_id: str | None = None,
+    expected_version: int | None = None,
+    correlation: str = "",
+    allow_unknown: bool = False,
+    timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
+) -> dict[str, Json]:
+    """Have an input decided that is given as JSON, by a decider that is given by name.
+
+    A client whose process does not have the decider queues the input, and waits until a worker
+    has decided it.
+
+    Args:
+        decider: Its name.
+        tag: Which of its inputs: the class's name, or its tag.
+        value: The input as JSON.
+        instance_id: Which instance; needed only where the decider is not at hand.
+        input_id: Given again with the same id, the first outcome is returned.
+        expected_version: How many events the instance must have.
+        correlation: What it belongs to; kept in the history.
+        allow_unknown: Queue it also for a decider that no worker has, and that the store has
+            never seen: its workers come later.
+        timeout: How long to wait for a worker; for ever if not given.
+
+    Returns:
+        `outcome` (accepted, rejected or completed); if accepted `events`, `state` (None where
+        the decider is not at hand), `version` and `reply`; if rejected `tag` and `reason`.
+
+    Raises:
+        NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+            has ever heard of it.
+        PayloadError: It is no input of the decider, or one for another instance.
+        InstanceHeldError: The instance is parked or blocked. If that came about while it was
+            waited for a worker, the input stays queued.
+        InputIdReusedError: The id was given before, with another input.
+        InputDroppedError: It was dropped from the inbox before a worker decided it.
+        ResultTimeoutError: No worker has decided it in time.
+    """
+    definition, stored_id, given = _from_json(
+        self._core, decider, tag, value, instance_id, input_id, correlation
+    )
+    if definition is not None:
+        given = given._replace(expected_version=expected_version)
+        return outcome_json(definition, await self._inputs.execute(definition, stored_id, given))
+    if expected_version is not None:
+        raise UsageError(
+            f"expected_version needs the decider's code, and this client does not have "
+            f"{decider!r}: use an Engine that has it"
         )
-        return await self.execute_input(definition, definition.instance_of(input), given)
+    return await self._inputs.execute_elsewhere(
+        decider, stored_id, given, within=timeout, allow_unknown=allow_unknown
+    )
 
-    async def send(
-        self,
-        decider: type[Decider[Any, I, Any, Any]],
-        input: I,
-        /,
-        *,
-        input_id: str | None = None,
-        correlation: str = "",
-    ) -> None:
-        """Queue an input: durable when this returns, decided soon by a worker that has the decider.
 
-        Args:
-            decider: Its class.
-            input: Says by itself which instance it is for, which is begun if it is not there.
-            input_id: Sent again with the same id, it is decided once.
-            correlation: What it belongs to, in your own words; kept in the history.
+async def send_json(
+    self: Client,
+    decider: str,
+    tag: str,
+    value: Json,
+    /,
+    *,
+    instance_id: str | None = None,
+    input_id: str | None = None,
+    correlation: str = "",
+    allow_unknown: bool = False,
+) -> None:
+    """Queue an input that is given as JSON, for a decider that is given by name.
 
-        Raises:
-            InstanceEndedError: The instance has completed. If only its last effects still run and
-                it is not in the memory of this process, the input is queued, and its rejection
-                (`perdure.completed`) put on record.
-            InputIdReusedError: The id was given before, with another input.
-            PayloadError: The input is none of the decider, or cannot be stored.
-        """
-        definition = definition_of(decider)
-        tag, data = definition.tag_input(input)
-        belongs_to = check_text("correlation", correlation)
-        given = DirectInput(tag, data, _checked_input_id(input_id), belongs_to)
-        await self.send_input(definition.name, definition.instance_of(input), given)
+    A client whose process does not have the decider cannot tell whether it is an input of it:
+    if it is none, the worker that takes it puts its rejection on record.
 
-    async def execute_json(
-        self,
-        decider: str,
-        tag: str,
-        value: Json,
-        /,
-        *,
-        instance_id: str | None = None,
-        input_id: str | None = None,
-        expected_version: int | None = None,
-        correlation: str = "",
-        allow_unknown: bool = False,
-        timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
-    ) -> dict[str, Json]:
-        """Have an input decided that is given as JSON, by a decider that is given by name.
+    Args:
+        decider: Its name.
+        tag: Which of its inputs: the class's name, or its tag.
+        value: The input as JSON.
+        instance_id: Which instance; needed only where the decider is not at hand.
+        input_id: Sent again with the same id, it is decided once.
+        correlation: What it belongs to; kept in the history.
+        allow_unknown: Queue it also for a decider that no worker has, and that the store has
+            never seen: its workers come later.
 
-        A client whose process does not have the decider queues the input, and waits until a worker
-        has decided it.
+    Raises:
+        NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+            has ever heard of it.
+        PayloadError: The decider is here, and it is no input of it.
+        InstanceEndedError: The instance has completed; see `send`.
+        InputIdReusedError: The id was given before, with another input.
+    """
+    definition, stored_id, given = _from_json(
+        self._core, decider, tag, value, instance_id, input_id, correlation
+    )
+    if definition is None and not allow_unknown:
+        await check_known(self._core.store, decider, stored_id)
+    await self._inputs.send(decider, stored_id, given)
 
-        Args:
-            decider: Its name.
-            tag: Which of its inputs: the class's name, or its tag.
-            value: The input as JSON.
-            instance_id: Which instance; needed only where the decider is not at hand.
-            input_id: Given again with the same id, the first outcome is returned.
-            expected_version: How many events the instance must have.
-            correlation: What it belongs to; kept in the history.
-            allow_unknown: Queue it also for a decider that no worker has, and that the store has
-                never seen: its workers come later.
-            timeout: How long to wait for a worker; for ever if not given.
 
-        Returns:
-            `outcome` (accepted, rejected or completed); if accepted `events`, `state` (None where
-            the decider is not at hand), `version` and `reply`; if rejected `tag` and `reason`.
+# --------------------------------------------------------------------- reading
 
-        Raises:
-            NotRegisteredError: The decider is not here, and no instance id was given, or nobody
-                has ever heard of it.
-            PayloadError: It is no input of the decider, or one for another instance.
-            InstanceHeldError: The instance is parked or blocked. If that came about while it was
-                waited for a worker, the input stays queued.
-            InputIdReusedError: The id was given before, with another input.
-            InputDroppedError: It was dropped from the inbox before a worker decided it.
-            ResultTimeoutError: No worker has decided it in time.
-        """
-        definition, stored_id, given = self._from_json(
-            decider, tag, value, instance_id, input_id, correlation
-        )
-        if definition is not None:
-            given = given._replace(expected_version=expected_version)
-            return outcome_json(definition, await self.execute_input(definition, stored_id, given))
-        if expected_version is not None:
-            raise UsageError(
-                f"expected_version needs the decider's code, and this client does not have "
-                f"{decider!r}: use an Engine that has it"
-            )
-        return await self._have_decided_elsewhere(
-            decider, stored_id, given, timeout, allow_unknown=allow_unknown
-        )
 
-    async def _have_decided_elsewhere(
-        self,
-        decider: str,
-        stored_id: str,
-        given: DirectInput,
-        patience: timedelta | None,
-        *,
-        allow_unknown: bool,
-    ) -> dict[str, Json]:
-        """Queue an input, and wait until a worker has decided it."""
-        if not allow_unknown:
-            await check_known(self.store, decider, stored_id)
-        given = given._replace(input_id=given.input_id or fresh_name())
-        await check_takes_inputs(self.store, stored_id, given.input_id)
-        try:
-            await self.send_input(decider, stored_id, given)
-        except InstanceEndedError:
-            return {"outcome": "completed"}
-        seconds = None if patience is None else patience.total_seconds()
-        try:
-            kept = await asyncio.wait_for(
-                wait_receipt(self.store, stored_id, given.input_id), seconds
-            )
-        except TimeoutError:
-            assert patience is not None
-            why = f"input {given.tag} is queued, and no worker has decided it"
-            raise ResultTimeoutError(stored_id, patience, why, what="outcome") from None
-        return await receipt_json(self.store, decider, stored_id, kept)
+async def state(
+    self: Client,
+    decider: type[Decider[S, Any, Any, Any]],
+    instance_id: str,
+    /,
+    *,
+    at: int | None = None,
+) -> S:
+    """Return the state of an instance, live or ended.
 
-    async def send_json(
-        self,
-        decider: str,
-        tag: str,
-        value: Json,
-        /,
-        *,
-        instance_id: str | None = None,
-        input_id: str | None = None,
-        correlation: str = "",
-        allow_unknown: bool = False,
-    ) -> None:
-        """Queue an input that is given as JSON, for a decider that is given by name.
+    Args:
+        decider: Its class.
+        instance_id: As the decider gives it.
+        at: After so many events; after all of them if not given.
 
-        A client whose process does not have the decider cannot tell whether it is an input of it:
-        if it is none, the worker that takes it puts its rejection on record.
+    Raises:
+        InstanceNotFoundError: There is no such instance.
+        UsageError: It has not had so many events.
+    """
+    definition = definition_of(decider)
+    row = await _row_of(self._core.store, definition, instance_id)
+    if at is None:
+        execution = await self._core.turns().deciding.read(definition, key_of(row))
+        state: S = definition.copy_state(execution.state)
+        return state
+    history = await read_history(self._core.store, row)
+    with named_in_errors(row):
+        past: S = state_at(definition, history, Guard(watch_calls=False), at=at)[0]
+    return past
 
-        Args:
-            decider: Its name.
-            tag: Which of its inputs: the class's name, or its tag.
-            value: The input as JSON.
-            instance_id: Which instance; needed only where the decider is not at hand.
-            input_id: Sent again with the same id, it is decided once.
-            correlation: What it belongs to; kept in the history.
-            allow_unknown: Queue it also for a decider that no worker has, and that the store has
-                never seen: its workers come later.
 
-        Raises:
-            NotRegisteredError: The decider is not here, and no instance id was given, or nobody
-                has ever heard of it.
-            PayloadError: The decider is here, and it is no input of it.
-            InstanceEndedError: The instance has completed; see `send`.
-            InputIdReusedError: The id was given before, with another input.
-        """
-        definition, stored_id, given = self._from_json(
-            decider, tag, value, instance_id, input_id, correlation
-        )
-        if definition is None and not allow_unknown:
-            await check_known(self.store, decider, stored_id)
-        await self.send_input(decider, stored_id, given)
+async def events(
+    self: Client, decider: type[Decider[Any, Any, Any, Any]], instance_id: str, /
+) -> list[DomainEvent]:
+    """Return the events of an instance in order, each with the input that caused it, when, who
+    gave that and what it belongs to, and what the same decision asked for.
 
-    # --------------------------------------------------------------------- reading
+    Raises:
+        InstanceNotFoundError: There is no such instance.
+    """
+    definition = definition_of(decider)
+    row = await _row_of(self._core.store, definition, instance_id)
+    history = await read_history(self._core.store, row)
+    with named_in_errors(row):
+        return domain_history(definition, history)
 
-    async def state(
-        self,
-        decider: type[Decider[S, Any, Any, Any]],
-        instance_id: str,
-        /,
-        *,
-        at: int | None = None,
-    ) -> S:
-        """Return the state of an instance, live or ended.
 
-        Args:
-            decider: Its class.
-            instance_id: As the decider gives it.
-            at: After so many events; after all of them if not given.
+async def transitions(
+    self: Client,
+    decider: type[Decider[S, Any, Any, Any]],
+    instance_id: str,
+    /,
+    *,
+    name_of: Callable[[S], str] = state_name,
+) -> list[Transition]:
+    """Return which inputs led an instance from which state to which, for `describe`.
 
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            UsageError: It has not had so many events.
-        """
-        definition = definition_of(decider)
-        row = await self._row_of(definition, instance_id)
-        if at is None:
-            execution = await self.turns().deciding.read(definition, key_of(row))
-            state: S = definition.copy_state(execution.state)
-            return state
-        history = await self.read_history(row)
-        with named_in_errors(row):
-            past: S = state_at(definition, history, Guard(watch_calls=False), at=at)[0]
-        return past
+    Args:
+        decider: Its class.
+        instance_id: As the decider gives it.
+        name_of: Names a state; by default its `status`, else its class.
 
-    async def events(
-        self, decider: type[Decider[Any, Any, Any, Any]], instance_id: str, /
-    ) -> list[DomainEvent]:
-        """Return the events of an instance in order, each with the input that caused it, when, who
-        gave that and what it belongs to, and what the same decision asked for.
+    Raises:
+        InstanceNotFoundError: There is no such instance.
+    """
+    definition = definition_of(decider)
+    row = await _row_of(self._core.store, definition, instance_id)
+    history = await read_history(self._core.store, row)
+    with named_in_errors(row):
+        return fold.transitions(definition, history, Guard(watch_calls=False), name_of=name_of)
 
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-        """
-        definition = definition_of(decider)
-        row = await self._row_of(definition, instance_id)
-        history = await self.read_history(row)
-        with named_in_errors(row):
-            return domain_history(definition, history)
 
-    async def transitions(
-        self,
-        decider: type[Decider[S, Any, Any, Any]],
-        instance_id: str,
-        /,
-        *,
-        name_of: Callable[[S], str] = state_name,
-    ) -> list[Transition]:
-        """Return which inputs led an instance from which state to which, for `describe`.
+async def dry_run(
+    self: Client,
+    decider: type[Decider[S, I, E, X]],
+    input: I,
+    /,
+    *,
+    expected_version: int | None = None,
+) -> DryRun[E, S, X]:
+    """Return what an input would come to now. Nothing is written.
 
-        Args:
-            decider: Its class.
-            instance_id: As the decider gives it.
-            name_of: Names a state; by default its `status`, else its class.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-        """
-        definition = definition_of(decider)
-        row = await self._row_of(definition, instance_id)
-        history = await self.read_history(row)
-        with named_in_errors(row):
-            return transitions(definition, history, Guard(watch_calls=False), name_of=name_of)
-
-    async def dry_run(
-        self,
-        decider: type[Decider[S, I, E, X]],
-        input: I,
-        /,
-        *,
-        expected_version: int | None = None,
-    ) -> DryRun[E, S, X]:
-        """Return what an input would come to now. Nothing is written.
-
-        Raises:
-            VersionConflictError: The instance has another number of events than expected.
-        """
-        definition = definition_of(decider)
-        tag, data = definition.tag_input(input)
-        given = DirectInput(tag, data, expected_version=expected_version)
-        stored_id = definition.instance_of(input)
-        [row] = await self.store.read_instances([stored_id])
-        key = ExecutionKey(stored_id, 1, 1)
-        if row is not None:
-            check_decider(definition.name, stored_id, row.kind, row.name)
-            if row.status.is_terminal:
-                return DryRun(AlreadyCompleted())
-            key = key_of(row)
-        execution = await self.turns().deciding.read(definition, key)
-        return dry_run_of(execution, given, now_ms=self.store.clock())
-
-    async def observations(
-        self,
-        decider: type[Decider[Any, Any, Any, Any]],
-        instance_id: str,
-        /,
-        *,
-        after: int = 0,
-        limit: int = 100,
-    ) -> list[Observed]:
-        """Return the inputs that an instance was given, in order, with what each came to.
-
-        Only deciders with `observe_inputs = True` keep them.
-
-        Args:
-            decider: Its class.
-            instance_id: As the decider gives it.
-            after: Only those with a higher number.
-            limit: How many at most, up to 500.
-        """
-        stored_id = definition_of(decider).stored_id(instance_id)
-        found = await self.store.read_observations(
-            stored_id, after=check_count("after", after, least=0), limit=check_limit(limit)
-        )
-        return [observed_of(one) for one in found]
-
-    async def key_holder(
-        self, decider: type[Decider[Any, Any, Any, Any]], key: str, /
-    ) -> str | None:
-        """Return the id of the instance that has a business key; None if it is free."""
-        definition = definition_of(decider)
-        holder = await self.store.read_unique_key(definition.name, check_id("unique key", key))
-        return None if holder is None else definition.own_id(holder)
-
-    # ---------------------------------------------------------------------- inside
-
-    def _from_json(
-        self,
-        name: str,
-        tag: str,
-        value: Json,
-        instance_id: str | None,
-        input_id: str | None,
-        correlation: str,
-    ) -> tuple[DeciderDefinition | None, str, DirectInput]:
-        """Return the decider if it is here, the stored id, and the input."""
-        definition = self.find_decider(name)
-        if definition is not None:
-            read = definition.inputs.decode_json(tag, value)
-            stored_id = definition.instance_of(read)
-            if instance_id not in (None, definition.own_id(stored_id)):
-                raise UsageError(
-                    f"input {tag} of decider {name!r} is for instance "
-                    f"{definition.own_id(stored_id)!r}, not {instance_id!r}: leave instance_id out"
-                )
-            data = definition.tag_input(read).data
-        elif instance_id is None:
-            raise NotRegisteredError("decider", name, known=[])
-        else:
-            check_id("decider", name)
-            stored_id = check_id("instance id", f"{name}{SEPARATOR}{instance_id}")
-            data = JSON.encode(value, f"input {tag} of decider {name!r}")
-        given = DirectInput(
-            check_id("tag", tag),
-            data,
-            _checked_input_id(input_id),
-            check_text("correlation", correlation),
-            cause="client" if definition is not None else UNCHECKED,
-        )
-        return definition, stored_id, given
-
-    async def _row_of(self, definition: DeciderDefinition, instance_id: str) -> InstanceRow:
-        stored_id = definition.stored_id(instance_id)
-        [row] = await self.store.read_instances([stored_id])
-        if row is None:
-            raise InstanceNotFoundError(stored_id)
+    Raises:
+        VersionConflictError: The instance has another number of events than expected.
+    """
+    definition = definition_of(decider)
+    tag, data = definition.tag_input(input)
+    given = DirectInput(tag, data, expected_version=expected_version)
+    stored_id = definition.instance_of(input)
+    [row] = await self._core.store.read_instances([stored_id])
+    key = ExecutionKey(stored_id, 1, 1)
+    if row is not None:
         check_decider(definition.name, stored_id, row.kind, row.name)
-        return row
+        if row.status.is_terminal:
+            return DryRun(AlreadyCompleted())
+        key = key_of(row)
+    execution = await self._core.turns().deciding.read(definition, key)
+    return dry_run_of(execution, given, now_ms=self._core.store.clock())
+
+
+async def observations(
+    self: Client,
+    decider: type[Decider[Any, Any, Any, Any]],
+    instance_id: str,
+    /,
+    *,
+    after: int = 0,
+    limit: int = 100,
+) -> list[Observed]:
+    """Return the inputs that an instance was given, in order, with what each came to.
+
+    Only deciders with `observe_inputs = True` keep them.
+
+    Args:
+        decider: Its class.
+        instance_id: As the decider gives it.
+        after: Only those with a higher number.
+        limit: How many at most, up to 500.
+    """
+    stored_id = definition_of(decider).stored_id(instance_id)
+    found = await self._core.store.read_observations(
+        stored_id, after=check_count("after", after, least=0), limit=check_limit(limit)
+    )
+    return [observed_of(one) for one in found]
+
+
+async def key_holder(
+    self: Client, decider: type[Decider[Any, Any, Any, Any]], key: str, /
+) -> str | None:
+    """Return the id of the instance that has a business key; None if it is free."""
+    definition = definition_of(decider)
+    holder = await self._core.store.read_unique_key(definition.name, check_id("unique key", key))
+    return None if holder is None else definition.own_id(holder)
+
+
+# ---------------------------------------------------------------------- inside
+
+
+def _from_json(
+    core: ClientCore,
+    name: str,
+    tag: str,
+    value: Json,
+    instance_id: str | None,
+    input_id: str | None,
+    correlation: str,
+) -> tuple[DeciderDefinition | None, str, DirectInput]:
+    """Return the decider if it is here, the stored id, and the input."""
+    definition = core.find_decider(name)
+    if definition is not None:
+        read = definition.inputs.decode_json(tag, value)
+        stored_id = definition.instance_of(read)
+        if instance_id not in (None, definition.own_id(stored_id)):
+            raise UsageError(
+                f"input {tag} of decider {name!r} is for instance "
+                f"{definition.own_id(stored_id)!r}, not {instance_id!r}: leave instance_id out"
+            )
+        data = definition.tag_input(read).data
+    elif instance_id is None:
+        raise NotRegisteredError("decider", name, known=[])
+    else:
+        check_id("decider", name)
+        stored_id = check_id("instance id", f"{name}{SEPARATOR}{instance_id}")
+        data = JSON.encode(value, f"input {tag} of decider {name!r}")
+    given = DirectInput(
+        check_id("tag", tag),
+        data,
+        _checked_input_id(input_id),
+        check_text("correlation", correlation),
+        cause="client" if definition is not None else UNCHECKED,
+    )
+    return definition, stored_id, given
+
+
+async def _row_of(store: Store, definition: DeciderDefinition, instance_id: str) -> InstanceRow:
+    stored_id = definition.stored_id(instance_id)
+    [row] = await store.read_instances([stored_id])
+    if row is None:
+        raise InstanceNotFoundError(stored_id)
+    check_decider(definition.name, stored_id, row.kind, row.name)
+    return row
 
 
 def _checked_input_id(input_id: str | None) -> str:

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.client.histories import named_in_errors, read_history
 from perdure.client.info import Json
-from perdure.client.inputs import named_in_errors
 from perdure.clock import to_datetime
 from perdure.core.deciders.answers import (
     AcceptedReceipt,
@@ -37,7 +37,7 @@ from perdure.model.events import (
 from perdure.model.feeds import Observation
 from perdure.model.instances import DECIDER, Stamp, Status
 from perdure.model.rows import read_row
-from perdure.store.base import ExecutionKey, Store
+from perdure.store.base import Store
 from perdure.turns.unserved import LIVE_WORKER_MS, served_by
 
 E_co = TypeVar("E_co", covariant=True)
@@ -226,8 +226,7 @@ async def _events(store: Store, instance_id: str, first: int, last: int) -> list
     [row] = await store.read_instances([instance_id])
     if row is None:
         return []
-    key = ExecutionKey(row.instance_id, row.incarnation, row.execution)
-    [history] = await store.read_histories([key])
+    history = await read_history(store, row)
     recorded = [event for event in history if event.kind == EventRecorded.kind]
     found = []
     with named_in_errors(row):

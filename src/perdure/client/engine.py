@@ -10,22 +10,11 @@ from perdure.client.blocking import BlockingClient
 from perdure.client.client import Client
 from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
+from perdure.jobs.builtins import ClientForJobs
 from perdure.model.options import WorkerOptions
 from perdure.projection.duties import reader_duties
 from perdure.projection.handler_watch import HandlerWatch
 from perdure.worker.serving import Health, Serving
-
-
-class WorkerClient(BlockingClient):
-    """The worker's own client, for activities that are not async.
-
-    It is open as long as the worker is: opening and closing it does nothing.
-    """
-
-    def __init__(self, client: Client, lent: LentLoop) -> None:
-        self._client = client
-        self._admin = self._deciders = self._projections = client
-        self._thread = lent
 
 
 class Engine(Client):
@@ -57,37 +46,42 @@ class Engine(Client):
         """
         super().__init__(url, clock=clock)
         self._lent = LentLoop("client of the worker")
-        self._for_threads = WorkerClient(self, self._lent)
+        self._for_threads = BlockingClient._around(self, self._lent)
         self._handlers = HandlerWatch(self._held)
-        registry, behaviour = Registry(definitions), options or WorkerOptions()
-        self._serving = Serving(
-            self._store,
+        self._serving = self._make_serving(
+            Registry(definitions), options or WorkerOptions(), resources
+        )
+        self._core.beside = self._serving
+
+    def _make_serving(
+        self, registry: Registry, options: WorkerOptions, resources: Iterable[object]
+    ) -> Serving:
+        core = self._core
+        return Serving(
+            core.raw_store,
             registry,
-            behaviour,
+            options,
             resources,
-            self._endings,
-            self,
-            self.telemetry,
+            core.endings,
+            ClientForJobs(core, self._inputs, self._client_here),
+            core.metrics,
             reader_duties(
-                self._store,
+                core.raw_store,
                 registry.readers,
-                behaviour,
-                self.telemetry,
-                self.noticed_work,
+                options,
+                core.metrics,
+                core.noticed_work,
                 self._handlers,
             ),
         )
-        self._beside = self._serving
 
     async def open(self) -> Self:
         """Connect to the store and begin to work."""
-        self._process.refuse_elsewhere()
-        if not self._is_open:
-            await super().open()
+        if await self._core.open():
             try:
                 await self._serving.open()
             except BaseException:
-                await super().close()
+                await self._core.close()
                 raise
             self._lent.lend()
             self._serving.start()
@@ -95,17 +89,17 @@ class Engine(Client):
 
     async def close(self) -> None:
         """Stop working, then let go of the store. In a forked child nothing happens."""
-        if self._is_open and not self._process.is_elsewhere:
+        if self._core.is_open:
             await self._serving.stop()
             self._lent.take_back()
-            await super().close()
+            await self._core.close()
             self._handlers.close()
 
     def hurry(self) -> None:
         """Grant running activities no more time: `close`, also one under way, gives them back."""
         self._serving.hurry()
 
-    def client_here(self) -> Client | BlockingClient:
+    def _client_here(self) -> Client | BlockingClient:
         """Return the client for an activity that asks: this one on the loop it belongs to, and one
         that waits on any other thread."""
         return self if self._lent.is_here() else self._for_threads

@@ -29,10 +29,8 @@ from perdure.client.info import (
 from perdure.client.lists import check_count, check_time
 from perdure.client.outcomes import result_in
 from perdure.client.overview import unclaimed_key, unclaimed_row
-from perdure.client.removal import Removal
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import successor
-from perdure.client.stopping import stop
 from perdure.client.trees import nested, read_shown
 from perdure.codec import ValueCodec, check_id, check_text, value_codec
 from perdure.errors import (
@@ -40,13 +38,12 @@ from perdure.errors import (
     InstanceNotFoundError,
     InstanceRunningError,
     ResultTimeoutError,
-    StoreUnavailableError,
     UsageError,
 )
 from perdure.ids import fresh_name
 from perdure.limits import MAX_TREE_SHOWN
 from perdure.model.admin import DeletedCounts, InstanceStats
-from perdure.model.events import CancelRequested, Terminated, write_event
+from perdure.model.events import CancelRequested, write_event
 from perdure.model.instances import InstanceRow, LiveRow, Status
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.store.base import ExecutionKey
@@ -54,25 +51,21 @@ from perdure.store.base import ExecutionKey
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-    from perdure.client.client import Client
+    from perdure.client.core import ClientCore
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
-
-ASK_AFTER_TRIES = 4
-"""After so many lost races against a worker that keeps committing, that one is asked to do it."""
-
-MAX_TERMINATE_TRIES = 500
-TERMINATE_PAUSE_S = 0.01
-"""How often a termination is tried in all, and the pause between tries once a worker was asked."""
 
 
 class Handle(Generic[R_co]):
     """One instance. Making a handle asks nothing; every method does."""
 
-    def __init__(self, client: Client, instance_id: str, codec: ValueCodec[Any]) -> None:
+    instance_id: str
+    """Its id, as it is stored."""
+
+    def __init__(self, core: ClientCore, instance_id: str, codec: ValueCodec[Any]) -> None:
         self.instance_id = instance_id
-        self._client = client
+        self._core = core
         self._codec = codec
 
     def __repr__(self) -> str:
@@ -94,14 +87,14 @@ class Handle(Generic[R_co]):
             InstanceNotFoundError: There is no such instance.
             ResultTimeoutError: It has not ended in time; the text says what it waits for.
         """
-        waiting = self._client.wait_ended(self.instance_id)
+        waiting = self._core.wait_ended(self.instance_id)
         outcome = await waiting if timeout is None else await self._within(timeout, waiting)
         result: R_co = result_in(outcome, self.instance_id, self._codec)
         return result
 
     async def report(self) -> Report | None:
         """Return what the instance says of its progress; None if it never said anything."""
-        [row] = await self._client.store.read_reports([self.instance_id])
+        [row] = await self._core.store.read_reports([self.instance_id])
         if row is None:
             await self._row()
         return report_of(row)
@@ -123,7 +116,7 @@ class Handle(Generic[R_co]):
         """
         check_count("after", after, least=0)
         what = "report" if after == 0 else f"report after version {after}"
-        waiting = self._client.wait_reported(self.instance_id, after)
+        waiting = self._core.wait_reported(self.instance_id, after)
         return report_of(await self._within(timeout, waiting, what))
 
     @overload
@@ -146,7 +139,7 @@ class Handle(Generic[R_co]):
             PayloadError: The value is not of that type.
         """
         wanted = None if key is None else check_id("key", key)
-        rows = await self._client.store.read_kv(self.instance_id, wanted)
+        rows = await self._core.store.read_kv(self.instance_id, wanted)
         if not rows:
             await self._row()
         if wanted is None:
@@ -196,7 +189,7 @@ class Handle(Generic[R_co]):
             ResultTimeoutError: It did not come in time; the text says what the instance waits for.
             PayloadError: The value is not of that type.
         """
-        waiting = self._client.wait_kept(self.instance_id, check_id("key", key))
+        waiting = self._core.wait_kept(self.instance_id, check_id("key", key))
         row = await self._within(timeout, waiting, f"value under key {key!r}")
         return None if row is None else value_codec(type).decode(row.value)
 
@@ -205,7 +198,7 @@ class Handle(Generic[R_co]):
     async def info(self) -> InstanceInfo:
         """Return where the instance stands."""
         row = await self._row()
-        store = self._client.store
+        store = self._core.store
         live = None if row.status.is_terminal else await store.read_live(self.instance_id)
         if live is None:
             # Ended between the two questions, if it had not before.
@@ -213,18 +206,18 @@ class Handle(Generic[R_co]):
         unclaimed = None
         if row.status is Status.RUNNING and live.definition_no is not None:
             key = await store.definition(live.definition_no)
-            unclaimed = unclaimed_key(key, await self._client.live_workers())
+            unclaimed = unclaimed_key(key, await self._core.live_workers())
         return info_of(row, last_at_ms=await self._last_at_ms(live), unclaimed=unclaimed)
 
     async def explain(self) -> str:
         """Return one sentence: what it waits for, since when, who holds it, why nothing moves."""
         row = await self._row()
-        workers = await self._client.live_workers()
-        return explain(await gather_evidence(self._client.store, row, workers))
+        workers = await self._core.live_workers()
+        return explain(await gather_evidence(self._core.store, row, workers))
 
     async def executions(self) -> list[ExecutionInfo]:
         """Return the executions whose histories are there, oldest first."""
-        rows = await self._client.store.read_executions(self.instance_id)
+        rows = await self._core.store.read_executions(self.instance_id)
         if not rows:
             await self._row()
         return [execution_of(row) for row in rows]
@@ -255,7 +248,7 @@ class Handle(Generic[R_co]):
                     f"the current one is {row.execution}"
                 )
         key = ExecutionKey(row.instance_id, row.incarnation, execution or row.execution)
-        [events] = await self._client.store.read_histories([key], after_seq=after, limit=limit)
+        [events] = await self._core.store.read_histories([key], after_seq=after, limit=limit)
         return [event_of(stored) for stored in events]
 
     async def tree(self, *, calls: bool = True) -> InstanceTree:
@@ -272,30 +265,28 @@ class Handle(Generic[R_co]):
             LimitExceededError: They are too many to be shown as a whole.
         """
         root = await self._row()
-        rows, callers = await read_shown(
-            self._client.store, root, calls=calls, limit=MAX_TREE_SHOWN
-        )
-        workers = await self._client.live_workers()
+        rows, callers = await read_shown(self._core.store, root, calls=calls, limit=MAX_TREE_SHOWN)
+        workers = await self._core.live_workers()
         unclaimed = {row.instance_id: unclaimed_row(row, workers) for row in rows}
         return nested(rows, callers, unclaimed)
 
     async def stats(self) -> InstanceStats:
         """Return how much is stored for the instance."""
-        stats = await self._client.store.instance_stats(self.instance_id)
+        stats = await self._core.store.instance_stats(self.instance_id)
         if stats is None:
             raise InstanceNotFoundError(self.instance_id)
         return stats
 
     async def jobs(self) -> list[JobInfo]:
         """Return the calls of activities that have not ended: queued, running, to be retried."""
-        jobs = await self._client.store.read_jobs(self.instance_id)
+        jobs = await self._core.store.read_jobs(self.instance_id)
         if not jobs:
             await self._row()
         return [job_of(job) for job in jobs]
 
     async def progress(self) -> list[Progress]:
         """Return what the running activities of the instance said of their progress."""
-        jobs = await self._client.store.read_progress(self.instance_id)
+        jobs = await self._core.store.read_progress(self.instance_id)
         if not jobs:
             await self._row()
         return [progress_of(job) for job in jobs]
@@ -341,20 +332,7 @@ class Handle(Generic[R_co]):
         Its children hear of it as `on_parent_close` says, and theirs, down to the last one. An
         instance that has ended stays as it is.
         """
-        check_text("reason", reason)
-        for tries in range(MAX_TERMINATE_TRIES):
-            row = await self._row()
-            live = await self._client.store.read_live(self.instance_id)
-            if row.status.is_terminal or live is None or await self._stop(row, live, reason):
-                return
-            if tries == ASK_AFTER_TRIES:
-                await self._ask_to_terminate(reason)
-            elif tries > ASK_AFTER_TRIES:
-                await asyncio.sleep(TERMINATE_PAUSE_S)
-        raise StoreUnavailableError(
-            f"{self.instance_id} could not be terminated: it kept moving during "
-            f"{MAX_TERMINATE_TRIES} tries; try again"
-        )
+        await self._core.terminate(self.instance_id, check_text("reason", reason))
 
     async def restart(self) -> None:
         """Start an instance that has ended again, with the definition and input of its last
@@ -379,10 +357,10 @@ class Handle(Generic[R_co]):
                     "only what has ended can be restarted; terminate it first, or start it with "
                     '.with_options(if_exists="terminate")',
                 )
-            now_ms, code = self._client.store.clock(), self._client.code_of(row.name, row.version)
+            now_ms, code = self._core.store.clock(), self._core.code_of(row.name, row.version)
             new = successor(row, now_ms=now_ms, code=code)
             # Otherwise somebody else has restarted it meanwhile.
-            if await self._client.replace(row, new) is None:
+            if await self._core.replace(row, new) is None:
                 return
 
     async def unpark(self) -> bool:
@@ -391,16 +369,16 @@ class Handle(Generic[R_co]):
         Returns:
             Whether it was parked or blocked.
         """
-        was_held = await self._client.store.unpark(self.instance_id)
+        was_held = await self._core.store.unpark(self.instance_id)
         if was_held:
-            self._client.noticed_work()
+            self._core.noticed_work()
         else:
             await self._row()
         return was_held
 
     async def delete(self, *, force: bool = False) -> DeletedCounts:
         """Delete the instance and everything below it, as `client.delete` does."""
-        return await self._client.delete(self.instance_id, force=force)
+        return await self._core.removal().delete(self.instance_id, force=force)
 
     async def prune(self, *, keep_last: int = 1, before: datetime | None = None) -> DeletedCounts:
         """Remove the histories of earlier executions. The current one always stays.
@@ -412,7 +390,7 @@ class Handle(Generic[R_co]):
         Raises:
             InstanceNotFoundError: There is no such instance.
         """
-        return await Removal(self._client.store, self._client.noticed_gone).prune(
+        return await self._core.removal().prune(
             self.instance_id,
             keep_last=check_count("keep_last", keep_last, least=1),
             before_ms=check_time("before", before),
@@ -421,7 +399,7 @@ class Handle(Generic[R_co]):
     # ------------------------------------------------------------------ inside
 
     async def _row(self) -> InstanceRow:
-        [row] = await self._client.store.read_instances([self.instance_id])
+        [row] = await self._core.store.read_instances([self.instance_id])
         if row is None:
             raise InstanceNotFoundError(self.instance_id)
         return row
@@ -430,7 +408,7 @@ class Handle(Generic[R_co]):
         """Return when the newest event of an instance was recorded; 0 if there is none yet."""
         incarnation, execution, next_seq = live.stamp.place
         key = ExecutionKey(self.instance_id, incarnation, execution)
-        [last] = await self._client.store.read_histories([key], after_seq=next_seq - 2, limit=1)
+        [last] = await self._core.store.read_histories([key], after_seq=next_seq - 2, limit=1)
         return last[0].at_ms if last else 0
 
     async def _within(
@@ -449,26 +427,9 @@ class Handle(Generic[R_co]):
             raise ResultTimeoutError(self.instance_id, limit, explanation, what=what) from None
 
     async def _deliver(self, delivery: Delivery) -> None:
-        [status] = await self._client.deliver([delivery])
+        [status] = await self._core.deliver([delivery])
         if status is DeliveryStatus.ENDED:
             row = await self._row()
             raise InstanceEndedError(self.instance_id, row.status)
         if status is DeliveryStatus.ABSENT:
             raise InstanceNotFoundError(self.instance_id)
-
-    async def _ask_to_terminate(self, reason: str) -> None:
-        """Let the worker that keeps committing end it: its next claimed turn takes the message."""
-        kind, body = write_event(Terminated(reason=reason))
-        delivery = Delivery(instance_id=self.instance_id, kind=kind, body=body, if_absent="refuse")
-        await self._client.deliver([delivery])
-
-    async def _stop(self, row: InstanceRow, live: LiveRow, reason: str) -> bool:
-        outcome = await stop(self._client.store, live, reason)
-        if outcome is None:
-            return False
-        took_s = max(self._client.store.clock() - row.created_ms, 0) / 1000
-        self._client.telemetry.instance_ended(row.name, row.version, outcome.status.value, took_s)
-        incarnation = live.stamp.incarnation
-        self._client.noticed_end(self.instance_id, incarnation, outcome)
-        self._client.stop_jobs(self.instance_id, incarnation)
-        return True

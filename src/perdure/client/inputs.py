@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.decision import AlreadyCompleted
+from perdure.client.decisions import check_known, check_takes_inputs, receipt_json
+from perdure.client.histories import named_in_errors, read_history
+from perdure.client.info import Json
 from perdure.core.deciders.answers import (
     DirectInput,
     Outcome,
@@ -20,14 +22,20 @@ from perdure.core.deciders.answers import (
 )
 from perdure.core.deciders.fingerprints import check_same
 from perdure.core.guard import Guard
-from perdure.errors import InstanceEndedError, InstanceNotFoundError, StoreUnavailableError
+from perdure.errors import (
+    InstanceEndedError,
+    InstanceNotFoundError,
+    ResultTimeoutError,
+    StoreUnavailableError,
+)
 from perdure.ids import fresh_name
-from perdure.model.events import InputTaken, StoredEvent, UnreadableEventError
-from perdure.model.instances import InstanceRow, Status
-from perdure.store.base import ExecutionKey, Store
+from perdure.model.events import InputTaken, StoredEvent
+from perdure.model.instances import Status
 from perdure.turns.deciding import MAX_TRIES, pause_before
 from perdure.turns.inputs import check_repeated, queue_input, refuse_ended, wait_receipt
-from perdure.turns.turns import TurnRunner
+
+if TYPE_CHECKING:
+    from perdure.client.core import ClientCore
 
 PATIENCE_S = 10.0
 """How long an input waits for a locked, full or unreachable store before it gives up."""
@@ -39,35 +47,17 @@ STIR_AFTER_S = 1.0
 """How long a queued input is left to the workers; then what waits is decided here."""
 
 
-class InputDoor(ABC):
-    """Gives inputs to instances of deciders, on top of an open store."""
+class InputSender:
+    """Gives inputs to instances of deciders.
 
-    # ------------------------------------------------------------- for subclasses
+    Args:
+        core: The client's.
+    """
 
-    @property
-    @abstractmethod
-    def store(self) -> Store:
-        """The open store."""
+    def __init__(self, core: ClientCore) -> None:
+        self._core = core
 
-    @abstractmethod
-    def noticed_work(self) -> None:
-        """Something was written that a worker of this process may take."""
-
-    @abstractmethod
-    async def _let_arrive(self, instance_ids: Iterable[str]) -> None:
-        """Have what was sent inside transactions come before what follows."""
-
-    @abstractmethod
-    def turns(self) -> TurnRunner:
-        """Return what runs turns in this process."""
-
-    @abstractmethod
-    def find_decider(self, name: str) -> DeciderDefinition | None:
-        """Return a decider that was handed to the worker of this process."""
-
-    # --------------------------------------------------------------------- giving
-
-    async def execute_input(
+    async def execute(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
     ) -> Outcome:
         """Have an input decided; `execute` and `ctx.execute` end here.
@@ -77,8 +67,8 @@ class InputDoor(ABC):
             instance_id: As stored.
             input: As stored.
         """
-        await self._let_arrive([instance_id])
-        deciding = self.turns().deciding
+        await self._core.let_arrive([instance_id])
+        deciding = self._core.turns().deciding
         tries = MAX_TRIES if input.expected_version is None else MAX_VERSION_TRIES
         for number in range(tries):
             if number:
@@ -100,7 +90,7 @@ class InputDoor(ABC):
             )
         return await self._queue_and_wait(decider, instance_id, input)
 
-    async def send_input(self, decider: str, instance_id: str, input: DirectInput) -> None:
+    async def send(self, decider: str, instance_id: str, input: DirectInput) -> None:
         """Queue an input; `send` and `ctx.send` end here.
 
         Args:
@@ -119,19 +109,55 @@ class InputDoor(ABC):
             cause=input.cause,
             correlation=input.correlation,
         )
-        await self._let_arrive([instance_id])
+        await self._core.let_arrive([instance_id])
         if input.input_id:
-            await check_repeated(self.store, instance_id, input)
-        if await self.turns().deciding.has_completed(instance_id):
-            await refuse_ended(self.store, instance_id, Status.COMPLETED, input.input_id)
+            await check_repeated(self._core.store, instance_id, input)
+        if await self._core.turns().deciding.has_completed(instance_id):
+            await refuse_ended(self._core.store, instance_id, Status.COMPLETED, input.input_id)
             return
-        await queue_input(self.store, decider, instance_id, taken, patience_s=PATIENCE_S)
-        self.noticed_mail(instance_id)
+        await queue_input(self._core.store, decider, instance_id, taken, patience_s=PATIENCE_S)
+        self._core.noticed_mail(instance_id)
 
-    def noticed_mail(self, instance_id: str) -> None:
-        """This client has put an input into an inbox: no other of its own may overtake it."""
-        self.turns().noticed_mail(instance_id)
-        self.noticed_work()
+    async def execute_elsewhere(
+        self,
+        decider: str,
+        instance_id: str,
+        given: DirectInput,
+        *,
+        within: timedelta | None,
+        allow_unknown: bool,
+    ) -> dict[str, Json]:
+        """Queue an input for a decider that is not here, and wait until a worker has decided it.
+
+        Args:
+            decider: Its name.
+            instance_id: As stored.
+            given: As stored.
+            within: How long to wait; for ever if not given.
+            allow_unknown: Also for a decider that nobody has ever heard of.
+
+        Raises:
+            NotRegisteredError: Nobody has ever heard of the decider.
+            InstanceHeldError: The instance is parked.
+            ResultTimeoutError: No worker has decided it in time.
+        """
+        store = self._core.store
+        if not allow_unknown:
+            await check_known(store, decider, instance_id)
+        given = given._replace(input_id=given.input_id or fresh_name())
+        await check_takes_inputs(store, instance_id, given.input_id)
+        try:
+            await self.send(decider, instance_id, given)
+        except InstanceEndedError:
+            return {"outcome": "completed"}
+        seconds = None if within is None else within.total_seconds()
+        try:
+            kept = await asyncio.wait_for(wait_receipt(store, instance_id, given.input_id), seconds)
+        except TimeoutError:
+            assert within is not None
+            why = f"input {given.tag} is queued, and no worker has decided it"
+            raise ResultTimeoutError(instance_id, within, why, what="outcome") from None
+        return await receipt_json(store, decider, instance_id, kept)
 
     # ---------------------------------------------------------------------- inside
 
@@ -139,7 +165,7 @@ class InputDoor(ABC):
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
     ) -> Outcome | None:
         """Return what an input came to when it was given first; None if it was not decided."""
-        known = await self.store.read_receipts(instance_id, [input.input_id])
+        known = await self._core.store.read_receipts(instance_id, [input.input_id])
         kept = known.get(input.input_id)
         return None if kept is None else await self._answer_again(decider, instance_id, kept, input)
 
@@ -151,10 +177,10 @@ class InputDoor(ABC):
         history: list[StoredEvent] = []
         row = None
         if needs_history(receipt):
-            [row] = await self.store.read_instances([instance_id])
+            [row] = await self._core.store.read_instances([instance_id])
             if row is None:
                 raise InstanceNotFoundError(instance_id)
-            history = await self.read_history(row)
+            history = await read_history(self._core.store, row)
         with named_in_errors(row):
             return answer_again(decider, receipt, history, Guard(watch_calls=False))
 
@@ -164,37 +190,18 @@ class InputDoor(ABC):
         """Others are always faster: get in line."""
         input_id = input.input_id or fresh_name()
         try:
-            await self.send_input(decider.name, instance_id, input._replace(input_id=input_id))
+            await self.send(decider.name, instance_id, input._replace(input_id=input_id))
         except InstanceEndedError:
             return AlreadyCompleted()
         while True:
             try:
                 async with asyncio.timeout(STIR_AFTER_S):
-                    kept = await wait_receipt(self.store, instance_id, input_id)
+                    kept = await wait_receipt(self._core.store, instance_id, input_id)
             except TimeoutError:
                 # There may be no worker.
-                deciding = self.turns().deciding
+                deciding = self._core.turns().deciding
                 await deciding.decide(decider, instance_id, None, patience_s=PATIENCE_S)
                 continue
             if kept is None:
                 return AlreadyCompleted()
             return await self._answer_again(decider, instance_id, kept, input)
-
-    async def read_history(self, row: InstanceRow) -> list[StoredEvent]:
-        """Return all events of an instance."""
-        [history] = await self.store.read_histories([key_of(row)])
-        return history
-
-
-@contextmanager
-def named_in_errors(row: InstanceRow | None) -> Iterator[None]:
-    """Have a row of a history that cannot be read named with its instance."""
-    try:
-        yield
-    except UnreadableEventError as error:
-        raise error if row is None else error.of(row.instance_id, row.execution) from error
-
-
-def key_of(row: InstanceRow) -> ExecutionKey:
-    """Return which execution of an instance is the current one."""
-    return ExecutionKey(row.instance_id, row.incarnation, row.execution)

@@ -1,13 +1,13 @@
-"""What an operator sees of projections and subscriptions, and does to them.
+"""Methods of `Client`: what an operator sees of projections and subscriptions, and does to them.
 
-`Client` has all of this. Whoever reads hears of it at once in this process, and soon in others.
+Whoever reads hears of it at once in this process, and soon in others.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from perdure.authoring.registry import reader_key
 from perdure.clock import to_datetime
@@ -22,6 +22,9 @@ from perdure.model.feeds import (
 )
 from perdure.store.base import Store
 from perdure.turns.unserved import alive_since_ms
+
+if TYPE_CHECKING:
+    from perdure.client.client import Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,137 +68,138 @@ class ProjectionInfo:
     stuck: StuckAt | None
 
 
-class ProjectionAdministration(ABC):
-    """What an operator needs for projections, on top of an open store."""
+async def projections(self: Client) -> list[ProjectionInfo]:
+    """Return how all projections and subscriptions stand that a worker has ever run here, by
+    name."""
+    store = self._core.store
+    end = await store.feed_end()
+    now_ms = store.clock()
+    return [await _info_of(store, found, end, now_ms) for found in await store.read_checkpoints()]
 
-    @property
-    @abstractmethod
-    def store(self) -> Store:
-        """The open store."""
 
-    async def projections(self) -> list[ProjectionInfo]:
-        """Return how all projections and subscriptions stand that a worker has ever run here, by
-        name."""
-        end = await self.store.feed_end()
-        now_ms = self.store.clock()
-        return [
-            await self._info_of(found, end, now_ms) for found in await self.store.read_checkpoints()
-        ]
+async def projection(self: Client, name: str, /) -> ProjectionInfo:
+    """Return how a projection or subscription stands.
 
-    async def projection(self, name: str, /) -> ProjectionInfo:
-        """Return how a projection or subscription stands.
+    Raises:
+        NotRegisteredError: No worker has ever run one of that name.
+    """
+    store = self._core.store
+    found = await _checkpoint(store, name)
+    return await _info_of(store, found, await store.feed_end(), store.clock())
 
-        Raises:
-            NotRegisteredError: No worker has ever run one of that name.
-        """
-        found = await self._checkpoint(name)
-        return await self._info_of(found, await self.store.feed_end(), self.store.clock())
 
-    async def pause_projection(self, name: str, /, *, reason: str = "") -> None:
-        """Let a projection handle no more events until it is resumed.
+async def pause_projection(self: Client, name: str, /, *, reason: str = "") -> None:
+    """Let a projection handle no more events until it is resumed.
 
-        Raises:
-            NotRegisteredError: No worker has ever run one of that name.
-        """
-        check_text("reason", reason)
-        found = await self._checkpoint(name)
-        # One that is to begin anew still is when it is resumed.
-        kept = REBUILD if _is_rebuild(found) else reason or None
-        await self.store.set_reader(name, status=ReaderStatus.PAUSED, reason=kept)
+    Raises:
+        NotRegisteredError: No worker has ever run one of that name.
+    """
+    check_text("reason", reason)
+    found = await _checkpoint(self._core.store, name)
+    # One that is to begin anew still is when it is resumed.
+    kept = REBUILD if _is_rebuild(found) else reason or None
+    await self._core.store.set_reader(name, status=ReaderStatus.PAUSED, reason=kept)
 
-    async def resume_projection(self, name: str, /, *, skip: bool = False) -> None:
-        """Let a projection go on that was paused or is stuck.
 
-        Args:
-            name: Which one.
-            skip: Whether to leave out the event at which it is stuck, for good. Otherwise that one
-                is tried again.
+async def resume_projection(self: Client, name: str, /, *, skip: bool = False) -> None:
+    """Let a projection go on that was paused or is stuck.
 
-        Raises:
-            NotRegisteredError: No worker has ever run one of that name.
-            UsageError: An event is to be skipped, and it is not stuck at any.
-        """
-        found = await self._checkpoint(name)
-        stuck = _stuck(found)
-        pos = None
-        if skip:
-            if stuck is None or stuck.pos == 0:
-                raise UsageError(
-                    f"projection {name!r} is not stuck at an event ({_shown(found)}), so none can "
-                    "be skipped: resume it without skip"
-                )
-            pos = stuck.pos
-        reason = REBUILD if _is_rebuild(found) else None
-        await self.store.set_reader(name, status=ReaderStatus.RUNNING, reason=reason, pos=pos)
+    Args:
+        name: Which one.
+        skip: Whether to leave out the event at which it is stuck, for good. Otherwise that one
+            is tried again.
 
-    async def rebuild_projection(self, name: str, /) -> None:
-        """Let a projection remove what it has written and handle all events once more.
-
-        The worker that reads calls its `reset()` first; without one the projection gets stuck
-        before any event. A subscription starts and sends nothing again that the store still knows.
-        Events of instances that were deleted meanwhile are gone.
-
-        Raises:
-            NotRegisteredError: No worker has ever run one of that name.
-        """
-        await self._checkpoint(name)
-        await self.store.set_reader(name, status=ReaderStatus.RUNNING, reason=REBUILD, pos=0)
-
-    async def forget_projection(self, name: str, /) -> None:
-        """Forget a projection or subscription that exists no more, and how far it had come.
-
-        Tables of a `SqlProjection` and what else it has written stay. Handed to a worker again, it
-        begins with the first event.
-
-        Raises:
-            NotRegisteredError: No worker has ever run one of that name.
-            UsageError: A living worker has it; the error says which.
-        """
-        await self._checkpoint(name)
-        key = reader_key(name)
-        since_ms = alive_since_ms(self.store.clock)
-        workers = await self.store.read_workers(seen_since_ms=since_ms)
-        having = [worker.worker_id for worker in workers if key in worker.definitions]
-        if having:
+    Raises:
+        NotRegisteredError: No worker has ever run one of that name.
+        UsageError: An event is to be skipped, and it is not stuck at any.
+    """
+    found = await _checkpoint(self._core.store, name)
+    stuck = _stuck(found)
+    pos = None
+    if skip:
+        if stuck is None or stuck.pos == 0:
             raise UsageError(
-                f"projection {name!r} cannot be forgotten, it would begin anew at once: worker "
-                f"{', '.join(sorted(having))} has it. Stop that, or deploy it without the "
-                "projection; if it was killed, try again in a minute"
+                f"projection {name!r} is not stuck at an event ({_shown(found)}), so none can "
+                "be skipped: resume it without skip"
             )
-        if not await self.store.forget_reader(name):
-            # Fails if another has forgotten it meanwhile.
-            await self._checkpoint(name)
-            raise UsageError(
-                f"projection {name!r} is read by a worker that gives no sign of life; it can be "
-                "forgotten when its lease has run out"
-            )
+        pos = stuck.pos
+    reason = REBUILD if _is_rebuild(found) else None
+    await self._core.store.set_reader(name, status=ReaderStatus.RUNNING, reason=reason, pos=pos)
 
-    # ------------------------------------------------------------------------ inside
 
-    async def _checkpoint(self, name: str) -> Checkpoint:
-        known = await self.store.read_checkpoints()
-        for found in known:
-            if found.name == name:
-                return found
-        raise NotRegisteredError("projection", name, known=[one.name for one in known])
+async def rebuild_projection(self: Client, name: str, /) -> None:
+    """Let a projection remove what it has written and handle all events once more.
 
-    async def _info_of(self, found: Checkpoint, end: int, now_ms: int) -> ProjectionInfo:
-        waiting_ms = 0
-        if found.pos < end:
-            events, _ = await self.store.read_feed(after=found.pos, limit=1)
-            waiting_ms = max(0, now_ms - events[0].stored.at_ms) if events else 0
-        stuck = _stuck(found)
-        return ProjectionInfo(
-            name=found.name,
-            status=found.status,
-            position=found.pos,
-            behind=max(0, end - found.pos),
-            lag=timedelta(milliseconds=waiting_ms),
-            has_worker=found.lease_until_ms > now_ms,
-            updated=to_datetime(found.updated_ms),
-            reason=(found.reason or "") if found.status is ReaderStatus.PAUSED else "",
-            stuck=None if stuck is None else _stuck_at(stuck),
+    The worker that reads calls its `reset()` first; without one the projection gets stuck
+    before any event. A subscription starts and sends nothing again that the store still knows.
+    Events of instances that were deleted meanwhile are gone.
+
+    Raises:
+        NotRegisteredError: No worker has ever run one of that name.
+    """
+    await _checkpoint(self._core.store, name)
+    await self._core.store.set_reader(name, status=ReaderStatus.RUNNING, reason=REBUILD, pos=0)
+
+
+async def forget_projection(self: Client, name: str, /) -> None:
+    """Forget a projection or subscription that exists no more, and how far it had come.
+
+    Tables of a `SqlProjection` and what else it has written stay. Handed to a worker again, it
+    begins with the first event.
+
+    Raises:
+        NotRegisteredError: No worker has ever run one of that name.
+        UsageError: A living worker has it; the error says which.
+    """
+    store = self._core.store
+    await _checkpoint(store, name)
+    key = reader_key(name)
+    since_ms = alive_since_ms(store.clock)
+    workers = await store.read_workers(seen_since_ms=since_ms)
+    having = [worker.worker_id for worker in workers if key in worker.definitions]
+    if having:
+        raise UsageError(
+            f"projection {name!r} cannot be forgotten, it would begin anew at once: worker "
+            f"{', '.join(sorted(having))} has it. Stop that, or deploy it without the "
+            "projection; if it was killed, try again in a minute"
         )
+    if not await store.forget_reader(name):
+        # Fails if another has forgotten it meanwhile.
+        await _checkpoint(store, name)
+        raise UsageError(
+            f"projection {name!r} is read by a worker that gives no sign of life; it can be "
+            "forgotten when its lease has run out"
+        )
+
+
+# ------------------------------------------------------------------------ inside
+
+
+async def _checkpoint(store: Store, name: str) -> Checkpoint:
+    known = await store.read_checkpoints()
+    for found in known:
+        if found.name == name:
+            return found
+    raise NotRegisteredError("projection", name, known=[one.name for one in known])
+
+
+async def _info_of(store: Store, found: Checkpoint, end: int, now_ms: int) -> ProjectionInfo:
+    waiting_ms = 0
+    if found.pos < end:
+        events, _ = await store.read_feed(after=found.pos, limit=1)
+        waiting_ms = max(0, now_ms - events[0].stored.at_ms) if events else 0
+    stuck = _stuck(found)
+    return ProjectionInfo(
+        name=found.name,
+        status=found.status,
+        position=found.pos,
+        behind=max(0, end - found.pos),
+        lag=timedelta(milliseconds=waiting_ms),
+        has_worker=found.lease_until_ms > now_ms,
+        updated=to_datetime(found.updated_ms),
+        reason=(found.reason or "") if found.status is ReaderStatus.PAUSED else "",
+        stuck=None if stuck is None else _stuck_at(stuck),
+    )
 
 
 def _stuck(found: Checkpoint) -> StuckEvent | None:

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.registry import AnyDefinition
+from perdure.authoring.registry import Defined
 from perdure.client.client import default_url
 from perdure.client.engine import Engine
 from perdure.errors import UsageError
@@ -86,10 +86,10 @@ def _wait_for(is_over: threading.Event, tasks: list[asyncio.Task[Any]]) -> None:
         raise
 
 
-def _definitions_beside(orchestration: Orchestration[..., Any]) -> list[AnyDefinition]:
+def _definitions_beside(orchestration: Orchestration[..., Any]) -> list[Defined]:
     """Return every definition that the orchestration's module has or imports."""
     module = sys.modules.get(orchestration.fn.__module__)
-    found: list[AnyDefinition] = [orchestration]
+    found: list[Defined] = [orchestration]
     for value in vars(module).values() if module is not None else ():
         if isinstance(value, Activity | Orchestration) and not value.is_elsewhere:
             found.append(value)

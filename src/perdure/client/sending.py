@@ -29,34 +29,35 @@ class SentWithin:
     """
 
     def __init__(self) -> None:
-        self._sent: dict[str, dict[SentMessages, None]] = {}
+        self.under_way: dict[str, dict[SentMessages, None]] = {}
+        """By instance, what may not have arrived there."""
 
     def note(self, instance_id: str, sent: SentMessages) -> None:
         """Something was sent to an instance."""
         # Both in order of use: what goes first was not used for the longest time.
-        ours = self._sent.pop(instance_id, {})
+        ours = self.under_way.pop(instance_id, {})
         ours.pop(sent, None)
         ours[sent] = None
-        self._sent[instance_id] = ours
+        self.under_way[instance_id] = ours
         if len(ours) > MAX_OPEN:
             del ours[next(iter(ours))]
-        if len(self._sent) > MAX_SENT:
-            del self._sent[next(iter(self._sent))]
+        if len(self.under_way) > MAX_SENT:
+            del self.under_way[next(iter(self.under_way))]
 
     async def arrive(self, instance_ids: Iterable[str]) -> list[str]:
         """Let what was committed arrive; return the instances that may have got something."""
-        found = [one for one in instance_ids if one in self._sent] if self._sent else []
+        found = [one for one in instance_ids if one in self.under_way]
         for instance_id in found:
-            for sent in list(self._sent.get(instance_id, ())):
+            for sent in list(self.under_way.get(instance_id, ())):
                 if await sent.arrive(instance_id):
                     self._forget(instance_id, sent)
         return found
 
     def _forget(self, instance_id: str, sent: SentMessages) -> None:
-        ours = self._sent.get(instance_id, {})
+        ours = self.under_way.get(instance_id, {})
         ours.pop(sent, None)
         if not ours:
-            self._sent.pop(instance_id, None)
+            self.under_way.pop(instance_id, None)
 
 
 def signal_delivery(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from perdure.authoring.decider_definition import SEPARATOR
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import BEHAVIOUR, orchestration_key
 from perdure.clock import to_ms
 from perdure.codec import MAX_ID_BYTES, check_id
-from perdure.errors import AlreadyExistsError, UsageError
+from perdure.errors import InvalidIdError, UsageError
 from perdure.ids import fresh_id
-from perdure.model.events import Started, StoredEvent, read_event, write_event
+from perdure.model.events import Started, write_event
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery
+
+if TYPE_CHECKING:
+    from perdure.client.core import ClientCore
 
 
 def split(
@@ -89,61 +92,16 @@ def made_id(name: str, now_ms: int) -> str:
     return made if len(made.encode()) <= MAX_ID_BYTES else made[-MAX_ID_BYTES // 4 :]
 
 
-def check_same_definition(existing: InstanceRow, orchestration: Orchestration[..., Any]) -> None:
-    """Refuse an instance of another definition. One that is known by name fits every version."""
-    is_same = existing.name == orchestration.name
-    if not is_same or orchestration.version not in ("", existing.version):
-        has = existing.version or "(any version)"
-        asked = orchestration.version or "(any version)"
-        raise AlreadyExistsError(
-            existing.instance_id,
-            f"as {existing.name} {has}, not {orchestration.name} {asked}",
+def refuse_deciders_id(core: ClientCore, instance_id: str | None) -> None:
+    """Refuse an id of an orchestration that would be taken for that of a decider's instance."""
+    name, separator, _ = (instance_id or "").partition(SEPARATOR)
+    if separator and core.find_decider(name) is not None:
+        raise InvalidIdError(
+            "instance id",
+            instance_id,
+            f"begins with {name + SEPARATOR!r}, which is for instances of decider {name!r}: "
+            "use another id",
         )
-
-
-def as_begun(row: InstanceRow, first: Sequence[StoredEvent], new: NewInstance) -> InstanceRow:
-    """Return the row of an instance that has continued as it was when the instance was begun.
-
-    Its input and perhaps its version are others since then; a start that is made again is compared
-    with the first. Where the first execution was pruned, nothing is left to compare with.
-    """
-    if not first:
-        return msgspec.structs.replace(row, version=new.definition.variant, input=new.input)
-    started = read_event(first[0].kind, first[0].body)
-    assert isinstance(started, Started), "a history begins with its start"
-    is_moved_there = row.version == new.definition.variant
-    return msgspec.structs.replace(
-        row,
-        version=row.version if is_moved_there else started.version,
-        input=bytes(started.input),
-    )
-
-
-def check_joinable(
-    existing: InstanceRow,
-    new: NewInstance,
-    orchestration: Orchestration[..., Any],
-    code: Orchestration[..., Any] | None,
-) -> None:
-    """Accept an instance that is what would have been started; refuse anything else.
-
-    Args:
-        existing: The instance that has the id.
-        new: What would have been started.
-        orchestration: What was to be started, perhaps known by name only.
-        code: The same as it is written, if this process has it.
-    """
-    check_same_definition(existing, orchestration)
-    known = code or orchestration
-    if existing.input == new.input or known.definition.codec.same(existing.input, new.input):
-        return
-    how = "with another input"
-    if known.is_elsewhere:
-        how += (
-            f", as far as can be told where {known.name!r} is known by name only: give the "
-            "arguments by position or by name as at the first start, or hand over the definition"
-        )
-    raise AlreadyExistsError(new.instance_id, how)
 
 
 def _new(

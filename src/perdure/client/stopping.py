@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import TYPE_CHECKING
+
 from perdure.clock import not_before
 from perdure.core.identity import ExecutionId
 from perdure.core.summary import Stop
+from perdure.errors import InstanceNotFoundError, StoreUnavailableError
 from perdure.ids import fresh_id
-from perdure.model.events import Started, read_event
-from perdure.model.instances import LiveRow
+from perdure.model.events import Started, Terminated, read_event, write_event
+from perdure.model.instances import InstanceRow, LiveRow
+from perdure.model.messages import Delivery
 from perdure.model.turns import Outcome, Turn, TurnStatus
 from perdure.store.base import ExecutionKey, Store
+
+if TYPE_CHECKING:
+    from perdure.client.core import ClientCore
+
+ASK_AFTER_TRIES = 4
+"""After so many lost races against a worker that keeps committing, that one is asked to do it."""
+
+MAX_TERMINATE_TRIES = 500
+TERMINATE_PAUSE_S = 0.01
+"""How often a termination is tried in all, and the pause between tries once a worker was asked."""
+
+
+async def terminate(core: ClientCore, instance_id: str, reason: str) -> None:
+    """Stop an instance now; one that has ended stays as it is.
+
+    Raises:
+        InstanceNotFoundError: There is no such instance.
+        StoreUnavailableError: A worker was faster every time.
+    """
+    for tries in range(MAX_TERMINATE_TRIES):
+        [row] = await core.store.read_instances([instance_id])
+        if row is None:
+            raise InstanceNotFoundError(instance_id)
+        live = await core.store.read_live(instance_id)
+        if row.status.is_terminal or live is None or await _stop_here(core, row, live, reason):
+            return
+        if tries == ASK_AFTER_TRIES:
+            await _ask_to_terminate(core, instance_id, reason)
+        elif tries > ASK_AFTER_TRIES:
+            await asyncio.sleep(TERMINATE_PAUSE_S)
+    raise StoreUnavailableError(
+        f"{instance_id} could not be terminated: it kept moving during {MAX_TERMINATE_TRIES} "
+        "tries; try again"
+    )
 
 
 async def stop(store: Store, live: LiveRow, reason: str) -> Outcome | None:
@@ -40,3 +79,22 @@ async def stop(store: Store, live: LiveRow, reason: str) -> Outcome | None:
     if receipt.error is not None:
         raise receipt.error
     return end.outcome if receipt.status is TurnStatus.ACCEPTED else None
+
+
+async def _stop_here(core: ClientCore, row: InstanceRow, live: LiveRow, reason: str) -> bool:
+    outcome = await stop(core.store, live, reason)
+    if outcome is None:
+        return False
+    took_s = max(core.store.clock() - row.created_ms, 0) / 1000
+    core.metrics.instance_ended(row.name, row.version, outcome.status.value, took_s)
+    incarnation = live.stamp.incarnation
+    core.noticed_end(row.instance_id, incarnation, outcome)
+    core.stop_jobs(row.instance_id, incarnation)
+    return True
+
+
+async def _ask_to_terminate(core: ClientCore, instance_id: str, reason: str) -> None:
+    """Let the worker that keeps committing end it: its next claimed turn takes the message."""
+    kind, body = write_event(Terminated(reason=reason))
+    delivery = Delivery(instance_id=instance_id, kind=kind, body=body, if_absent="refuse")
+    await core.deliver([delivery])

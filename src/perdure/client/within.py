@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import NoReturn
 
 from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.client.client import Client
-from perdure.client.handle import Handle
+from perdure.client.core import ClientCore
 from perdure.client.info import Json
-from perdure.codec import ValueCodec
+from perdure.client.inputs import InputSender
 from perdure.core.deciders.answers import DirectInput, Outcome
 from perdure.errors import StoreUnavailableError, UsageError
 from perdure.model.admin import KvRow, ReportRow
@@ -25,63 +24,49 @@ from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import Outcome as End
 from perdure.store.within.borrowing import RunOnThread, UnwrittenError
-from perdure.turns.endings import Endings
 from perdure.turns.lone_turns import lone_turns
 from perdure.turns.turns import TurnRunner
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-R_co = TypeVar("R_co", covariant=True)
+class CoreWithin(ClientCore):
+    """The core of a client whose store is a connection of the user's.
 
-
-class HandleWithin(Handle[R_co]):
-    """One instance, seen inside a transaction."""
-
-    async def terminate(self, reason: str = "") -> None:
-        """Refuse."""
-        _refuse("terminate")
-
-
-class ClientWithin(Client):
-    """A client whose store is a connection of the user's. It is open as long as the outer one.
+    It is open as long as the outer one, and nothing that it writes is seen before the commit.
 
     Args:
-        outer: The client that was asked.
+        outer: The core of the client that was asked.
         connection: The user's.
         errands: Runs functions on the thread of a blocking connection; None: this thread.
     """
 
-    def __init__(self, outer: Client, connection: object, errands: RunOnThread | None) -> None:
-        # Not the constructor of `Client`, which would open a store.
-        self.telemetry = outer.telemetry
+    def __init__(self, outer: ClientCore, connection: object, errands: RunOnThread | None) -> None:
+        if isinstance(outer, CoreWithin):
+            raise UsageError("this client is inside a transaction already: ask the client itself")
+        self.borrowed = outer.store.borrow(connection, errands=errands, ended=outer.noticed_work)
+        super().__init__(self.borrowed, outer.metrics, owner="Client")
         self._outer = outer
-        self._borrowed = outer.store.borrow(connection, errands=errands, ended=outer.noticed_work)
-        self._store = self._borrowed
-        self._beside = None
         self._runner: TurnRunner | None = None
 
-    # --------------------------------------------------------------- lifetime
+    # -------------------------------------------------------------------- lifetime
 
-    async def open(self) -> Self:
+    async def open(self) -> bool:
         """Do nothing: it is open as long as the outer one."""
-        self._refuse_closed()
-        return self
+        self.refuse_closed()
+        return False
 
     async def close(self) -> None:
         """Do nothing: the connection is the user's."""
 
-    def _refuse_closed(self) -> None:
-        self._outer._refuse_closed()
+    def refuse_closed(self) -> None:
+        """Refuse to work where the outer one is not open."""
+        self._outer.refuse_closed()
+
+    @property
+    def outside(self) -> ClientCore:
+        """The core of the client that was asked."""
+        return self._outer
 
     # ------------------------------------------------------------------ instances
-
-    def _handle(self, instance_id: str, codec: ValueCodec[Any]) -> Handle[Any]:
-        return HandleWithin(self, instance_id, codec)
-
-    def _begun(self, instance_id: str, codec: ValueCodec[Any]) -> Handle[Any]:
-        # Nothing runs before the commit, so its handle is for the time after.
-        return self._outer._begun(instance_id, codec)
 
     async def deliver(self, deliveries: Sequence[Delivery]) -> list[DeliveryStatus]:
         """Put messages into inboxes, or on their way there."""
@@ -100,43 +85,11 @@ class ClientWithin(Client):
         """Refuse."""
         _refuse("replace an instance that has ended")
 
-    # ------------------------------------------------------------------- deciders
+    async def terminate(self, instance_id: str, reason: str) -> None:
+        """Refuse."""
+        _refuse("terminate")
 
-    async def execute_input(
-        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> Outcome:
-        """Have an input decided."""
-        await self._borrowed.lock(instance_id)
-        try:
-            return await super().execute_input(decider, instance_id, input)
-        except UnwrittenError as error:
-            raise error.why from None
-        except asyncio.CancelledError:
-            self._borrowed.revoke()
-            raise
-        finally:
-            await self._forget()
-
-    async def _queue_and_wait(
-        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> Outcome:
-        raise StoreUnavailableError(
-            f"{instance_id!r} kept moving while an input for it was decided; try again"
-        )
-
-    async def _have_decided_elsewhere(
-        self,
-        decider: str,
-        stored_id: str,
-        given: DirectInput,
-        patience: timedelta | None,
-        *,
-        allow_unknown: bool,
-    ) -> dict[str, Json]:
-        raise UsageError(
-            f"this client does not have decider {decider!r}, and no worker can decide an input "
-            "before the transaction is committed: use an Engine that has it, or send_json"
-        )
+    # -------------------------------------------------------------------- deciders
 
     def noticed_mail(self, instance_id: str) -> None:
         """This client has put an input into an inbox, or on its way there."""
@@ -145,7 +98,7 @@ class ClientWithin(Client):
     def turns(self) -> TurnRunner:
         """Return what decides inputs in this transaction."""
         if self._runner is None:
-            self._runner = lone_turns(self._store, Endings(), self.telemetry)
+            self._runner = lone_turns(self.borrowed, self.endings, self.metrics)
             # Reading a state starts the watchdog too, and nobody closes this client.
             self._at_last = weakref.finalize(self, self._runner.watchdog.close)
         return self._runner
@@ -154,24 +107,21 @@ class ClientWithin(Client):
         """Return a decider that was handed to the worker of this process."""
         return self._outer.find_decider(name)
 
-    async def _forget(self) -> None:
+    async def forget(self) -> None:
         """Let nothing stay in memory, and nothing go on that uses the connection."""
         runner, self._runner = self._runner, None
         if runner is not None:
             self._at_last.detach()
             await _to_the_end(runner.close())
-        self._borrowed.go_on()
+        self.borrowed.go_on()
 
     # -------------------------------------------------------------- what to know
 
     def _remember(self, instance_ids: Iterable[str]) -> None:
-        sent = self._borrowed.sent
+        sent = self.borrowed.sent
         if sent is not None:
             for instance_id in instance_ids:
                 self._outer.sent_within.note(instance_id, sent)
-
-    async def _let_arrive(self, instance_ids: Iterable[str]) -> None:
-        """Do nothing: what this transaction has sent is in the order in which it was sent."""
 
     def noticed_work(self) -> None:
         """Do nothing: nobody can see it before the commit."""
@@ -188,9 +138,55 @@ class ClientWithin(Client):
         """Refuse."""
         _refuse("wait for an instance")
 
-    def within_by(self, connection: object, errands: RunOnThread | None) -> Client:
+
+class SenderWithin(InputSender):
+    """Gives inputs inside a transaction: nobody else could decide them before the commit.
+
+    Args:
+        core: The client's.
+    """
+
+    def __init__(self, core: CoreWithin) -> None:
+        super().__init__(core)
+        self._within = core
+
+    async def execute(
+        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
+    ) -> Outcome:
+        """Have an input decided."""
+        borrowed = self._within.borrowed
+        await borrowed.lock(instance_id)
+        try:
+            return await super().execute(decider, instance_id, input)
+        except UnwrittenError as error:
+            raise error.why from None
+        except asyncio.CancelledError:
+            borrowed.revoke()
+            raise
+        finally:
+            await self._within.forget()
+
+    async def execute_elsewhere(
+        self,
+        decider: str,
+        instance_id: str,
+        given: DirectInput,
+        *,
+        within: timedelta | None,
+        allow_unknown: bool,
+    ) -> dict[str, Json]:
         """Refuse."""
-        raise UsageError("this client is inside a transaction already: ask the client itself")
+        raise UsageError(
+            f"this client does not have decider {decider!r}, and no worker can decide an input "
+            "before the transaction is committed: use an Engine that has it, or send_json"
+        )
+
+    async def _queue_and_wait(
+        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
+    ) -> Outcome:
+        raise StoreUnavailableError(
+            f"{instance_id!r} kept moving while an input for it was decided; try again"
+        )
 
 
 async def _to_the_end(work: Awaitable[object]) -> None:

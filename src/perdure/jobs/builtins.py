@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -56,8 +57,8 @@ STORE_PAUSE_S = 1.0
 """Pause before the store is asked again after it could not be had."""
 
 
-class Door(Protocol):
-    """What built-ins and activities need of a client."""
+class InstancesForJobs(Protocol):
+    """What built-ins need of a client to reach other instances."""
 
     @property
     def store(self) -> Store:
@@ -76,11 +77,11 @@ class Door(Protocol):
         """
         ...
 
-    def client_here(self) -> object:
-        """Return the client for an activity that asks, on the loop or in a thread."""
-        ...
 
-    async def execute_input(
+class InputsForJobs(Protocol):
+    """What built-ins need of a client to give inputs to deciders."""
+
+    async def execute(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
     ) -> Answered:
         """Have an input decided, and return what it came to.
@@ -92,7 +93,7 @@ class Door(Protocol):
         """
         ...
 
-    async def send_input(self, decider: str, instance_id: str, input: DirectInput) -> None:
+    async def send(self, decider: str, instance_id: str, input: DirectInput) -> None:
         """Put an input into the inbox of an instance, which is started if it is not there.
 
         Raises:
@@ -101,14 +102,27 @@ class Door(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ClientForJobs:
+    """The client of a worker, as built-ins and activities use it."""
+
+    instances: InstancesForJobs
+    inputs: InputsForJobs
+    here: Callable[[], object]
+    """Returns the client for an activity that asks, on the loop or in a thread."""
+
+
 Handler: TypeAlias = Callable[[RunningActivity, bytes], Awaitable[msgspec.Struct | None]]
 """Does what a built-in activity is for."""
 
 
-def builtin_works(door: Door) -> dict[str, Work]:
+def builtin_works(client: ClientForJobs) -> dict[str, Work]:
     """Return what jobs of the built-in activities call, by name; those of deciders are apart."""
     handlers = {RESULT: _result, SEND: _send, CANCEL: _cancel, READ_KV: _read_kv}
-    return {name: make_work(name, partial(handler, door)) for name, handler in handlers.items()}
+    return {
+        name: make_work(name, partial(handler, client.instances))
+        for name, handler in handlers.items()
+    }
 
 
 def make_work(
@@ -161,28 +175,28 @@ def _as_it_is(value: object) -> bytes:
     return value
 
 
-async def _result(door: Door, _: RunningActivity, input: bytes) -> ResultOutput:
+async def _result(instances: InstancesForJobs, _: RunningActivity, input: bytes) -> ResultOutput:
     target = msgspec.json.decode(input, type=ResultInput).instance_id
-    outcome = await door.wait_ended(target)
+    outcome = await instances.wait_ended(target)
     output = msgspec.Raw(b"null" if outcome.output is None else outcome.output)
     return ResultOutput(outcome.status.value, output, outcome.reason or "")
 
 
-async def _send(door: Door, context: RunningActivity, input: bytes) -> None:
+async def _send(instances: InstancesForJobs, context: RunningActivity, input: bytes) -> None:
     asked = msgspec.json.decode(input, type=SendInput)
     signal = SignalReceived(name=asked.signal, value=asked.value)
     delivery = _delivery(context, asked.instance_id, signal, is_buffered=True)
-    [status] = await door.deliver([delivery])
+    [status] = await instances.deliver([delivery])
     if status is DeliveryStatus.ENDED:
-        [row] = await door.store.read_instances([asked.instance_id])
+        [row] = await instances.store.read_instances([asked.instance_id])
         raise InstanceEndedError(asked.instance_id, "deleted" if row is None else row.status)
 
 
-async def _cancel(door: Door, context: RunningActivity, input: bytes) -> None:
+async def _cancel(instances: InstancesForJobs, context: RunningActivity, input: bytes) -> None:
     asked = msgspec.json.decode(input, type=CancelInput)
     request = CancelRequested(reason=asked.reason)
     delivery = _delivery(context, asked.instance_id, request, is_buffered=False)
-    [status] = await door.deliver([delivery])
+    [status] = await instances.deliver([delivery])
     if status is DeliveryStatus.ABSENT:
         raise InstanceNotFoundError(asked.instance_id)
 
@@ -202,12 +216,12 @@ def _delivery(
     )
 
 
-async def _read_kv(door: Door, _: RunningActivity, input: bytes) -> ReadKvOutput:
+async def _read_kv(instances: InstancesForJobs, _: RunningActivity, input: bytes) -> ReadKvOutput:
     asked = msgspec.json.decode(input, type=ReadKvInput)
-    kept = (await door.store.read_kv(asked.instance_id, asked.key)).get(asked.key)
+    kept = (await instances.store.read_kv(asked.instance_id, asked.key)).get(asked.key)
     if kept is not None:
         return ReadKvOutput(msgspec.Raw(kept.value))
-    [row] = await door.store.read_instances([asked.instance_id])
+    [row] = await instances.store.read_instances([asked.instance_id])
     if row is None:
         raise InstanceNotFoundError(asked.instance_id)
     return ReadKvOutput()

@@ -23,7 +23,7 @@ from perdure.errors import (
     UniqueKeyError,
 )
 from perdure.jobs.attempts import Work
-from perdure.jobs.builtins import Door, make_work
+from perdure.jobs.builtins import ClientForJobs, make_work
 from perdure.jobs.feed_watch import FeedWatch
 from perdure.jobs.running import RunningActivity
 from perdure.model.builtins import (
@@ -45,9 +45,9 @@ FindDecider = Callable[[str], DeciderDefinition]
 """Returns the decider of a name; only calls for deciders that are here come here."""
 
 
-def decider_works(door: Door, store: Store, find: FindDecider) -> dict[str, Work]:
+def decider_works(client: ClientForJobs, store: Store, find: FindDecider) -> dict[str, Work]:
     """Return what jobs of the built-in activities for deciders call, by name."""
-    calls = DeciderCalls(door, store, find)
+    calls = DeciderCalls(client, store, find)
     return {
         SEND_INPUT: make_work(SEND_INPUT, calls.send_input),
         EXECUTE: make_work(
@@ -63,8 +63,9 @@ def decider_works(door: Door, store: Store, find: FindDecider) -> dict[str, Work
 class DeciderCalls:
     """What calls of orchestrations to deciders do."""
 
-    def __init__(self, door: Door, store: Store, find: FindDecider) -> None:
-        self._door = door
+    def __init__(self, client: ClientForJobs, store: Store, find: FindDecider) -> None:
+        self._instances = client.instances
+        self._inputs = client.inputs
         self._store = store
         self._find = find
         self._watch = FeedWatch(store)
@@ -72,15 +73,13 @@ class DeciderCalls:
     async def send_input(self, context: RunningActivity, input: bytes) -> None:
         """Put an input into an inbox."""
         asked = msgspec.json.decode(input, type=GiveInput)
-        await self._door.send_input(asked.decider, asked.instance_id, _direct(asked, context))
+        await self._inputs.send(asked.decider, asked.instance_id, _direct(asked, context))
 
     async def execute(self, context: RunningActivity, input: bytes) -> ExecuteOutput:
         """Have an input decided."""
         asked = msgspec.json.decode(input, type=GiveInput)
         definition = self._find(asked.decider)
-        outcome = await self._door.execute_input(
-            definition, asked.instance_id, _direct(asked, context)
-        )
+        outcome = await self._inputs.execute(definition, asked.instance_id, _direct(asked, context))
         return _written(definition, outcome)
 
     async def wait_event(self, _: RunningActivity, input: bytes) -> WaitEventOutput:
@@ -118,7 +117,7 @@ class DeciderCalls:
 
     async def _ended(self, instance_id: str) -> None:
         try:
-            await self._door.wait_ended(instance_id)
+            await self._instances.wait_ended(instance_id)
         except InstanceNotFoundError:
             # Deleted meanwhile: it may come again.
             return

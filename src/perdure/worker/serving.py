@@ -17,7 +17,7 @@ from perdure.authoring.registry import Registry, orchestration_key, reader_key
 from perdure.authoring.scope import InlineRequest
 from perdure.errors import StoreError, UsageError
 from perdure.ids import fresh_id
-from perdure.jobs.builtins import Door, builtin_works
+from perdure.jobs.builtins import ClientForJobs, builtin_works
 from perdure.jobs.cancels import CancelWatch
 from perdure.jobs.decider_builtins import decider_works
 from perdure.jobs.heartbeats import Heartbeats
@@ -79,7 +79,7 @@ class Serving:
         options: WorkerOptions,
         resources: Iterable[object],
         endings: Endings,
-        client: Door,
+        client: ClientForJobs,
         metrics: Metrics,
         duties: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = MappingProxyType({}),
     ) -> None:
@@ -136,14 +136,12 @@ class Serving:
             continued=self.housekeeping.continued,
         )
 
-    def _make_jobs(self, resources: tuple[object, ...], client: Door) -> JobRunner:
+    def _make_jobs(self, resources: tuple[object, ...], client: ClientForJobs) -> JobRunner:
         store, registry = self._store, self.registry
         return JobRunner(
             registry,
             self._options,
-            host=Host(
-                self.worker_id, store.clock, resources, client.client_here, self._heartbeats.notice
-            ),
+            host=Host(self.worker_id, store.clock, resources, client.here, self._heartbeats.notice),
             end=self._job_ended,
             find_inline=self._find_inline,
             builtins={

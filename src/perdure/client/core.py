@@ -1,0 +1,310 @@
+"""What a client shares with its handles and the worker beside it: the store, and who is told what.
+
+Users never see it. What they call is in `Client` and `Handle`, which each hold one of these; inside
+a transaction of the user's own it is another one (`within.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.registry import orchestration_key
+from perdure.client.removal import Removal
+from perdure.client.sending import SentWithin
+from perdure.client.stopping import terminate
+from perdure.client.watch import Watch
+from perdure.clock import to_ms
+from perdure.errors import NondeterminismError, UsageError
+from perdure.model.admin import KvRow, ReportRow
+from perdure.model.events import CancelRequested, SignalReceived, UnreadableEventError
+from perdure.model.instances import InstanceRow, NewInstance
+from perdure.model.jobs import JobKey
+from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.turns import Outcome, TurnStatus, WorkerRow
+from perdure.store.base import Store
+from perdure.store.forking import ProcessMark
+from perdure.telemetry import Metrics
+from perdure.turns.endings import Endings
+from perdure.turns.lone_turns import lone_turns
+from perdure.turns.turns import TurnRunner
+from perdure.turns.unserved import LIVE_WORKER_MS, alive_since_ms
+from perdure.turns.watchdog import TurnTooLongError
+
+if TYPE_CHECKING:
+    from perdure.worker.serving import Serving
+
+PATIENCE_S = 10.0
+"""How long a start or a signal waits for a locked, full or unreachable store before it gives up."""
+
+SEEN_WITHIN = timedelta(milliseconds=LIVE_WORKER_MS)
+"""How recent a worker's sign of life must be to count as alive."""
+
+
+class ClientCore:
+    """A store, what waits for its instances in this process, and the worker that is told first.
+
+    Args:
+        store: Not open yet.
+        metrics: Where to count.
+        owner: What users call the thing that is open or closed, for messages.
+    """
+
+    def __init__(self, store: Store, metrics: Metrics, *, owner: str) -> None:
+        self.raw_store = store
+        """The store, open or not."""
+        self.metrics = metrics
+        self.endings = Endings()
+        self.sent_within = SentWithin()
+        """Messages that were sent inside transactions, until they have arrived."""
+        self.beside: Serving | None = None
+        """The worker of an engine."""
+        self._watch: Watch | None = None
+        """Looks for news, once somebody waited for some."""
+        self._alone: TurnRunner | None = None
+        """Decides inputs where there is no worker, once there was one."""
+        self._is_open = False
+        self._owner = owner
+        self._process = ProcessMark(owner)
+
+    # -------------------------------------------------------------------- lifetime
+
+    async def open(self) -> bool:
+        """Connect to the store; return whether it was not open yet."""
+        self._process.refuse_elsewhere()
+        if self._is_open:
+            return False
+        await self.raw_store.open()
+        self._is_open = True
+        self._process.set(self)
+        return True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open, and not in the process that this one was forked from."""
+        return self._is_open and not self._process.is_elsewhere
+
+    async def close(self) -> None:
+        """Let go of the store. In a forked child that is the parent's, and nothing happens."""
+        if self.is_open:
+            self._is_open = False
+            if self._watch is not None:
+                await self._watch.close()
+            if self._alone is not None:
+                await self._alone.close()
+                self._alone = None
+            await self.raw_store.close()
+
+    def refuse_closed(self) -> None:
+        """Refuse to work where nothing is open.
+
+        Raises:
+            UsageError: It is not open, or was opened before a fork.
+        """
+        if not self._is_open:
+            raise UsageError(
+                f"this {self._owner} is not open: use `async with`, or await open() first"
+            )
+        self._process.refuse_elsewhere()
+
+    @property
+    def store(self) -> Store:
+        """The open store."""
+        self.refuse_closed()
+        return self.raw_store
+
+    @property
+    def outside(self) -> ClientCore:
+        """The core of the client outside any transaction."""
+        return self
+
+    # ------------------------------------------------------- who works in this process
+
+    def turns(self) -> TurnRunner:
+        """Return what runs turns in this process."""
+        self.refuse_closed()
+        if self.beside is not None:
+            return self.beside.turns
+        if self._alone is None:
+            self._alone = lone_turns(self.raw_store, self.endings, self.metrics)
+        return self._alone
+
+    def find_decider(self, name: str) -> DeciderDefinition | None:
+        """Return a decider that was handed to the worker of this process."""
+        return None if self.beside is None else self.beside.registry.deciders.get(name)
+
+    def find_code(self, row: InstanceRow) -> Orchestration[..., Any] | None:
+        """Return the code of an instance, if it is here."""
+        if self.beside is None:
+            return None
+        return self.beside.coverage.code_for(orchestration_key(row.name, row.version))
+
+    def code_of(self, name: str, version: str) -> str:
+        """Return the digest of the code, where it is known that this code will run."""
+        beside = self.beside
+        own = None if beside is None else beside.serves(name, version)
+        if beside is None or own is None:
+            return ""
+        return beside.registry.code_of(own.name, own.version)
+
+    def is_here(self, instance_id: str) -> bool:
+        """Tell whether a worker of this process has the instance in memory."""
+        return self.beside is not None and self.beside.turns.hot.get(instance_id) is not None
+
+    async def live_workers(self, seen_within: timedelta = SEEN_WITHIN) -> list[WorkerRow]:
+        """Return the workers that gave a sign of life lately, that of this process in any case:
+        when the clock has moved, its last sign looks old."""
+        since_ms = alive_since_ms(self.store.clock, to_ms(seen_within))
+        rows = await self.store.read_workers(seen_since_ms=0)
+        beside = self.beside
+        own = beside.worker_id if beside is not None and beside.is_serving else None
+        return [row for row in rows if row.seen_ms >= since_ms or row.worker_id == own]
+
+    # ----------------------------------------------------------- starting and ending
+
+    async def begin(self, new: NewInstance) -> InstanceRow | None:
+        """Start an instance; return the row that already has its id, if one does.
+
+        A worker beside us that has the code runs the first turn in the same commit, unless that
+        turn comes later or has messages to take.
+        """
+        if await self._begin_beside(new):
+            self._count_start(new)
+            return None
+        if new.messages:
+            await self.let_arrive([new.instance_id])
+        [existing] = await self.store.start([new], patience_s=PATIENCE_S)
+        self.noticed_work()
+        if existing is None:
+            self._count_start(new)
+        return existing
+
+    async def replace(self, ended: InstanceRow, new: NewInstance) -> InstanceRow | None:
+        """Start an instance in place of an ended one; return the row that has its id by now, if
+        somebody else was faster."""
+        await self.removal().delete_children(ended)
+        return await self.begin(msgspec.structs.replace(new, replaces=ended.incarnation))
+
+    async def terminate(self, instance_id: str, reason: str) -> None:
+        """Stop an instance now; its code is not asked."""
+        await terminate(self, instance_id, reason)
+
+    def removal(self) -> Removal:
+        """Return what deletes and prunes."""
+        return Removal(self.store, self.noticed_gone)
+
+    async def _begin_beside(self, new: NewInstance) -> bool:
+        """Start an instance and run its first turn in one commit, where that can be done."""
+        if self.beside is None or new.visible_at_ms or new.messages:
+            return False
+        own = self.beside.serves(new.definition.name, new.definition.variant)
+        if own is None:
+            return False
+        try:
+            status = await self.beside.turns.start(new, own, patience_s=PATIENCE_S)
+        except (NondeterminismError, UnreadableEventError, TurnTooLongError):
+            # The start itself is good. As a claimed turn the same trouble holds the instance, where
+            # everybody can see it.
+            return False
+        return status is TurnStatus.ACCEPTED
+
+    def _count_start(self, new: NewInstance) -> None:
+        self.metrics.client_starts.add((new.definition.name, new.definition.variant))
+
+    # --------------------------------------------------------------------- messages
+
+    async def deliver(self, deliveries: Sequence[Delivery]) -> list[DeliveryStatus]:
+        """Put messages into inboxes."""
+        await self.let_arrive(delivery.instance_id for delivery in deliveries)
+        statuses = await self.store.deliver(deliveries, patience_s=PATIENCE_S)
+        self.noticed_work()
+        for delivery, status in zip(deliveries, statuses, strict=True):
+            if status in (DeliveryStatus.DELIVERED, DeliveryStatus.BUFFERED):
+                if delivery.kind == SignalReceived.kind:
+                    self.metrics.client_signals.add()
+                elif delivery.kind == CancelRequested.kind:
+                    self.metrics.client_cancels.add()
+        return statuses
+
+    async def let_arrive(self, instance_ids: Iterable[str]) -> None:
+        """Have what this client sent to instances inside transactions come before what it is about
+        to send or execute."""
+        if self.sent_within.under_way:
+            for instance_id in await self.sent_within.arrive(instance_ids):
+                self.turns().noticed_mail(instance_id)
+
+    # ---------------------------------------------------------------------- waiting
+
+    async def wait_ended(self, instance_id: str) -> Outcome:
+        """Wait until an instance has ended.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+        """
+        began_s = perf_counter()
+        outcome = await self._watching().ended(instance_id)
+        self.metrics.result_wait.observe((outcome.status.value,), perf_counter() - began_s)
+        return outcome
+
+    async def wait_reported(self, instance_id: str, after: int) -> ReportRow | None:
+        """Wait for a report newer than a version, or the end."""
+        return await self._watching().reported(instance_id, after=after)
+
+    async def wait_kept(self, instance_id: str, key: str) -> KvRow | None:
+        """Wait for a value under a key, or the end."""
+        return await self._watching().kept(instance_id, key)
+
+    def _watching(self) -> Watch:
+        self.refuse_closed()
+        if self._watch is None:
+            self._watch = Watch(self.raw_store, self.endings, self.is_here, self.noticed_end)
+        return self._watch
+
+    # --------------------------------------------------------- what this client has done
+
+    def noticed_work(self) -> None:
+        """Something was written that a worker of this process may take: let it look at once."""
+        if self.beside is not None:
+            self.beside.notice()
+
+    def noticed_mail(self, instance_id: str) -> None:
+        """An input was put into an inbox: no other of this client may overtake it."""
+        self.turns().noticed_mail(instance_id)
+        self.noticed_work()
+
+    def noticed_end(self, instance_id: str, incarnation: int, outcome: Outcome) -> None:
+        """An instance was ended by this client, or found to be ended by somebody else: stop its
+        jobs here, look for what its end told."""
+        self.endings.tell(instance_id, outcome)
+        self._forget_here(instance_id, incarnation)
+
+    def noticed_gone(self, instance_id: str, incarnation: int) -> None:
+        """An instance was deleted."""
+        self.endings.tell_gone(instance_id)
+        self._forget_here(instance_id, incarnation)
+        self.stop_jobs(instance_id, incarnation)
+
+    def noticed_job_end(self, key: JobKey) -> None:
+        """A job was ended by hand, whoever runs it."""
+        if self.beside is not None:
+            self.beside.jobs.cancel([key])
+            self.beside.notice()
+
+    def stop_jobs(self, instance_id: str, incarnation: int) -> None:
+        """Stop the jobs of an instance that run in this process, also if it is not in memory. What
+        other processes do is found by the worker itself; what this one does is not."""
+        if self.beside is not None:
+            jobs = self.beside.jobs
+            owner = (instance_id, incarnation)
+            jobs.cancel([lease.key for lease in jobs.leases() if lease.key[:2] == owner])
+
+    def _forget_here(self, instance_id: str, incarnation: int) -> None:
+        if self.beside is not None:
+            self.beside.turns.ended_from_outside(instance_id, incarnation)
+            self.beside.notice()
