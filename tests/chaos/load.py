@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -71,8 +72,11 @@ async def until_idle(fleet: Fleet, client: Client) -> list[str]:
     left: list[str] = []
     with suppress(TimeoutError):
         async with asyncio.timeout(IDLE_WITHIN_S):
-            while left := await left_to_do(fleet, client):  # noqa: ASYNC110 - it has no event
-                await asyncio.sleep(0.5)
+            began_s = time.monotonic()
+            while left := await left_to_do(fleet, client):
+                # To look is work, on the loop that may also hand on what workers say to the store.
+                await asyncio.sleep(max(0.5, 3 * (time.monotonic() - began_s)))
+                began_s = time.monotonic()
     return left
 
 
