@@ -168,6 +168,24 @@ class TestFencing:
         clock.advance(LEASE)
         await accepted(store, short_way)
 
+    async def test_a_turn_that_is_late_shows_that_its_worker_did_not_die_of_it(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        """On a starved machine workers take a turn from each other time and again; an instance that
+        was parked for that would be blamed for what it did not do."""
+        await store.start([new_instance()])
+        for _ in range(3):
+            [late] = await claim(store, "w1")
+            clock.advance(LEASE)
+        [last] = await claim(store, "w2")
+        assert last.attempts == 4
+
+        assert await store.commit([turn_of(late, worker_id="w1")]) == [REFUSED]
+        clock.advance(LEASE)
+
+        [again] = await claim(store, "w3")
+        assert again.attempts == 2
+
     async def test_the_worker_that_holds_the_lease_may_also_go_the_short_way(
         self, store: Store
     ) -> None:

@@ -96,6 +96,10 @@ class Commit:
             return self._obstacle(turn) or self._accept_first(turn, turn.start)
         row = self.rows.live.get(turn.instance_id)
         if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):
+            if row is not None and turn.lease and row.stamp == turn.stamp and row.attempts > 1:
+                # Late, and overtaken by another claim, but alive: its worker did not die of it.
+                row.attempts = 1
+                row.dirty = True
             return self._keep_ends(turn, _REFUSED)
         obstacle = self._obstacle(turn)
         if obstacle is not None:
