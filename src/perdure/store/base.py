@@ -39,6 +39,7 @@ from perdure.store.admin import AdminStore
 from perdure.store.borrowing import Errands, Sent
 from perdure.store.deciders import DeciderStore
 from perdure.store.epoch import Epoch
+from perdure.store.observer import Observer
 from perdure.store.transactions import TransactionStore
 
 
@@ -89,6 +90,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     clock: Clock
     epoch: Epoch
     """Which life of the database this is."""
+    observer: Observer | None
+    """Who is told of each operation."""
     is_server: bool
     """Whether what all workers ask together is the load of one server."""
     is_one_database: bool

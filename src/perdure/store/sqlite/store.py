@@ -21,6 +21,7 @@ from perdure.errors import StoreError, UsageError
 from perdure.store.batching import Batcher
 from perdure.store.borrowing import Errands
 from perdure.store.counters import StoreCounters
+from perdure.store.observing import observable
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.errands import Here
@@ -39,6 +40,7 @@ from perdure.store.transactions import OwnWork
 T = TypeVar("T")
 
 
+@observable
 class SqliteStore(SqlStore):
     """See `perdure.store.base.Store`; what is said there is not repeated here.
 
