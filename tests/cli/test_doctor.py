@@ -17,7 +17,7 @@ import pytest
 
 from perdure import Engine, Retry, activity, orchestration
 from perdure.cli import doctor
-from perdure.cli.saying import printable
+from perdure.cli.output import printable
 from perdure.errors import ActivityError
 from perdure.model.turns import WorkerRow
 from perdure.store.base import Store

@@ -116,7 +116,7 @@ async def test_what_others_commit_is_not_disturbed_by_a_failing_handler(
 
     assert orders_in(stage.url) == []
     assert await engine._core.store.feed_end() == 60
-    assert engine.store.counters.halvings == 0  # type: ignore[attr-defined]  # of this store
+    assert engine._core.store.counters.halvings == 0  # type: ignore[attr-defined]  # of this store
 
 
 @pytest.mark.sqlite_only("PostgreSQL has no such statement")

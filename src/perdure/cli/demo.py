@@ -25,7 +25,7 @@ GIVE_UP_S = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class DemoReport:
     """What the demo saw."""
 
     completed_before: int
@@ -49,7 +49,7 @@ class Screen(Protocol):
         ...
 
 
-def run_demo(seconds: float) -> Report:
+def run_demo(seconds: float) -> DemoReport:
     """Run the demo and print what happens."""
     with tempfile.TemporaryDirectory(prefix="perdure-demo-") as folder, _screen() as screen:
         demo = Demo(Path(folder), seconds, screen)
@@ -67,7 +67,7 @@ class Demo:
         self._worker: subprocess.Popen[bytes] | None = None
         self._shown = 0
 
-    async def run(self) -> Report:
+    async def run(self) -> DemoReport:
         """Start the order, kill the worker, start it again, wait for the end."""
         began_s = time.monotonic()
         async with Client(self._url) as client:
@@ -135,7 +135,7 @@ class Demo:
         lines = [line.split() for line in self._ledger.read_text().splitlines()]
         return [(line[2], line[3]) for line in lines if len(line) == 4]
 
-    def _report(self, completed_before: int, took_s: float) -> Report:
+    def _report(self, completed_before: int, took_s: float) -> DemoReport:
         runs = Counter(name for word, name in self._notes() if word == "begin")
         names = [step.name for step in STEPS]
         repeated = sum(runs[name] > 1 for name in names[:completed_before])
@@ -144,7 +144,7 @@ class Demo:
             f"{ORDER}  went on with {repeated} completed activities repeated, "
             f"{interrupted} begun again"
         )
-        return Report(
+        return DemoReport(
             completed_before=completed_before,
             repeated=repeated,
             interrupted=interrupted,

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Iterable
 import click
 
 from perdure.checking.invariants import check
-from perdure.cli.saying import printable
+from perdure.cli.output import printable
 from perdure.errors import SchemaError, StoreError
 from perdure.model.admin import PAGE_MAX, InstanceFilter
 from perdure.model.instances import Status

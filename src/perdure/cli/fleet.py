@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-from perdure.cli.saying import UNUSABLE, say
+from perdure.cli.output import UNUSABLE, say
 
 BACK_OFF_S = (0.5, 2.0, 5.0, 15.0, 30.0)
 """Pauses before a process that died is replaced; the last one for all later deaths."""
@@ -55,7 +55,7 @@ class Fleet:
         self._stop_within_s = stop_within_s
         self._started = started
         self._died = died
-        self._members = [Member(line) for line in settings]
+        self._members = [FleetMember(line) for line in settings]
         self._told = asyncio.Event()
         self._signals = 0
         self._is_unusable = False
@@ -107,7 +107,7 @@ class Fleet:
             await member.is_ready.wait()
         self._started([member.worker_id for member in self._members])
 
-    async def _keep(self, member: Member) -> None:
+    async def _keep(self, member: FleetMember) -> None:
         """Run a process, and another one whenever it ends before its time."""
         deaths = 0
         while not self._told.is_set():
@@ -132,7 +132,7 @@ class Fleet:
                     await self._told.wait()
 
 
-class Member:
+class FleetMember:
     """One place of the fleet, and the process that fills it at the moment."""
 
     def __init__(self, settings: bytes) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import click
 
-from perdure.cli.saying import errors_as_lines
+from perdure.cli.output import errors_as_lines
 
 MAX_PROCESSES = 512
 

@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.authoring.registry import Registry
 from perdure.cli.fleet import STOPPING, Fleet
-from perdure.cli.saying import say
+from perdure.cli.output import say
 from perdure.cli.targets import described, load_target
 from perdure.client.worker import Worker
 from perdure.clock import to_ms

@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from perdure.authoring.registry import Registry
-from perdure.cli.saying import errors_as_lines
+from perdure.cli.output import errors_as_lines
 from perdure.cli.targets import load_target
 from perdure.cli.worker import WorkerSettings, serve, start_logging
 

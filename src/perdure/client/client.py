@@ -17,13 +17,13 @@ from perdure.client.existing import check_same_definition, settle, settle_ended
 from perdure.client.handle import Handle
 from perdure.client.info import Json
 from perdure.client.inputs import InputSender
-from perdure.client.measuring import measure
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import check_orchestration, new_instance, refuse_deciders_id, split
 from perdure.client.within import CoreWithin, SenderWithin
 from perdure.clock import Clock, system_clock
 from perdure.codec import JSON, check_id
 from perdure.errors import UsageError
+from perdure.store.observer import Observer
 from perdure.store.opening import open_store
 from perdure.store.within.borrowing import RunOnThread
 from perdure.telemetry import Metrics
@@ -41,7 +41,8 @@ class Client:
 
     def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
         metrics = Metrics()
-        store = measure(open_store(url, clock=clock), metrics)
+        store = open_store(url, clock=clock)
+        store.observer = Observer(metrics.store_duration.observe, metrics.store_errors.add)
         self._core = ClientCore(store, metrics, owner=type(self).__name__)
         self._inputs = InputSender(self._core)
 

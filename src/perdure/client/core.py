@@ -19,7 +19,7 @@ from perdure.authoring.registry import orchestration_key
 from perdure.client.removal import Removal
 from perdure.client.sending import SentWithin
 from perdure.client.stopping import terminate
-from perdure.client.watch import Watch
+from perdure.client.watch import InstanceWatch
 from perdure.clock import to_ms
 from perdure.errors import NondeterminismError, UsageError
 from perdure.model.admin import KvRow, ReportRow
@@ -65,7 +65,7 @@ class ClientCore:
         """Messages that were sent inside transactions, until they have arrived."""
         self.beside: Serving | None = None
         """The worker of an engine."""
-        self._watch: Watch | None = None
+        self._watch: InstanceWatch | None = None
         """Looks for news, once somebody waited for some."""
         self._alone: TurnRunner | None = None
         """Decides inputs where there is no worker, once there was one."""
@@ -260,10 +260,12 @@ class ClientCore:
         """Wait for a value under a key, or the end."""
         return await self._watching().kept(instance_id, key)
 
-    def _watching(self) -> Watch:
+    def _watching(self) -> InstanceWatch:
         self.refuse_closed()
         if self._watch is None:
-            self._watch = Watch(self.raw_store, self.endings, self.is_here, self.noticed_end)
+            self._watch = InstanceWatch(
+                self.raw_store, self.endings, self.is_here, self.noticed_end
+            )
         return self._watch
 
     # --------------------------------------------------------- what this client has done

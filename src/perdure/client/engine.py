@@ -12,8 +12,8 @@ from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
 from perdure.jobs.builtins import ClientForJobs
 from perdure.model.options import WorkerOptions
-from perdure.projection.duties import reader_duties
 from perdure.projection.handler_watch import HandlerWatch
+from perdure.projection.loops import reader_loops
 from perdure.worker.serving import Health, Serving
 
 
@@ -65,7 +65,7 @@ class Engine(Client):
             core.endings,
             ClientForJobs(core, self._inputs, self._client_here),
             core.metrics,
-            reader_duties(
+            reader_loops(
                 core.raw_store,
                 registry.readers,
                 options,

@@ -45,7 +45,7 @@ class _Want:
     found: asyncio.Future[ReportRow | KvRow | None]
 
 
-class Watch:
+class InstanceWatch:
     """Looks for news of instances that somebody waits for."""
 
     def __init__(

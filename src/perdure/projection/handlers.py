@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from perdure.authoring.feed import EventFilter, EventMeta
 from perdure.authoring.projection import Projection, SqlProjection
@@ -14,7 +14,8 @@ from perdure.errors import RowError, UsageError
 from perdure.model.feeds import FeedEvent
 from perdure.model.options import Retry
 from perdure.model.tables import Tables
-from perdure.projection.holding import Hold
+from perdure.projection.handler_watch import HandlerWatch
+from perdure.projection.lease import ReaderLease
 from perdure.projection.reading import LET_GO_WITHIN_S, EventFailedError, StartFailedError
 
 MAX_WORK_S = 0.05
@@ -66,7 +67,7 @@ def read_all(filter: EventFilter, events: Sequence[FeedEvent]) -> Readable:
 
 
 class _OfProjection:
-    """What consumers for both sorts of projections say alike."""
+    """What handlers for both sorts of projections say alike."""
 
     def __init__(self, projection: Projection[Any] | SqlProjection[Any]) -> None:
         self.name: str = projection.name
@@ -81,42 +82,42 @@ class _OfProjection:
             raise StartFailedError(UsageError(NO_RESET))
 
 
-class ProjectionConsumer(_OfProjection):
+class ProjectionHandler(_OfProjection):
     """Hands events to a projection that writes anywhere, at least once each."""
 
     def __init__(self, projection: Projection[Any]) -> None:
         super().__init__(projection)
         self._projection = projection
 
-    async def prepare(self, hold: Hold) -> None:
+    async def prepare(self, lease: ReaderLease) -> None:
         """Remove everything, if it is to be rebuilt."""
-        if not hold.must_reset:
+        if not lease.must_reset:
             return
         self.check_reset(self._projection)
-        await hold.ensure()
+        await lease.ensure()
         try:
             await self._projection.reset()
         except Exception as error:
             raise StartFailedError(error) from error
 
-    async def consume(self, events: Sequence[FeedEvent], end: int, hold: Hold) -> None:
+    async def handle_all(self, events: Sequence[FeedEvent], end: int, lease: ReaderLease) -> None:
         """Handle events one by one, then move the position; also when it is told to stop."""
         readable = read_all(self.filter, events)
         handled = 0
         try:
             for event, meta, place in readable.events:
-                await hold.ensure()
+                await lease.ensure()
                 await self._handle(event, meta, place)
                 handled = meta.position
         except BaseException:
             # Also when told to stop: what was handled is not handled again.
             async with asyncio.timeout(LET_GO_WITHIN_S):
-                await hold.advance(handled)
+                await lease.advance(handled)
             raise
         if readable.error is None:
-            await hold.advance(end)
+            await lease.advance(end)
         else:
-            await hold.advance(pos_before(events, readable.error.index))
+            await lease.advance(pos_before(events, readable.error.index))
             raise readable.error
 
     async def _handle(self, event: Any, meta: EventMeta, place: int) -> None:
@@ -133,20 +134,6 @@ class ProjectionConsumer(_OfProjection):
             raise EventFailedError(place, error) from error
 
 
-class Watch(Protocol):
-    """Ends handlers that hold the store too long, if they can be ended, and says so if not."""
-
-    def run(
-        self, projection: str, method: str, limit_s: float, handle: Callable[[], None]
-    ) -> TimeoutError | None:
-        """Run a handler on this thread; return why it counts as failed if it took too long.
-
-        Raises:
-            Exception: What the handler raised in time.
-        """
-        ...
-
-
 class _Late(NamedTuple):
     """What took too long."""
 
@@ -154,13 +141,13 @@ class _Late(NamedTuple):
     error: TimeoutError
 
 
-class SqlConsumer(_OfProjection):
+class SqlHandler(_OfProjection):
     """Hands events to a projection that writes to its own tables in the store, exactly once."""
 
     def __init__(
         self,
         projection: SqlProjection[Any],
-        watch: Watch,
+        watch: HandlerWatch,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(projection)
@@ -171,9 +158,9 @@ class SqlConsumer(_OfProjection):
         self._late: _Late | None = None
         """Not run again in this attempt: a transaction that failed is run anew, perhaps often."""
 
-    async def prepare(self, hold: Hold) -> None:
+    async def prepare(self, lease: ReaderLease) -> None:
         """Make the tables; anew, if it is to be rebuilt."""
-        projection, must_reset, pos = self._projection, hold.must_reset, hold.pos
+        projection, must_reset, pos = self._projection, lease.must_reset, lease.pos
         if must_reset:
             self.check_reset(projection)
         self._late = None
@@ -193,7 +180,7 @@ class SqlConsumer(_OfProjection):
             return pos
 
         try:
-            await hold.work(work, within_s=self._limit_s + STATEMENTS_LATER_S, defining=True)
+            await lease.work(work, within_s=self._limit_s + STATEMENTS_LATER_S, defining=True)
         except RowError as error:
             # A statement has ended the transaction itself.
             raise StartFailedError(self._late.error if self._late else error) from error
@@ -207,33 +194,33 @@ class SqlConsumer(_OfProjection):
             self._late = _Late(place, late)
             raise late
 
-    async def consume(self, events: Sequence[FeedEvent], end: int, hold: Hold) -> None:
+    async def handle_all(self, events: Sequence[FeedEvent], end: int, lease: ReaderLease) -> None:
         """Write down events and move the position, in as few transactions as are short enough."""
         self._late = None
         readable = read_all(self.filter, events)
         if readable.error is None:
-            await self._write_all(readable.events, end, hold)
+            await self._write_all(readable.events, end, lease)
         else:
-            await self._write_all(readable.events, pos_before(events, readable.error.index), hold)
+            await self._write_all(readable.events, pos_before(events, readable.error.index), lease)
             raise readable.error
 
-    async def _write_all(self, events: Sequence[ReadEvent], end: int, hold: Hold) -> None:
+    async def _write_all(self, events: Sequence[ReadEvent], end: int, lease: ReaderLease) -> None:
         if not events:
-            await hold.advance(end)
+            await lease.advance(end)
             return
         try:
-            while hold.pos < end:
+            while lease.pos < end:
                 await self._write(
-                    [one for one in events if one.meta.position > hold.pos], end, hold
+                    [one for one in events if one.meta.position > lease.pos], end, lease
                 )
         except EventFailedError as failure:
             # All of that transaction was undone: once more, without the one that failed.
             before = [one for one in events if one.place < failure.index]
-            if before and before[-1].meta.position > hold.pos:
-                await self._write_all(before, before[-1].meta.position, hold)
+            if before and before[-1].meta.position > lease.pos:
+                await self._write_all(before, before[-1].meta.position, lease)
             raise
 
-    async def _write(self, events: Sequence[ReadEvent], end: int, hold: Hold) -> None:
+    async def _write(self, events: Sequence[ReadEvent], end: int, lease: ReaderLease) -> None:
         def work(tables: Tables) -> int:
             until_s = self._now_s() + MAX_WORK_S
             for number, (event, meta, place) in enumerate(events):
@@ -249,7 +236,7 @@ class SqlConsumer(_OfProjection):
         try:
             # Its last event begins before that much of it is over.
             most_s = MAX_WORK_S + self._limit_s
-            await hold.work(work, within_s=most_s + STATEMENTS_LATER_S)
+            await lease.work(work, within_s=most_s + STATEMENTS_LATER_S)
         except RowError as error:
             if self._late is not None and any(one.place == self._late.place for one in events):
                 raise EventFailedError(*self._late) from error
@@ -257,7 +244,7 @@ class SqlConsumer(_OfProjection):
             first = events[0]
             if len(events) == 1:
                 raise EventFailedError(first.place, error) from error
-            await self._write(events[:1], first.meta.position, hold)
+            await self._write(events[:1], first.meta.position, lease)
 
 
 def pos_before(events: Sequence[FeedEvent], index: int) -> int:

@@ -26,8 +26,8 @@ from perdure.limits import MAX_MESSAGE_CHARS
 from perdure.model.feeds import FeedEvent, StuckEvent
 from perdure.model.jobs import JobPolicy
 from perdure.model.options import Retry, WorkerOptions, delay_after, job_policy
-from perdure.projection.bell import Bell
-from perdure.projection.holding import Hold
+from perdure.projection.lease import ReaderLease
+from perdure.projection.wake import FeedWake
 from perdure.store.base import Store
 from perdure.telemetry import Metrics
 
@@ -60,7 +60,7 @@ class StartFailedError(Exception):
         self.cause = cause
 
 
-class Consumer(Protocol):
+class FeedHandler(Protocol):
     """What is done with the events that are read."""
 
     @property
@@ -83,7 +83,7 @@ class Consumer(Protocol):
         """What to do when it cannot handle one."""
         ...
 
-    async def prepare(self, hold: Hold) -> None:
+    async def prepare(self, lease: ReaderLease) -> None:
         """Make ready, whenever the right to read was got.
 
         Raises:
@@ -91,7 +91,7 @@ class Consumer(Protocol):
         """
         ...
 
-    async def consume(self, events: Sequence[FeedEvent], end: int, hold: Hold) -> None:
+    async def handle_all(self, events: Sequence[FeedEvent], end: int, lease: ReaderLease) -> None:
         """Handle events and move the position to `end`, which is not before the last of them.
 
         Raises:
@@ -107,17 +107,17 @@ class FeedReader:
     def __init__(
         self,
         store: Store,
-        consumer: Consumer,
+        handler: FeedHandler,
         options: WorkerOptions,
         metrics: Metrics,
-        bell: Bell,
+        wake: FeedWake,
     ) -> None:
         self._store = store
         self._metrics = metrics
-        self._consumer = consumer
-        self._name = consumer.name
-        self._policy = msgspec.json.decode(job_policy(consumer.retry, None), type=JobPolicy)
-        self._bell = bell
+        self._handler = handler
+        self._name = handler.name
+        self._policy = msgspec.json.decode(job_policy(handler.retry, None), type=JobPolicy)
+        self._wake = wake
         self._lease = fresh_id()
         self._lease_ms = to_ms(options.lease_for)
         self._renew_every_s = options.lease_for.total_seconds() / 3
@@ -130,7 +130,7 @@ class FeedReader:
         """Read for ever. Ends only by cancellation, or with an error of the store."""
         try:
             while True:
-                self._bell.clear(self._name)
+                self._wake.clear(self._name)
                 found = await self._store.claim_feed(
                     self._name, lease=self._lease, lease_ms=self._lease_ms
                 )
@@ -138,20 +138,20 @@ class FeedReader:
                     await self._rest(min(STAND_BY_S, self._renew_every_s))
                 else:
                     await self._hold(
-                        Hold(self._store, found, lease=self._lease, lease_ms=self._lease_ms)
+                        ReaderLease(self._store, found, lease=self._lease, lease_ms=self._lease_ms)
                     )
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LET_GO_WITHIN_S):
                     await self._store.release_feed(self._name, lease=self._lease)
 
-    async def _hold(self, hold: Hold) -> None:
+    async def _hold(self, lease: ReaderLease) -> None:
         """Read until the lease is lost or the reader is stuck."""
         self._failures = 0
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._keep(hold))
-                await self._read(hold)
+                group.create_task(self._keep(lease))
+                await self._read(lease)
         except ExceptionGroup as group_error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -166,83 +166,83 @@ class FeedReader:
                 extra={"projection": self._name},
             )
 
-    async def _keep(self, hold: Hold) -> None:
+    async def _keep(self, lease: ReaderLease) -> None:
         """Renew the lease, also while a handler takes long."""
         while True:
             await asyncio.sleep(self._renew_every_s)
-            await hold.renew()
+            await lease.renew()
 
-    async def _read(self, hold: Hold) -> None:
-        while not await self._prepared(hold):
+    async def _read(self, lease: ReaderLease) -> None:
+        while not await self._prepared(lease):
             pass
-        batch = self._consumer.batch
+        batch = self._handler.batch
         # Where workers were lost, one at a time: then it shows which event it is.
-        singly = batch if hold.losses else 0
-        wanted = self._consumer.filter
+        singly = batch if lease.losses else 0
+        wanted = self._handler.filter
         while True:
-            self._bell.clear(self._name)
+            self._wake.clear(self._name)
             events, end = await self._store.read_feed(
-                after=hold.seen,
+                after=lease.seen,
                 limit=1 if singly else batch,
                 deciders=wanted.deciders,
                 tags=wanted.tags,
             )
             # Afterwards: what was recorded since somebody paused the reader is not handled.
-            await hold.confirm()
+            await lease.confirm()
             if events:
                 # After a failure alone: those behind it are not handled in vain again and again.
-                singly = max(singly - 1, 0) if await self._consumed(events, end, hold) else 1
-            elif end > hold.seen:
-                hold.seen = end
+                singly = max(singly - 1, 0) if await self._handled(events, end, lease) else 1
+            elif end > lease.seen:
+                lease.seen = end
             else:
-                await self._await_events(hold)
+                await self._await_events(lease)
 
     # ------------------------------------------------------------------- handling
 
-    async def _prepared(self, hold: Hold) -> bool:
+    async def _prepared(self, lease: ReaderLease) -> bool:
         try:
-            await self._consumer.prepare(hold)
+            await self._handler.prepare(lease)
         except StartFailedError as failure:
-            await self._stumble(hold, failure.cause, None)
+            await self._stumble(lease, failure.cause, None)
             return False
         self._failures = 0
         return True
 
-    async def _consumed(self, events: Sequence[FeedEvent], end: int, hold: Hold) -> bool:
-        await self._refuse_deadly(hold, events[0])
+    async def _handled(self, events: Sequence[FeedEvent], end: int, lease: ReaderLease) -> bool:
+        await self._refuse_deadly(lease, events[0])
         try:
-            await self._consumer.consume(events, end, hold)
+            await self._handler.handle_all(events, end, lease)
         except EventFailedError as failure:
             if failure.index > 0:
                 self._metrics.projected.add((self._name,), by=failure.index)
                 self._failures = 0
-            await self._stumble(hold, failure.cause, events[failure.index])
+            await self._stumble(lease, failure.cause, events[failure.index])
             return False
         self._failures = 0
         self._metrics.projected.add((self._name,), by=len(events))
         return True
 
-    async def _refuse_deadly(self, hold: Hold, event: FeedEvent) -> None:
+    async def _refuse_deadly(self, lease: ReaderLease, event: FeedEvent) -> None:
         """Stop at an event that every worker was lost with which tried to handle it."""
         most = self._policy.max_attempts
-        if most is not None and hold.losses >= most:
+        if most is not None and lease.losses >= most:
             error = LeaseLostError("the worker was lost each time while it handled this event")
-            await self._get_stuck(hold, _stuck(error, event, hold.losses, is_rebuild=False))
+            await self._get_stuck(lease, _stuck(error, event, lease.losses, is_rebuild=False))
 
-    async def _stumble(self, hold: Hold, error: Exception, event: FeedEvent | None) -> None:
+    async def _stumble(self, lease: ReaderLease, error: Exception, event: FeedEvent | None) -> None:
         """Wait before the next attempt, or stop if there is none."""
         self._failures += 1
         self._metrics.projection_failures.add((self._name, type(error).__qualname__))
-        stuck = _stuck(error, event, self._failures, is_rebuild=hold.must_reset)
+        stuck = _stuck(error, event, self._failures, is_rebuild=lease.must_reset)
         if self._is_final(error):
-            await self._get_stuck(hold, stuck)
+            await self._get_stuck(lease, stuck)
         tried = "handle an event" if event is not None else f"get through its {stuck.method}"
         logger.warning("a projection could not %s and tries again", tried, extra=self._facts(stuck))
         delay_ms = delay_after(self._policy, self._failures, chance=chance())
         await asyncio.sleep(delay_ms / 1000)
 
-    async def _get_stuck(self, hold: Hold, stuck: StuckEvent) -> NoReturn:
-        await hold.get_stuck(stuck)
+    async def _get_stuck(self, lease: ReaderLease, stuck: StuckEvent) -> NoReturn:
+        await lease.get_stuck(stuck)
         where = f"in {stuck.method}" if stuck.method else "at an event"
         logger.error("a projection is stuck %s", where, extra=self._facts(stuck))
         raise LeaseLostError(f"reader {self._name!r} is stuck")
@@ -266,9 +266,9 @@ class FeedReader:
 
     # ------------------------------------------------------------------- waiting
 
-    async def _await_events(self, hold: Hold) -> None:
+    async def _await_events(self, lease: ReaderLease) -> None:
         """Wait until there may be more, and write down now and then what was passed over."""
-        if hold.seen == hold.pos:
+        if lease.seen == lease.pos:
             await self._rest(self._renew_every_s)
             self._write_at_s = asyncio.get_running_loop().time() + SKIP_EVERY_S
             return
@@ -276,13 +276,13 @@ class FeedReader:
         if left_s > 0:
             await self._rest(left_s)
         else:
-            await hold.advance(hold.seen)
+            await lease.advance(lease.seen)
 
     async def _rest(self, most_s: float) -> None:
-        """Wait for the bell, not longer than so many seconds."""
+        """Wait to be woken, not longer than so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(most_s):
-                await self._bell.wait(self._name)
+                await self._wake.wait(self._name)
 
 
 def _stuck(

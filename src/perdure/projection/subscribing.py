@@ -24,19 +24,19 @@ from perdure.model.events import InputTaken, Started, write_event
 from perdure.model.feeds import FeedEvent
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.projection.handlers import ReadEvent, pos_before, read_all
-from perdure.projection.holding import Hold
+from perdure.projection.lease import ReaderLease
 from perdure.projection.reading import EventFailedError
 from perdure.store.base import Store
 
 
-class _Made(NamedTuple):
+class _NewStart(NamedTuple):
     """What an event leads to."""
 
     new: NewInstance
     place: int
 
 
-class SubscriptionConsumer:
+class SubscriptionHandler:
     """Starts or sends for each event."""
 
     def __init__(
@@ -57,36 +57,38 @@ class SubscriptionConsumer:
         self._store = store
         self._notice = notice
 
-    async def prepare(self, hold: Hold) -> None:
+    async def prepare(self, lease: ReaderLease) -> None:
         """Nothing to do; of a rebuild neither: what was started before is found again."""
 
-    async def consume(self, events: Sequence[FeedEvent], end: int, hold: Hold) -> None:
+    async def handle_all(self, events: Sequence[FeedEvent], end: int, lease: ReaderLease) -> None:
         """Start or send for all, then move the position."""
         readable = read_all(self.filter, events)
         made, failure = self._make_all(readable.events)
         failure = failure or readable.error
-        await hold.ensure()
+        await lease.ensure()
         try:
             await self._put(made)
         except EventFailedError as refused:
             failure = refused
         if failure is None:
-            await hold.advance(end)
+            await lease.advance(end)
         else:
-            await hold.advance(pos_before(events, failure.index))
+            await lease.advance(pos_before(events, failure.index))
             raise failure
 
     # -------------------------------------------------------------------- making
 
-    def _make_all(self, events: Sequence[ReadEvent]) -> tuple[list[_Made], EventFailedError | None]:
-        made: list[_Made] = []
+    def _make_all(
+        self, events: Sequence[ReadEvent]
+    ) -> tuple[list[_NewStart], EventFailedError | None]:
+        made: list[_NewStart] = []
         for one in events:
             try:
                 new = self._make(one)
             except Exception as error:
                 return made, EventFailedError(one.place, error)
             if new is not None:
-                made.append(_Made(new, one.place))
+                made.append(_NewStart(new, one.place))
         return made, None
 
     def _make(self, one: ReadEvent) -> NewInstance | None:
@@ -107,7 +109,7 @@ class SubscriptionConsumer:
 
     # ------------------------------------------------------------------- putting
 
-    async def _put(self, made: Sequence[_Made]) -> None:
+    async def _put(self, made: Sequence[_NewStart]) -> None:
         if not made:
             return
         try:
@@ -123,7 +125,7 @@ class SubscriptionConsumer:
         for one, existing in zip(made, found, strict=True):
             self._check(one, existing)
 
-    def _check(self, one: _Made, existing: InstanceRow | None) -> None:
+    def _check(self, one: _NewStart, existing: InstanceRow | None) -> None:
         """Accept what an earlier attempt started; refuse what belongs to somebody else."""
         new = one.new
         if existing is None or (existing.kind, existing.name) == new.definition[:2]:

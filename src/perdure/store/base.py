@@ -38,6 +38,7 @@ from perdure.model.turns import (
 from perdure.store.admin import AdminStore
 from perdure.store.deciders import DeciderStore
 from perdure.store.epoch import Epoch
+from perdure.store.observer import Observer
 from perdure.store.within.borrowing import RunOnThread, SentMessages
 from perdure.store.within.transactions import TransactionStore
 
@@ -91,6 +92,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     clock: Clock
     epoch: Epoch
     """Which life of the database this is."""
+    observer: Observer | None
+    """Who is told of each operation."""
     is_server: bool
     """Whether what all workers ask together is the load of one server."""
 

@@ -25,6 +25,7 @@ from perdure.model.messages import Delivery
 from perdure.model.turns import ClaimedTurn, Hold, Turn, TurnClaim
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
+from perdure.store.observing import observable
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.allowed_statements import PostgresApproval
@@ -61,6 +62,7 @@ NUMBER_AT_ONCE = 10_000
 T = TypeVar("T")
 
 
+@observable
 class PostgresStore(SqlStore):
     """See `perdure.store.base.Store`; what is said there is not repeated here.
 

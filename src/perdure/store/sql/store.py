@@ -36,6 +36,7 @@ from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
 from perdure.store.forking import ProcessMark
+from perdure.store.observer import Observer
 from perdure.store.sql import claims, reading, sessions
 from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.batch import Operation, Transaction
@@ -68,6 +69,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
         super().__init__(approval)
         self.clock = clock
         self.epoch = Epoch()
+        self.observer: Observer | None = None
         self._definitions = Definitions(self.epoch)
         self._session_marks = sessions.SessionMarks()
         self._process = ProcessMark("store")

@@ -20,6 +20,7 @@ from perdure.clock_watch import WatchedSystemClock
 from perdure.errors import StoreError, UsageError
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
+from perdure.store.observing import observable
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.store import SqlStore
@@ -39,6 +40,7 @@ from perdure.store.within.transactions import OwnWork
 T = TypeVar("T")
 
 
+@observable
 class SqliteStore(SqlStore):
     """See `perdure.store.base.Store`; what is said there is not repeated here.
 

@@ -8,24 +8,25 @@ from typing import Any, TypeAlias
 from perdure.authoring.projection import AnyProjection, Projection, SqlProjection
 from perdure.authoring.subscription import Subscription
 from perdure.model.options import WorkerOptions
-from perdure.projection.bell import Bell
-from perdure.projection.handlers import ProjectionConsumer, SqlConsumer, Watch
-from perdure.projection.reading import Consumer, FeedReader
-from perdure.projection.subscribing import SubscriptionConsumer
+from perdure.projection.handler_watch import HandlerWatch
+from perdure.projection.handlers import ProjectionHandler, SqlHandler
+from perdure.projection.reading import FeedHandler, FeedReader
+from perdure.projection.subscribing import SubscriptionHandler
+from perdure.projection.wake import FeedWake
 from perdure.store.base import Store
 from perdure.telemetry import Metrics
 
-Duties: TypeAlias = dict[str, Callable[[], Coroutine[Any, Any, None]]]
+Loops: TypeAlias = dict[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-def reader_duties(
+def reader_loops(
     store: Store,
     readers: Mapping[str, AnyProjection[Any] | Subscription[Any]],
     options: WorkerOptions,
     metrics: Metrics,
     notice: Callable[[], None],
-    watch: Watch,
-) -> Duties:
+    watch: HandlerWatch,
+) -> Loops:
     """Return a loop for each reader of the feed, and one that wakes them; none if there is none.
 
     Args:
@@ -38,25 +39,25 @@ def reader_duties(
     """
     if not readers:
         return {}
-    bell = Bell(store, options, readers)
-    duties: Duties = {"feed": bell.run}
+    wake = FeedWake(store, options, readers)
+    loops: Loops = {"feed": wake.run}
     for name, reader in readers.items():
-        consumer = _consumer(reader, store, notice, watch)
-        duties[f"projection {name}"] = FeedReader(store, consumer, options, metrics, bell).run
-    return duties
+        handler = _handler(reader, store, notice, watch)
+        loops[f"projection {name}"] = FeedReader(store, handler, options, metrics, wake).run
+    return loops
 
 
-def _consumer(
+def _handler(
     reader: AnyProjection[Any] | Subscription[Any],
     store: Store,
     notice: Callable[[], None],
-    watch: Watch,
-) -> Consumer:
+    watch: HandlerWatch,
+) -> FeedHandler:
     match reader:
         case Projection():
-            return ProjectionConsumer(reader)
+            return ProjectionHandler(reader)
         case SqlProjection():
-            return SqlConsumer(reader, watch)
+            return SqlHandler(reader, watch)
         case Subscription():
-            return SubscriptionConsumer(reader, store, notice)
+            return SubscriptionHandler(reader, store, notice)
     raise AssertionError(f"{reader!r} reads no feed")

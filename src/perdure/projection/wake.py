@@ -10,7 +10,7 @@ from perdure.model.options import WorkerOptions
 from perdure.store.base import Store
 
 
-class Bell:
+class FeedWake:
     """One for all readers of a worker."""
 
     def __init__(self, store: Store, options: WorkerOptions, names: Iterable[str]) -> None:

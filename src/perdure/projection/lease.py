@@ -13,7 +13,7 @@ from perdure.model.tables import FeedWork, Tables
 from perdure.store.base import Store
 
 
-class Hold:
+class ReaderLease:
     """A lease on a name, while it lasts."""
 
     def __init__(self, store: Store, found: Checkpoint, *, lease: int, lease_ms: int) -> None:

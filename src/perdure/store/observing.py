@@ -1,0 +1,90 @@
+"""Telling an observer how long each operation of a store took, and which failed.
+
+What a store does for many callers at once is timed as each of them sees it, waiting included. So it
+is done around the operations of the contract, once per class of stores: below them an operation may
+be none, one or several transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from time import perf_counter
+from typing import Any, TypeVar
+
+from perdure.store.base import Store
+from perdure.store.observer import Observer
+
+NOT_OBSERVED = frozenset(
+    {
+        *("open", "close", "clock", "check_transaction", "borrow"),
+        *("change_count", "listen_changes", "listen_feed"),
+    }
+)
+"""Not operations: they happen once, or ask nothing of the database."""
+
+OPERATIONS = tuple(
+    name
+    for name in dir(Store)
+    if not name.startswith("_") and name not in NOT_OBSERVED and callable(getattr(Store, name))
+)
+"""Every operation of the contract."""
+
+C = TypeVar("C", bound=type)
+
+
+def observable(cls: C) -> C:
+    """Have the stores of a class tell their observer, if they have one, of each operation."""
+    for name in OPERATIONS:
+        setattr(cls, name, _observed(name, getattr(cls, name)))
+    return cls
+
+
+def _observed(operation: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    succeeded = (operation, "ok")
+
+    async def answered(observer: Observer, answer: Awaitable[Any], began_s: float) -> Any:
+        try:
+            found = await answer
+        except Exception as error:
+            _tell(observer, operation, error, began_s)
+            raise
+        observer.ended(succeeded, perf_counter() - began_s)
+        return found
+
+    @wraps(call)
+    async def later(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Nothing is made before it is awaited: a task that is cancelled before it begins would
+        # leave it behind.
+        observer: Observer | None = self.observer
+        if observer is None:
+            return await call(self, *args, **kwargs)
+        began_s = perf_counter()
+        try:
+            found = await call(self, *args, **kwargs)
+        except Exception as error:
+            _tell(observer, operation, error, began_s)
+            raise
+        observer.ended(succeeded, perf_counter() - began_s)
+        return found
+
+    @wraps(call)
+    def at_once(self: Any, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        observer: Observer | None = self.observer
+        if observer is None:
+            return call(self, *args, **kwargs)
+        began_s = perf_counter()
+        try:
+            answer = call(self, *args, **kwargs)
+        except Exception as error:
+            _tell(observer, operation, error, began_s)
+            raise
+        return answered(observer, answer, began_s)
+
+    return later if iscoroutinefunction(call) else at_once
+
+
+def _tell(observer: Observer, operation: str, error: Exception, began_s: float) -> None:
+    observer.ended((operation, "error"), perf_counter() - began_s)
+    observer.failed((operation, type(error).__name__))
