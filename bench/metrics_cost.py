@@ -24,7 +24,7 @@ from perdure.model.events import (
 )
 from perdure.model.instances import Stamp, Status
 from perdure.model.jobs import AttemptFacts, JobEnd, JobKey
-from perdure.model.turns import Outcome, Turn
+from perdure.model.turns import InstanceEnd, Turn
 from perdure.telemetry import Metrics
 from perdure.turns.hot import HotInstance
 from perdure.turns.metrics import TurnMetrics
@@ -78,7 +78,7 @@ def turns_of(metrics: TurnMetrics) -> Callable[..., None]:
         kind=ActivityCompleted.kind,
         ran=AttemptFacts("charge", "default", 0.001),
     )
-    done = Outcome(Status.COMPLETED, b"null", None, b"")
+    done = InstanceEnd(Status.COMPLETED, b"null", None, b"")
     events = [ActivityCompleted(schedule=2, result=NULL), Completed(result=NULL)]
     last = turn(3, events, job_ends=(end,), outcome=done)
 

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from perdure import Client
 from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.core.deciders.answers import DirectInput, Outcome, outcome_json
+from perdure.core.deciders.answers import DirectInput, InputOutcome, outcome_json
 from perdure.errors import StoreUnavailableError
 from perdure.model.events import (
     EventRecorded,
@@ -39,7 +39,7 @@ from perdure.model.events import (
 )
 from perdure.model.instances import DECIDER, InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.turns import Outcome as End
+from perdure.model.turns import InstanceEnd
 from perdure.store.contents import Contents
 
 REFUSED = "refused"
@@ -93,7 +93,7 @@ class Awaited:
     """Somebody waits for the end of an instance."""
 
     instance_id: str
-    answer: End | None = None
+    answer: InstanceEnd | None = None
 
 
 Call: TypeAlias = Start | Signalled | Given | Awaited
@@ -151,7 +151,7 @@ class Listener:
 
     async def execute(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> Outcome:
+    ) -> InputOutcome:
         call = self._give(instance_id, input)
         try:
             outcome = await self._execute(decider, instance_id, input)
@@ -175,7 +175,7 @@ class Listener:
             raise
         call.answer = "sent"
 
-    async def wait_ended(self, instance_id: str) -> End:
+    async def wait_ended(self, instance_id: str) -> InstanceEnd:
         call = Awaited(instance_id)
         self.calls.append(call)
         call.answer = await self._wait(instance_id)

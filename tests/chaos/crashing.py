@@ -28,7 +28,7 @@ from perdure.checking.invariants import check
 from perdure.clock import ManualClock, to_ms
 from perdure.core.orchestrations.execution import Execution
 from perdure.errors import InstanceEndedError, StoreUnavailableError
-from perdure.jobs.slots import Kind
+from perdure.jobs.slots import SlotKind
 from perdure.store.base import Store
 from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
@@ -303,7 +303,7 @@ class HandDriven(Engine):
             run.task
             for run in self.serving.jobs._started
             if run.task is not None
-            and run.lane.kind is Kind.WAITING
+            and run.slots.kind is SlotKind.WAITING
             and any(one.encode() in run.job.input for one in awaited)
         }
 

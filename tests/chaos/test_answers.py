@@ -11,7 +11,7 @@ import pytest
 from perdure import Accepted, Engine, Rejected
 from perdure.model.instances import Status
 from perdure.model.messages import DeliveryStatus
-from perdure.model.turns import Outcome
+from perdure.model.turns import InstanceEnd
 from perdure.store.contents import Contents, Inspectable
 from tests.chaos.answers import (
     Awaited,
@@ -93,7 +93,7 @@ def forget_the_signal(calls: list[Call], contents: Contents) -> None:
 
 
 def end_otherwise(calls: list[Call], contents: Contents) -> None:
-    calls[of(calls, Awaited)] = Awaited("l", Outcome(Status.COMPLETED, b'"no"', None, b""))
+    calls[of(calls, Awaited)] = Awaited("l", InstanceEnd(Status.COMPLETED, b'"no"', None, b""))
 
 
 def tell_another_version(calls: list[Call], contents: Contents) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from perdure import Status
 from perdure.clock import to_ms
-from perdure.jobs.slots import Kind
+from perdure.jobs.slots import SlotKind
 from perdure.model.turns import TurnClaim
 from perdure.store.contents import Inspectable
 from tests.chaos import scenario
@@ -189,13 +189,13 @@ async def recorded_in(world: World) -> list[int]:
 
 async def test_calls_that_are_given_up_in_their_own_turn_take_no_room(world: World) -> None:
     async with world.process() as engine:
-        before = engine.serving.jobs.room()[Kind.THREADED]
+        before = engine.serving.jobs.room()[SlotKind.THREADED]
 
         for number in range(5):
             await engine.start(f"hasty-{number}", scenario.hasty, number)
         await engine.until_ended()
 
-        assert engine.serving.jobs.room()[Kind.THREADED] == before
+        assert engine.serving.jobs.room()[SlotKind.THREADED] == before
 
 
 async def test_a_worker_without_room_in_memory_runs_everything_all_the_same(url: str) -> None:

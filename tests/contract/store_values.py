@@ -16,10 +16,10 @@ from perdure.model.turns import (
     Continuation,
     FedEvent,
     InputReceipt,
+    InstanceEnd,
     JobClaim,
     NewObservation,
     NewTimer,
-    Outcome,
     SessionClaim,
     Turn,
     TurnClaim,
@@ -171,10 +171,10 @@ def carried(text: str, at_ms: int = 0) -> CarriedMessage:
     return CarriedMessage(at_ms, "signal_received", text.encode())
 
 
-def outcome(status: Status = Status.COMPLETED, **fields: Any) -> Outcome:
+def outcome(status: Status = Status.COMPLETED, **fields: Any) -> InstanceEnd:
     """Return how an instance ended."""
     values: dict[str, Any] = {"output": b"null", "reason": None, "digest": b"\0" * 16}
-    return Outcome(status, **{**values, **fields})
+    return InstanceEnd(status, **{**values, **fields})
 
 
 async def accepted(store: Store, turn: Turn) -> TurnReceipt:

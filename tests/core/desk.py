@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import definition_of
-from perdure.core.deciders.answers import Answer, DirectInput, Outcome
+from perdure.core.deciders.answers import Answer, DirectInput, InputOutcome
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.deciders.turn import start_of
 from perdure.core.guard import Guard
@@ -73,7 +73,7 @@ class Desk:
 
     # ------------------------------------------------------------------ what goes in
 
-    def execute(self, value: object, **options: Any) -> Outcome:
+    def execute(self, value: object, **options: Any) -> InputOutcome:
         """Decide an input directly; return the outcome or raise the error."""
         [answer] = self.execute_all(value, **options)
         if answer.error is not None:

@@ -36,7 +36,7 @@ from perdure.errors import (
     UniqueKeyError,
     UsageError,
 )
-from perdure.jobs.slots import Kind
+from perdure.jobs.slots import SlotKind
 from tests.engine.stage import OPTIONS, Stage, kinds, until, waits_for
 
 # --------------------------------------------------------------------- a decider to call
@@ -409,7 +409,7 @@ async def next_text(ctx: Context, ticket: str, after: int) -> str:
 
 
 def waits_here(engine: Engine) -> int:
-    return engine._serving.jobs._lanes[Kind.WAITING].running
+    return engine._serving.jobs._slots[SlotKind.WAITING].running
 
 
 async def test_an_event_that_is_recorded_already_is_found_behind_a_version(stage: Stage) -> None:

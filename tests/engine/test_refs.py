@@ -16,7 +16,7 @@ from perdure.errors import (
     StoreUnavailableError,
 )
 from perdure.jobs.builtins import WAITING_JOBS
-from perdure.jobs.slots import Kind
+from perdure.jobs.slots import SlotKind
 from tests import rows
 from tests.engine.stage import Stage, has_ended, kinds, options, until
 
@@ -56,7 +56,7 @@ async def outcome_of(instance_id: str) -> str:
 
 def waits_here(engine: Engine) -> int:
     """Return how many results an engine waits for."""
-    return engine._serving.jobs._lanes[Kind.WAITING].running
+    return engine._serving.jobs._slots[SlotKind.WAITING].running
 
 
 # -------------------------------------------------------------------- results

@@ -28,7 +28,7 @@ from perdure.authoring.scope import InlineRequest, Place
 from perdure.clock import to_datetime
 from perdure.codec import JSON
 from perdure.errors import DefinitionError, StoreUnavailableError, UsageError
-from perdure.jobs.slots import Kind
+from perdure.jobs.slots import SlotKind
 from perdure.model.events import ActivityCompleted, ActivityFailed, Failure
 from perdure.model.jobs import MAX_FAILURES_KEPT, JobFailures, JobKey
 from perdure.model.options import Retry, WorkerOptions
@@ -632,7 +632,7 @@ async def test_a_job_cancelled_before_its_first_step_never_runs_its_code() -> No
 
 
 def full_room(made: Bench) -> list[int]:
-    return [2 * lane.capacity for lane in made.runner._lanes.values()]
+    return [2 * slots.capacity for slots in made.runner._slots.values()]
 
 
 @pytest.mark.parametrize("how", ["cancel", "lose"])
@@ -896,7 +896,7 @@ async def test_every_job_ends_once_whatever_happens_to_it(
 
         reported = [made.ends.get_nowait()[0].key for _ in range(made.ends.qsize())]
         assert made.runner.leases() == []
-        assert {lane.running for lane in made.runner._lanes.values()} == {0}
+        assert {slots.running for slots in made.runner._slots.values()} == {0}
 
     ended = [*reported, *(end.key for end in given_back), *dropped]
     assert sorted(ended) == [job.key for job in jobs]
@@ -939,23 +939,23 @@ async def test_room_counts_running_waiting_and_reserved_jobs() -> None:
     async with gated(async_jobs=2, threaded_jobs=3, process_jobs=4) as (gate, made):
         queue = activity_key("hold", None)
         room = made.runner.room()
-        assert (room[Kind.ASYNC], room[Kind.THREADED], room[Kind.PROCESS]) == (4, 6, 8)
+        assert (room[SlotKind.ASYNC], room[SlotKind.THREADED], room[SlotKind.PROCESS]) == (4, 6, 8)
         for number in range(3):
             made.run(gate.hold, number)
 
-        assert made.runner.room()[Kind.ASYNC] == 1
+        assert made.runner.room()[SlotKind.ASYNC] == 1
         first, second = made.runner.reserve(), made.runner.reserve()
         assert [first.takes(queue), second.takes(queue)] == [True, False]
         first.drop()
         assert second.takes(queue)
         second.drop()
         made.runner.run(made.job(gate.hold, 3))
-        assert made.runner.room()[Kind.ASYNC] == 0
+        assert made.runner.room()[SlotKind.ASYNC] == 0
         gate.let_go.set()
         for _ in range(4):
             await made.next_end()
 
-        assert made.runner.room()[Kind.ASYNC] == 4
+        assert made.runner.room()[SlotKind.ASYNC] == 4
 
 
 async def test_a_queue_that_is_not_served_is_not_taken() -> None:
@@ -1178,7 +1178,7 @@ async def test_inline_callables_wait_for_a_thread_like_activities() -> None:
         made.inline[2] = inline_request(gate.entered.append, 2)
         job = made.raw_job(INLINE)
         made.runner.run(job)
-        await until(lambda: made.runner.room()[Kind.THREADED] == 0)
+        await until(lambda: made.runner.room()[SlotKind.THREADED] == 0)
 
         assert gate.entered == [1]
         assert lease_of(job) in made.runner.leases()

@@ -15,7 +15,7 @@ from perdure.authoring.failures import revive_activity_error
 from perdure.clock import to_datetime
 from perdure.errors import DefinitionError
 from perdure.jobs.processes import check_process_activity
-from perdure.jobs.slots import Kind
+from perdure.jobs.slots import SlotKind
 from perdure.model.events import ActivityFailed
 from perdure.model.options import WorkerOptions
 from tests.jobs import busywork
@@ -400,4 +400,4 @@ def test_a_function_that_its_module_does_not_have_is_refused() -> None:
 
 async def test_there_is_one_slot_per_core_unless_told_otherwise() -> None:
     async with bench(busywork.pid) as made:
-        assert made.runner.room()[Kind.PROCESS] == 2 * (os.cpu_count() or 1)
+        assert made.runner.room()[SlotKind.PROCESS] == 2 * (os.cpu_count() or 1)

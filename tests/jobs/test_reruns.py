@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from perdure.authoring.registry import activity_key
-from perdure.jobs.attempts import Outcome, Raised, Returned, conclude
+from perdure.jobs.attempts import AttemptResult, Raised, Returned, conclude
 from perdure.model.events import (
     NULL,
     ActivityCompleted,
@@ -40,7 +40,7 @@ def job(**fields: Any) -> ClaimedJob:
     return ClaimedJob(**(defaults | fields))
 
 
-def written(job: ClaimedJob, outcome: Outcome) -> Event:
+def written(job: ClaimedJob, outcome: AttemptResult) -> Event:
     end = conclude(job, POLICY, outcome, clock=lambda: 5, chance=lambda: 0)
     assert end.kind is not None
     return read_event(end.kind, end.body)

@@ -26,7 +26,7 @@ class Tagged(NamedTuple):
     data: bytes
 
 
-class Member(NamedTuple):
+class UnionMember(NamedTuple):
     """One member of a union."""
 
     tag: str
@@ -51,8 +51,8 @@ class Members:
         """
         self.what = what
         self._decider = decider
-        self.by_tag: dict[str, Member] = {}
-        self._by_type: dict[type, Member] = {}
+        self.by_tag: dict[str, UnionMember] = {}
+        self._by_type: dict[type, UnionMember] = {}
         where = f"{what} of decider {decider!r}"
         if annotation in (typing.Never, typing.NoReturn):
             return
@@ -67,7 +67,7 @@ class Members:
         """The tags, in the order of the union."""
         return tuple(self.by_tag)
 
-    def member_of(self, kind: type) -> Member | None:
+    def member_of(self, kind: type) -> UnionMember | None:
         """Return the member that values of a type belong to."""
         return self._by_type.get(kind)
 
@@ -114,7 +114,7 @@ class Members:
                 "as in Placed | Shipped"
             )
         tag = tag_of_member(annotation, where)
-        member = Member(tag, annotation, ValueCodec(annotation, where=f"{where}, {tag}"))
+        member = UnionMember(tag, annotation, ValueCodec(annotation, where=f"{where}, {tag}"))
         other = self.by_tag.get(tag)
         if other is not None:
             raise DefinitionError(

@@ -186,7 +186,7 @@ class Orchestration(DefinedFunction, Generic[P, R_co]):
         )
 
 
-class _WithContext(Protocol[P, R_co]):
+class _TakesContext(Protocol[P, R_co]):
     def __call__(
         self, ctx: Context, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, R_co]: ...
@@ -196,13 +196,13 @@ class OrchestrationDecorator(Protocol):
     """What `@orchestration(...)` returns."""
 
     @overload
-    def __call__(self, fn: _WithContext[P, R], /) -> Orchestration[P, R]: ...
+    def __call__(self, fn: _TakesContext[P, R], /) -> Orchestration[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Orchestration[P, R]: ...
 
 
 @overload
-def orchestration(fn: _WithContext[P, R], /) -> Orchestration[P, R]: ...
+def orchestration(fn: _TakesContext[P, R], /) -> Orchestration[P, R]: ...
 @overload
 def orchestration(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Orchestration[P, R]: ...
 @overload

@@ -27,7 +27,7 @@ from perdure.model.events import CancelRequested, SignalReceived, UnreadableEven
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.turns import Outcome, TurnStatus, WorkerRow
+from perdure.model.turns import InstanceEnd, TurnStatus, WorkerRow
 from perdure.store.base import Store
 from perdure.store.forking import ProcessMark
 from perdure.telemetry import Metrics
@@ -241,7 +241,7 @@ class ClientCore:
 
     # ---------------------------------------------------------------------- waiting
 
-    async def wait_ended(self, instance_id: str) -> Outcome:
+    async def wait_ended(self, instance_id: str) -> InstanceEnd:
         """Wait until an instance has ended.
 
         Raises:
@@ -280,7 +280,7 @@ class ClientCore:
         self.turns().noticed_mail(instance_id)
         self.noticed_work()
 
-    def noticed_end(self, instance_id: str, incarnation: int, outcome: Outcome) -> None:
+    def noticed_end(self, instance_id: str, incarnation: int, outcome: InstanceEnd) -> None:
         """An instance was ended by this client, or found to be ended by somebody else: stop its
         jobs here, look for what its end told."""
         self.endings.tell(instance_id, outcome)

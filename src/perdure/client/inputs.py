@@ -15,7 +15,7 @@ from perdure.client.histories import named_in_errors, read_history
 from perdure.client.info import Json
 from perdure.core.deciders.answers import (
     DirectInput,
-    Outcome,
+    InputOutcome,
     answer_again,
     needs_history,
     read_receipt,
@@ -59,7 +59,7 @@ class InputSender:
 
     async def execute(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> Outcome:
+    ) -> InputOutcome:
         """Have an input decided; `execute` and `ctx.execute` end here.
 
         Args:
@@ -163,7 +163,7 @@ class InputSender:
 
     async def _answered_before(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> Outcome | None:
+    ) -> InputOutcome | None:
         """Return what an input came to when it was given first; None if it was not decided."""
         known = await self._core.store.read_receipts(instance_id, [input.input_id])
         kept = known.get(input.input_id)
@@ -171,7 +171,7 @@ class InputSender:
 
     async def _answer_again(
         self, decider: DeciderDefinition, instance_id: str, kept: bytes, input: DirectInput
-    ) -> Outcome:
+    ) -> InputOutcome:
         receipt = read_receipt(kept)
         check_same(instance_id, receipt.given, input)
         history: list[StoredEvent] = []
@@ -186,7 +186,7 @@ class InputSender:
 
     async def _queue_and_wait(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> Outcome:
+    ) -> InputOutcome:
         """Others are always faster: get in line."""
         input_id = input.input_id or fresh_name()
         try:

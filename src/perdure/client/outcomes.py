@@ -14,15 +14,15 @@ from perdure.errors import (
 )
 from perdure.model.events import Failure
 from perdure.model.instances import InstanceRow, Status
-from perdure.model.turns import Outcome
+from perdure.model.turns import InstanceEnd
 
 
-def outcome_in(row: InstanceRow) -> Outcome:
+def outcome_in(row: InstanceRow) -> InstanceEnd:
     """Return how an ended instance ended."""
-    return Outcome(row.status, row.output, row.reason, row.digest or b"")
+    return InstanceEnd(row.status, row.output, row.reason, row.digest or b"")
 
 
-def result_in(outcome: Outcome, instance_id: str, codec: ValueCodec[Any]) -> Any:
+def result_in(outcome: InstanceEnd, instance_id: str, codec: ValueCodec[Any]) -> Any:
     """Return what an instance returned, or raise what it ended with.
 
     Raises:

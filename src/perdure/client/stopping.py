@@ -13,7 +13,7 @@ from perdure.ids import fresh_id
 from perdure.model.events import Started, Terminated, read_event, write_event
 from perdure.model.instances import InstanceRow, LiveRow
 from perdure.model.messages import Delivery
-from perdure.model.turns import Outcome, Turn, TurnStatus
+from perdure.model.turns import InstanceEnd, Turn, TurnStatus
 from perdure.store.base import ExecutionKey, Store
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def terminate(core: ClientCore, instance_id: str, reason: str) -> None:
     )
 
 
-async def stop(store: Store, live: LiveRow, reason: str) -> Outcome | None:
+async def stop(store: Store, live: LiveRow, reason: str) -> InstanceEnd | None:
     """Commit the end of an instance; None if it moved on meanwhile, and nothing was written."""
     instance_id = live.instance_id
     incarnation, execution = live.stamp.key

@@ -19,7 +19,7 @@ from perdure.client.questions import RowQuestions
 from perdure.errors import InstanceNotFoundError, StoreError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow
-from perdure.model.turns import Outcome
+from perdure.model.turns import InstanceEnd
 from perdure.store.base import Store
 from perdure.turns.endings import Endings
 
@@ -53,7 +53,7 @@ class InstanceWatch:
         store: Store,
         endings: Endings,
         is_here: Callable[[str], bool],
-        tell: Callable[[str, int, Outcome], None],
+        tell: Callable[[str, int, InstanceEnd], None],
     ) -> None:
         """Prepare.
 
@@ -75,7 +75,7 @@ class InstanceWatch:
         self._wake = asyncio.Event()
         self._is_changed = False
 
-    async def ended(self, instance_id: str) -> Outcome:
+    async def ended(self, instance_id: str) -> InstanceEnd:
         """Wait until an instance has ended.
 
         Raises:

@@ -17,12 +17,12 @@ from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.client.core import ClientCore
 from perdure.client.info import Json
 from perdure.client.inputs import InputSender
-from perdure.core.deciders.answers import DirectInput, Outcome
+from perdure.core.deciders.answers import DirectInput, InputOutcome
 from perdure.errors import StoreUnavailableError, UsageError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.turns import Outcome as End
+from perdure.model.turns import InstanceEnd
 from perdure.store.within.borrowing import RunOnThread, UnwrittenError
 from perdure.turns.lone_turns import lone_turns
 from perdure.turns.turns import TurnRunner
@@ -126,7 +126,7 @@ class CoreWithin(ClientCore):
     def noticed_work(self) -> None:
         """Do nothing: nobody can see it before the commit."""
 
-    async def wait_ended(self, instance_id: str) -> End:
+    async def wait_ended(self, instance_id: str) -> InstanceEnd:
         """Refuse."""
         _refuse("wait for an instance")
 
@@ -152,7 +152,7 @@ class SenderWithin(InputSender):
 
     async def execute(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> Outcome:
+    ) -> InputOutcome:
         """Have an input decided."""
         borrowed = self._within.borrowed
         await borrowed.lock(instance_id)
@@ -183,7 +183,7 @@ class SenderWithin(InputSender):
 
     async def _queue_and_wait(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> Outcome:
+    ) -> InputOutcome:
         raise StoreUnavailableError(
             f"{instance_id!r} kept moving while an input for it was decided; try again"
         )

@@ -25,7 +25,7 @@ from perdure.model.events import (
     write_event,
 )
 from perdure.model.messages import Delivery
-from perdure.model.turns import Outcome
+from perdure.model.turns import InstanceEnd
 
 
 class Summary:
@@ -98,7 +98,7 @@ class Stop:
         end = Terminated(reason=reason)
         first: list[MessageEvent] = [unstarted] if unstarted is not None and not history else []
         self.events: tuple[Body, ...] = tuple(write_event(event) for event in (*first, end))
-        self.outcome: Outcome = outcome_of(end, summary.digest_with(self.events, now_ms))
+        self.outcome: InstanceEnd = outcome_of(end, summary.digest_with(self.events, now_ms))
         parent = summary.parent or (unstarted.parent if unstarted else None)
         self.deliveries: tuple[Delivery, ...] = (
             *(() if parent is None else (told_to_parent(parent, end),)),

@@ -23,7 +23,7 @@ from perdure.model.events import (
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery
-from perdure.model.turns import Outcome
+from perdure.model.turns import InstanceEnd
 
 
 class TurnTerms(msgspec.Struct, frozen=True):
@@ -43,17 +43,17 @@ class TurnTerms(msgspec.Struct, frozen=True):
     """Its own event loop, if it is known."""
 
 
-def outcome_of(terminal: Any, digest: bytes) -> Outcome:
+def outcome_of(terminal: Any, digest: bytes) -> InstanceEnd:
     """Return what the store keeps of the last event."""
     match terminal:
         case Completed(result=result):
-            return Outcome(Status.COMPLETED, bytes(result), None, digest)
+            return InstanceEnd(Status.COMPLETED, bytes(result), None, digest)
         case Failed(failure=failure):
-            return Outcome(Status.FAILED, msgspec.json.encode(failure), failure.message, digest)
+            return InstanceEnd(Status.FAILED, msgspec.json.encode(failure), failure.message, digest)
         case Cancelled(reason=reason):
-            return Outcome(Status.CANCELLED, None, reason, digest)
+            return InstanceEnd(Status.CANCELLED, None, reason, digest)
         case Terminated(reason=reason):
-            return Outcome(Status.TERMINATED, None, reason, digest)
+            return InstanceEnd(Status.TERMINATED, None, reason, digest)
     raise AssertionError(f"{terminal!r} ends nothing")
 
 

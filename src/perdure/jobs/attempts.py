@@ -64,10 +64,10 @@ class GivenBack(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Why the code here cannot take its arguments. Other code may."""
 
 
-Outcome: TypeAlias = Returned | Raised | GivenBack
+AttemptResult: TypeAlias = Returned | Raised | GivenBack
 
 
-class Work(NamedTuple):
+class JobCode(NamedTuple):
     """What an attempt calls, and how its values are read and written."""
 
     name: str
@@ -82,14 +82,14 @@ class Work(NamedTuple):
     """Whether it runs inside a transaction, with a connection as first argument."""
 
 
-def activity_work(activity: Activity[..., Any]) -> Work:
+def activity_work(activity: Activity[..., Any]) -> JobCode:
     """Return how to run an activity.
 
     Raises:
         DefinitionError: Its arguments or its result can never be stored.
     """
     definition = activity.definition
-    return Work(
+    return JobCode(
         name=activity.name,
         fn=definition.fn,
         decode=definition.codec.decode,
@@ -100,7 +100,7 @@ def activity_work(activity: Activity[..., Any]) -> Work:
     )
 
 
-def returning_input(work: Work) -> Work:
+def returning_input(work: JobCode) -> JobCode:
     """Return the same work with its result written as an input of some decider."""
 
     def encode(value: object) -> bytes:
@@ -110,9 +110,9 @@ def returning_input(work: Work) -> Work:
     return work._replace(encode=encode, returns_input=True)
 
 
-def inline_work(request: InlineRequest) -> Work:
+def inline_work(request: InlineRequest) -> JobCode:
     """Return how to run an inline call; its arguments are bound already."""
-    return Work(
+    return JobCode(
         name=request.label, fn=request.run, decode=lambda _: ([], {}), encode=request.encode
     )
 
@@ -120,7 +120,7 @@ def inline_work(request: InlineRequest) -> Work:
 # -------------------------------------------------------------- calling it
 
 
-async def call_async(work: Work, input: bytes, context: RunningActivity) -> Outcome:
+async def call_async(work: JobCode, input: bytes, context: RunningActivity) -> AttemptResult:
     """Call an async function and wait for it."""
     is_calling = False
     try:
@@ -138,8 +138,8 @@ async def call_async(work: Work, input: bytes, context: RunningActivity) -> Outc
 
 
 async def finish_async(
-    work: Work, value: Coroutine[Any, Any, Any], context: RunningActivity
-) -> Outcome:
+    work: JobCode, value: Coroutine[Any, Any, Any], context: RunningActivity
+) -> AttemptResult:
     """Wait for the coroutine that a plain function returned."""
 
     async def wait() -> Any:
@@ -151,8 +151,8 @@ async def finish_async(
 
 
 def call_sync(
-    work: Work, input: bytes, context: RunningActivity
-) -> Outcome | Coroutine[Any, Any, Any]:
+    work: JobCode, input: bytes, context: RunningActivity
+) -> AttemptResult | Coroutine[Any, Any, Any]:
     """Call a plain function. What it returns may be a coroutine, for `finish_async`."""
     is_calling = False
     try:
@@ -175,7 +175,7 @@ class _MisfitError(Exception):
     """Stored arguments are not those that the code here takes."""
 
 
-def _decode(work: Work, input: bytes) -> tuple[list[Any], dict[str, Any]]:
+def _decode(work: JobCode, input: bytes) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a job.
 
     Raises:
@@ -192,8 +192,8 @@ def _decode(work: Work, input: bytes) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _outcome_of(
-    error: BaseException, work: Work, context: RunningActivity, *, is_final: bool
-) -> Outcome:
+    error: BaseException, work: JobCode, context: RunningActivity, *, is_final: bool
+) -> AttemptResult:
     if is_ctrl_c(error):
         raise error
     if context.is_cancelled and isinstance(error, asyncio.CancelledError):
@@ -237,7 +237,7 @@ _policies = msgspec.json.Decoder(JobPolicy)
 def conclude(
     job: ClaimedJob,
     policy: JobPolicy,
-    outcome: Outcome,
+    outcome: AttemptResult,
     *,
     clock: Clock,
     chance: Callable[[], float],

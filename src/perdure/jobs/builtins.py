@@ -1,6 +1,6 @@
 """The activities that every worker has: how an orchestration reaches other instances.
 
-They run on the loop, in lanes of their own, whatever tags the worker serves. Waiting for results
+They run on the loop, in slots of their own, whatever tags the worker serves. Waiting for results
 asks nothing by itself: the client that is handed in has one watch for all. Store trouble is never a
 failure of the call, it is waited out; that there is no such instance, or that it has ended, is the
 answer.
@@ -18,15 +18,14 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.core.deciders.answers import DirectInput
-from perdure.core.deciders.answers import Outcome as Answered
+from perdure.core.deciders.answers import DirectInput, InputOutcome
 from perdure.errors import (
     InstanceEndedError,
     InstanceNotFoundError,
     StoreError,
     StoreUnavailableError,
 )
-from perdure.jobs.attempts import Work
+from perdure.jobs.attempts import JobCode
 from perdure.jobs.running import RunningActivity
 from perdure.model.builtins import (
     CANCEL,
@@ -42,7 +41,7 @@ from perdure.model.builtins import (
 )
 from perdure.model.events import CancelRequested, MessageEvent, SignalReceived, write_event
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.turns import Outcome
+from perdure.model.turns import InstanceEnd
 from perdure.store.base import Store
 
 logger = logging.getLogger(__name__)
@@ -69,7 +68,7 @@ class InstancesForJobs(Protocol):
         """Put messages into inboxes."""
         ...
 
-    async def wait_ended(self, instance_id: str) -> Outcome:
+    async def wait_ended(self, instance_id: str) -> InstanceEnd:
         """Wait until an instance has ended.
 
         Raises:
@@ -83,7 +82,7 @@ class InputsForJobs(Protocol):
 
     async def execute(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> Answered:
+    ) -> InputOutcome:
         """Have an input decided, and return what it came to.
 
         Raises:
@@ -116,7 +115,7 @@ Handler: TypeAlias = Callable[[RunningActivity, bytes], Awaitable[msgspec.Struct
 """Does what a built-in activity is for."""
 
 
-def builtin_works(client: ClientForJobs) -> dict[str, Work]:
+def builtin_works(client: ClientForJobs) -> dict[str, JobCode]:
     """Return what jobs of the built-in activities call, by name; those of deciders are apart."""
     handlers = {RESULT: _result, SEND: _send, CANCEL: _cancel, READ_KV: _read_kv}
     return {
@@ -131,7 +130,7 @@ def make_work(
     *,
     waits_out: tuple[type[Exception], ...] = (StoreUnavailableError,),
     raises: tuple[type[Exception], ...] = (),
-) -> Work:
+) -> JobCode:
     """Return what jobs of a built-in activity call.
 
     Args:
@@ -140,7 +139,7 @@ def make_work(
         waits_out: Trouble that is waited out.
         raises: Exceptions that the caller gets as themselves.
     """
-    return Work(
+    return JobCode(
         name=name,
         fn=partial(_whatever_happens, handler, waits_out),
         # JSON comes and goes as it is: no user's types are involved.

@@ -22,7 +22,7 @@ from perdure.errors import (
     StoreUnavailableError,
     UniqueKeyError,
 )
-from perdure.jobs.attempts import Work
+from perdure.jobs.attempts import JobCode
 from perdure.jobs.builtins import ClientForJobs, make_work
 from perdure.jobs.feed_watch import FeedWatch
 from perdure.jobs.running import RunningActivity
@@ -45,7 +45,7 @@ FindDecider = Callable[[str], DeciderDefinition]
 """Returns the decider of a name; only calls for deciders that are here come here."""
 
 
-def decider_works(client: ClientForJobs, store: Store, find: FindDecider) -> dict[str, Work]:
+def decider_works(client: ClientForJobs, store: Store, find: FindDecider) -> dict[str, JobCode]:
     """Return what jobs of the built-in activities for deciders call, by name."""
     calls = DeciderCalls(client, store, find)
     return {

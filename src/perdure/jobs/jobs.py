@@ -34,11 +34,11 @@ from perdure.authoring.scope import InlineRequest
 from perdure.errors import NotRegisteredError
 from perdure.ids import chance
 from perdure.jobs.attempts import (
+    AttemptResult,
     GivenBack,
-    Outcome,
+    JobCode,
     Raised,
     Returned,
-    Work,
     conclude,
     raised,
     read_policy,
@@ -50,7 +50,15 @@ from perdure.jobs.processes import refuse_in_activity_process
 from perdure.jobs.running import Host, RunningActivity
 from perdure.jobs.served import Served
 from perdure.jobs.sessions import BusySessions
-from perdure.jobs.slots import JobCounts, JobRun, Kind, Lane, Reservation, outcome_of, refusal_of
+from perdure.jobs.slots import (
+    JobCounts,
+    JobRun,
+    Reservation,
+    SlotKind,
+    Slots,
+    outcome_of,
+    refusal_of,
+)
 from perdure.jobs.within import Transactions
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import AttemptFacts, ClaimedJob, JobEnd, JobKey, JobPolicy, Settled
@@ -79,7 +87,7 @@ class JobRunner:
         host: Host,
         end: Callable[[ClaimedJob, JobEnd], None],
         find_inline: Callable[[JobKey], Awaitable[InlineRequest | None]],
-        builtins: Mapping[str, Work] | None = None,
+        builtins: Mapping[str, JobCode] | None = None,
         transactions: Transactions | None = None,
         metrics: Metrics | None = None,
         chance: Callable[[], float] = chance,
@@ -110,12 +118,12 @@ class JobRunner:
         self._end = end
         self._launcher = Launcher(options, find_inline, transactions)
         self._chance = chance
-        self._lanes = {
-            Kind.ASYNC: Lane(Kind.ASYNC, options.async_jobs),
-            Kind.THREADED: Lane(Kind.THREADED, options.threaded_jobs),
-            Kind.PROCESS: Lane(Kind.PROCESS, options.process_jobs or os.cpu_count() or 1),
-            Kind.BUILTIN: Lane(Kind.BUILTIN, BUILTIN_JOBS),
-            Kind.WAITING: Lane(Kind.WAITING, WAITING_JOBS),
+        self._slots = {
+            SlotKind.ASYNC: Slots(SlotKind.ASYNC, options.async_jobs),
+            SlotKind.THREADED: Slots(SlotKind.THREADED, options.threaded_jobs),
+            SlotKind.PROCESS: Slots(SlotKind.PROCESS, options.process_jobs or os.cpu_count() or 1),
+            SlotKind.BUILTIN: Slots(SlotKind.BUILTIN, BUILTIN_JOBS),
+            SlotKind.WAITING: Slots(SlotKind.WAITING, WAITING_JOBS),
         }
         self.sessions = BusySessions(options, host.worker_id)
         self.suspects = Suspects(options)
@@ -138,31 +146,31 @@ class JobRunner:
         """Take jobs of these queues from now on; by default those of the registry."""
         self._served.serve(queues)
 
-    def kind_of(self, queue: DefinitionKey) -> Kind:
+    def kind_of(self, queue: DefinitionKey) -> SlotKind:
         """Return which kind of slot the jobs of a queue need."""
         return self._served.kind_of(queue)
 
-    def room(self) -> dict[Kind, int]:
+    def room(self) -> dict[SlotKind, int]:
         """Return how many more jobs of each kind may be claimed."""
         return {
-            kind: 0 if self._is_stopping else max(lane.room, 0)
-            for kind, lane in self._lanes.items()
+            kind: 0 if self._is_stopping else max(slots.room, 0)
+            for kind, slots in self._slots.items()
         }
 
-    def is_hungry(self, kinds: Iterable[Kind]) -> bool:
+    def is_hungry(self, kinds: Iterable[SlotKind]) -> bool:
         """Tell whether one of these kinds will run out of jobs soon."""
-        lanes = (self._lanes[kind] for kind in kinds)
-        return any(len(lane.waiting) <= lane.capacity // 2 for lane in lanes)
+        slots = (self._slots[kind] for kind in kinds)
+        return any(len(slots.waiting) <= slots.capacity // 2 for slots in slots)
 
     def reserve(self) -> Reservation:
         """Return a reservation of nothing yet, for the jobs of one turn."""
         return Reservation(self._slots_for)
 
-    def _slots_for(self, queue: DefinitionKey) -> Lane | None:
+    def _slots_for(self, queue: DefinitionKey) -> Slots | None:
         """Return where a job of a queue would run, if it is served here and there is room."""
         kind = self._served.kinds.get(queue) or self._served.kind_of_new(queue)
-        lane = None if kind is None else self._lanes.get(kind)
-        return None if lane is None or self._is_stopping or lane.room <= 0 else lane
+        slots = None if kind is None else self._slots.get(kind)
+        return None if slots is None or self._is_stopping or slots.room <= 0 else slots
 
     def run(self, job: ClaimedJob) -> None:
         """Take a leased job over: start it now, or when a slot becomes free. Returns at once."""
@@ -223,12 +231,12 @@ class JobRunner:
             What the store has to be told of the jobs that were given back.
         """
         self._is_stopping = True
-        for lane in self._lanes.values():
-            while lane.waiting:
-                run, _ = lane.waiting.popitem(last=False)
+        for slots in self._slots.values():
+            while slots.waiting:
+                run, _ = slots.waiting.popitem(last=False)
                 self._give_back(run, refund=True)
         for run in list(self._runs.values()):
-            if run.lane.kind is Kind.WAITING:
+            if run.slots.kind is SlotKind.WAITING:
                 # Somebody else can wait as well.
                 self._tell(run)
         try:
@@ -254,9 +262,9 @@ class JobRunner:
     # -------------------------------------------------------------------- slots
 
     def _prepare(self, job: ClaimedJob) -> JobRun:
-        """Work out all that is needed to run a job, or why it cannot be run."""
-        lane = self._lanes.get(self.kind_of(job.queue), self._lanes[Kind.ASYNC])
-        run = JobRun(job, lane, RunningActivity(job, job.queue.name, self._host))
+        """JobCode out all that is needed to run a job, or why it cannot be run."""
+        slots = self._slots.get(self.kind_of(job.queue), self._slots[SlotKind.ASYNC])
+        run = JobRun(job, slots, RunningActivity(job, job.queue.name, self._host))
         try:
             run.policy = read_policy(job.policy)
             if job.queue.kind != "inline":
@@ -276,9 +284,9 @@ class JobRunner:
         return run
 
     def _admit(self, run: JobRun) -> None:
-        lane = run.lane
-        if lane.waiting or lane.running >= lane.capacity:
-            lane.waiting[run] = None
+        slots = run.slots
+        if slots.waiting or slots.running >= slots.capacity:
+            slots.waiting[run] = None
         else:
             self._start(run)
 
@@ -290,7 +298,7 @@ class JobRunner:
             self.counts.lost += 1
             self._let_go(run)
             return
-        run.lane.running += 1
+        run.slots.running += 1
         run.has_slot = True
         run.began_s = monotonic()
         self.suspects.begin(run.job.key)
@@ -305,9 +313,9 @@ class JobRunner:
             run.timer = loop.call_later(run.policy.timeout_ms / 1000, self._time_out, run)
             run.context.attempt_until_ms = self._clock() + run.policy.timeout_ms
 
-    def _leave(self, run: JobRun, task: asyncio.Task[Outcome | Work | Settled]) -> None:
+    def _leave(self, run: JobRun, task: asyncio.Task[AttemptResult | JobCode | Settled]) -> None:
         """Settle an attempt whose task is done. Whatever was started comes through here."""
-        lane = run.lane
+        slots = run.slots
         self._started.discard(run)
         self._free_slot(run)
         if run.timer is not None:
@@ -315,35 +323,35 @@ class JobRunner:
         try:
             self._settle(run, task)
         finally:
-            self._fill(lane)
+            self._fill(slots)
 
     def _free_slot(self, run: JobRun) -> None:
         if run.has_slot:
             run.has_slot = False
-            run.lane.running -= 1
+            run.slots.running -= 1
         else:
             self._beside_slots -= 1
 
-    def _fill(self, lane: Lane) -> None:
-        while lane.waiting and lane.running < lane.capacity:
-            run, _ = lane.waiting.popitem(last=False)
+    def _fill(self, slots: Slots) -> None:
+        while slots.waiting and slots.running < slots.capacity:
+            run, _ = slots.waiting.popitem(last=False)
             self._start(run)
 
     # --------------------------------------------------------------- settlement
 
-    def _settle(self, run: JobRun, task: asyncio.Task[Outcome | Work | Settled]) -> None:
+    def _settle(self, run: JobRun, task: asyncio.Task[AttemptResult | JobCode | Settled]) -> None:
         """Make of a done task what becomes of its job."""
         outcome = outcome_of(task)
         if isinstance(outcome, Settled):
             self._note_settled(run, outcome)
         elif run.is_over:
             self.counts.dropped += isinstance(outcome, Returned)
-        elif isinstance(outcome, Work) and not self._is_stopping:
+        elif isinstance(outcome, JobCode) and not self._is_stopping:
             run.work = outcome
-            run.lane = self._lanes[Kind.THREADED]
+            run.slots = self._slots[SlotKind.THREADED]
             self.counts.started -= 1  # it only turned out where it has to run
             self._admit(run)
-        elif isinstance(outcome, Work):
+        elif isinstance(outcome, JobCode):
             self._give_back(run, refund=True)
         elif run.is_told and not isinstance(outcome, Returned):
             # The worker stops and the code obeyed. What it raised says nothing about the job.
@@ -360,7 +368,7 @@ class JobRunner:
         self._tell(run)
         self._report(run, raised(error))
 
-    def _report(self, run: JobRun, outcome: Outcome) -> None:
+    def _report(self, run: JobRun, outcome: AttemptResult) -> None:
         """Tell the end of an attempt, once."""
         if isinstance(outcome, GivenBack) and outcome.misfit:
             outcome = self._launcher.leave_to_others(run, outcome)
@@ -396,8 +404,8 @@ class JobRunner:
     def _drop(self, run: JobRun) -> None:
         """End a job that nobody waits for."""
         self._let_go(run)
-        if run in run.lane.waiting:
-            del run.lane.waiting[run]
+        if run in run.slots.waiting:
+            del run.slots.waiting[run]
         else:
             self._tell(run)
 
@@ -410,7 +418,11 @@ class JobRunner:
             self.sessions.end(run.job.session)
 
     def _conclude(
-        self, job: ClaimedJob, policy: JobPolicy, outcome: Outcome, details: bytes | None = None
+        self,
+        job: ClaimedJob,
+        policy: JobPolicy,
+        outcome: AttemptResult,
+        details: bytes | None = None,
     ) -> JobEnd:
         return conclude(
             job, policy, outcome, clock=self._clock, chance=self._chance, details=details
@@ -425,7 +437,7 @@ class JobRunner:
         self._metrics.executions.add(labels)
         self._metrics.activity_duration.observe(labels, ran.took_s)
 
-    def _count(self, outcome: Outcome, end: JobEnd) -> None:
+    def _count(self, outcome: AttemptResult, end: JobEnd) -> None:
         counts = self.counts
         match outcome:
             case Returned():
@@ -460,7 +472,7 @@ class JobRunner:
         if run.timer is not None:
             run.timer.cancel()
         self.counts.abandoned += 1
-        frees_slot = run.lane.kind is Kind.ASYNC and self._beside_slots < MAX_ABANDONED
+        frees_slot = run.slots.kind is SlotKind.ASYNC and self._beside_slots < MAX_ABANDONED
         logger.warning(
             "an activity goes on after it was told to stop and is abandoned; %s",
             "its slot is free again" if frees_slot else "it keeps its slot until it returns",
@@ -468,9 +480,9 @@ class JobRunner:
         )
         if frees_slot:
             run.has_slot = False
-            run.lane.running -= 1
+            run.slots.running -= 1
             self._beside_slots += 1
-            self._fill(run.lane)
+            self._fill(run.slots)
 
     async def _be_patient(self, grace: timedelta) -> None:
         """Wait for code that may go on for a while, unless somebody is in a hurry."""

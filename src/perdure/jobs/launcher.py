@@ -18,10 +18,10 @@ from perdure.authoring.scope import InlineRequest
 from perdure.clock import to_ms
 from perdure.errors import StoreUnavailableError
 from perdure.jobs.attempts import (
+    AttemptResult,
     GivenBack,
-    Outcome,
+    JobCode,
     Raised,
-    Work,
     call_async,
     call_sync,
     finish_async,
@@ -29,7 +29,7 @@ from perdure.jobs.attempts import (
 )
 from perdure.jobs.pauses import Pauses
 from perdure.jobs.processes import Processes
-from perdure.jobs.slots import JobRun, Kind
+from perdure.jobs.slots import JobRun, SlotKind
 from perdure.jobs.threads import Threads
 from perdure.jobs.within import Transactions
 from perdure.model.jobs import ClaimedJob, JobKey, Settled
@@ -54,7 +54,7 @@ class Launcher:
         self._threads = Threads("perdure-activity")
         self._processes = Processes()
 
-    def attempt(self, run: JobRun) -> Coroutine[Any, Any, Outcome | Work | Settled]:
+    def attempt(self, run: JobRun) -> Coroutine[Any, Any, AttemptResult | JobCode | Settled]:
         """Return the coroutine that runs an attempt; it is made a task, `run.task`, at once.
 
         An inline call that needs a thread gives its work instead of an outcome.
@@ -66,10 +66,10 @@ class Launcher:
         if run.work.takes_connection:
             assert self._transactions is not None, "there is no store here"
             return self._transactions.attempt(run, run.work, self._threads)
-        match run.lane.kind:
-            case Kind.THREADED:
+        match run.slots.kind:
+            case SlotKind.THREADED:
                 return self._threaded(run, run.work)
-            case Kind.PROCESS:
+            case SlotKind.PROCESS:
                 return self._in_process(run, run.work)
             case _:
                 return _on_loop(run, run.work)
@@ -102,7 +102,7 @@ class Launcher:
         pause_ms = self._pauses.next_ms(run.job.key)
         return GivenBack(pause_ms, refund=True, misfit=outcome.misfit)
 
-    async def _threaded(self, run: JobRun, work: Work) -> Outcome:
+    async def _threaded(self, run: JobRun, work: JobCode) -> AttemptResult:
         if run.is_told:
             return GivenBack(refund=True)
         current_activity.set(run.context)
@@ -111,7 +111,7 @@ class Launcher:
         value = await self._threads.call(
             partial(context.run, call_sync, work, run.job.input, run.context)
         )
-        if isinstance(value, Outcome):
+        if isinstance(value, AttemptResult):
             return value
         if run.is_told:
             value.close()
@@ -119,7 +119,7 @@ class Launcher:
         run.let_cancel()
         return await finish_async(work, value, run.context)
 
-    async def _in_process(self, run: JobRun, work: Work) -> Outcome:
+    async def _in_process(self, run: JobRun, work: JobCode) -> AttemptResult:
         if run.is_told:
             return GivenBack(refund=True)
         process = self._processes.take()
@@ -130,7 +130,7 @@ class Launcher:
             # From here on it may be another run's.
             run.interrupt = None
 
-    async def _inline(self, run: JobRun) -> Outcome | Work:
+    async def _inline(self, run: JobRun) -> AttemptResult | JobCode:
         request: InlineRequest | None = None
         try:
             request = await self._find_inline(run.job.key)
@@ -152,7 +152,7 @@ class Launcher:
         return await _on_loop(run, work)
 
 
-async def _on_loop(run: JobRun, work: Work) -> Outcome:
+async def _on_loop(run: JobRun, work: JobCode) -> AttemptResult:
     if run.is_told:
         return GivenBack(refund=True)
     current_activity.set(run.context)
@@ -160,5 +160,5 @@ async def _on_loop(run: JobRun, work: Work) -> Outcome:
     return await call_async(work, run.job.input, run.context)
 
 
-async def _refuse(refusal: Raised | GivenBack) -> Outcome:
+async def _refuse(refusal: Raised | GivenBack) -> AttemptResult:
     return refusal

@@ -32,9 +32,9 @@ from perdure.authoring.activity_context import current_activity
 from perdure.clock import system_clock
 from perdure.errors import DefinitionError, UsageError
 from perdure.jobs.attempts import (
-    Outcome,
+    AttemptResult,
+    JobCode,
     Raised,
-    Work,
     activity_work,
     call_sync,
     raised,
@@ -75,7 +75,7 @@ class ProcessRequest(msgspec.Struct, frozen=True, kw_only=True):
     returns_input: bool = False
 
     @staticmethod
-    def of(context: RunningActivity, work: Work) -> ProcessRequest:
+    def of(context: RunningActivity, work: JobCode) -> ProcessRequest:
         """Describe an attempt of a job."""
         job = context.job
         return ProcessRequest(
@@ -105,7 +105,7 @@ class Said(msgspec.Struct, frozen=True, tag=True):
 
 _encoder = msgspec.json.Encoder()
 _requests = msgspec.json.Decoder(ProcessRequest)
-_replies = msgspec.json.Decoder(Outcome | Said)
+_replies = msgspec.json.Decoder(AttemptResult | Said)
 
 
 def _raw(data: bytes | None) -> msgspec.Raw | msgspec.UnsetType:
@@ -193,7 +193,9 @@ class Processes:
             process.end()
         return ActivityProcess()
 
-    async def call(self, process: ActivityProcess, context: RunningActivity, work: Work) -> Outcome:
+    async def call(
+        self, process: ActivityProcess, context: RunningActivity, work: JobCode
+    ) -> AttemptResult:
         """Run an attempt in a process that was taken; afterwards it is free for the next."""
         outcome = await self._threads.call(partial(process.call, context, work))
         if process.is_alive():
@@ -221,7 +223,7 @@ class ActivityProcess:
         with self._lock:
             return not self._is_ended and self._process is not None and self._process.is_alive()
 
-    def call(self, context: RunningActivity, work: Work) -> Outcome:
+    def call(self, context: RunningActivity, work: JobCode) -> AttemptResult:
         """Run an attempt and wait for its end. Blocks."""
         try:
             connection = self._connect()
@@ -277,10 +279,10 @@ class ActivityProcess:
         return _death(_how_it_ended(exitcode))
 
 
-def _hear_out(connection: Connection, context: RunningActivity) -> Outcome:
+def _hear_out(connection: Connection, context: RunningActivity) -> AttemptResult:
     """Pass on what an attempt says, until it has ended."""
     while True:
-        reply: Outcome | Said = _replies.decode(connection.recv_bytes())
+        reply: AttemptResult | Said = _replies.decode(connection.recv_bytes())
         if not isinstance(reply, Said):
             return reply
         context.pass_on(_bytes(reply.details), _bytes(reply.progress))
@@ -352,7 +354,7 @@ class _Speaker:
         """Pass on what an activity has said."""
         self.send(Said(_raw(context.details), _raw(context.shown)))
 
-    def send(self, reply: Outcome | Said) -> None:
+    def send(self, reply: AttemptResult | Said) -> None:
         """Send a reply, whole."""
         with self._lock:
             self._connection.send_bytes(_encoder.encode(reply))
@@ -373,7 +375,7 @@ def serve(connection: Connection) -> None:
         speaker.send(_run(request, stored, speaker))
 
 
-def _run(request: ProcessRequest, input: bytes, speaker: _Speaker) -> Outcome:
+def _run(request: ProcessRequest, input: bytes, speaker: _Speaker) -> AttemptResult:
     job = ClaimedJob(
         key=request.key,
         token=0,
@@ -400,7 +402,7 @@ def _run(request: ProcessRequest, input: bytes, speaker: _Speaker) -> Outcome:
         outcome = call_sync(work, input, context)
     except BaseException as error:
         return raised(error)
-    if isinstance(outcome, Outcome):
+    if isinstance(outcome, AttemptResult):
         return outcome
     return raised(UsageError(f"{request.name}: process=True is for plain functions"), is_final=True)
 

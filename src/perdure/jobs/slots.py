@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
 
-from perdure.jobs.attempts import GivenBack, Outcome, Raised, Work, raised
+from perdure.jobs.attempts import AttemptResult, GivenBack, JobCode, Raised, raised
 from perdure.jobs.running import RunningActivity
 from perdure.model.events import Failure
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import AttemptFacts, ClaimedJob, JobPolicy, Settled
 
 
-class Kind(StrEnum):
+class SlotKind(StrEnum):
     """Where the code of a job runs."""
 
     ASYNC = "async"
@@ -27,7 +27,7 @@ class Kind(StrEnum):
     ELSEWHERE = "elsewhere"  # at other workers: there are no slots of this kind
 
 
-HARMLESS = (Kind.BUILTIN, Kind.WAITING)
+HARMLESS = (SlotKind.BUILTIN, SlotKind.WAITING)
 """What is our own kills no worker; waiting for a result outlives very many of them."""
 
 
@@ -51,10 +51,10 @@ class JobCounts:
     """Results that came when nobody waited any more."""
 
 
-class Lane:
+class Slots:
     """The slots of one kind: how many, who waits for one."""
 
-    def __init__(self, kind: Kind, capacity: int) -> None:
+    def __init__(self, kind: SlotKind, capacity: int) -> None:
         self.kind = kind
         self.capacity = capacity
         self.running = 0
@@ -72,28 +72,28 @@ class Reservation:
 
     __slots__ = ("_find", "_reserved")
 
-    def __init__(self, find: Callable[[DefinitionKey], Lane | None]) -> None:
+    def __init__(self, find: Callable[[DefinitionKey], Slots | None]) -> None:
         """Reserve nothing yet.
 
         Args:
             find: Returns where a job of a queue would run, if it is served and there is room.
         """
         self._find = find
-        self._reserved: list[Lane] = []
+        self._reserved: list[Slots] = []
 
     def takes(self, queue: DefinitionKey) -> bool:
         """Reserve room for one job, if its queue is served here and there is some."""
-        lane = self._find(queue)
-        if lane is None:
+        slots = self._find(queue)
+        if slots is None:
             return False
-        lane.reserved += 1
-        self._reserved.append(lane)
+        slots.reserved += 1
+        self._reserved.append(slots)
         return True
 
     def drop(self) -> None:
         """Give up all of it: the jobs run now, or will not come."""
-        for lane in self._reserved:
-            lane.reserved -= 1
+        for slots in self._reserved:
+            slots.reserved -= 1
         self._reserved.clear()
 
 
@@ -109,26 +109,26 @@ class JobRun:
         "is_over",
         "is_told",
         "job",
-        "lane",
         "lease_until_ms",
         "policy",
         "refusal",
+        "slots",
         "task",
         "timer",
         "work",
     )
 
-    def __init__(self, job: ClaimedJob, lane: Lane, context: RunningActivity) -> None:
+    def __init__(self, job: ClaimedJob, slots: Slots, context: RunningActivity) -> None:
         self.job = job
-        self.lane = lane
+        self.slots = slots
         self.lease_until_ms = job.lease_until_ms
         self.context = context
         self.policy = JobPolicy()
-        self.work: Work | None = None
+        self.work: JobCode | None = None
         """What it calls; of an inline call, known when it was found."""
         self.refusal: Raised | GivenBack | None = None
         """Why its code is not called at all."""
-        self.task: asyncio.Task[Outcome | Work | Settled] | None = None
+        self.task: asyncio.Task[AttemptResult | JobCode | Settled] | None = None
         self.timer: asyncio.TimerHandle | None = None
         """Its timeout; once it was told to stop, the end of its grace."""
         self.interrupt: Callable[[], object] | None = None
@@ -143,7 +143,7 @@ class JobRun:
     @property
     def losses(self) -> int:
         """How many workers it was lost with, that may have died of it."""
-        return 0 if self.lane.kind in HARMLESS else self.job.lost
+        return 0 if self.slots.kind in HARMLESS else self.job.lost
 
     def let_cancel(self) -> None:
         """From here on the task that calls this runs user code, and may be cancelled."""
@@ -179,7 +179,9 @@ def refusal_of(job: ClaimedJob) -> Raised:
     return Raised(Failure("WorkerLost", message), is_final=True, is_dead=True)
 
 
-def outcome_of(task: asyncio.Task[Outcome | Work | Settled]) -> Outcome | Work | Settled:
+def outcome_of(
+    task: asyncio.Task[AttemptResult | JobCode | Settled],
+) -> AttemptResult | JobCode | Settled:
     """Return how a task ended, whatever that was."""
     if task.cancelled():
         return raised(asyncio.CancelledError("cancelled from outside"))

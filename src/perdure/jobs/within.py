@@ -22,10 +22,10 @@ from perdure.authoring.activity_context import current_activity
 from perdure.authoring.registry import Registry
 from perdure.errors import RowError, StoreError, UsageError
 from perdure.jobs.attempts import (
+    AttemptResult,
     GivenBack,
-    Outcome,
+    JobCode,
     Returned,
-    Work,
     call_async,
     call_sync,
     conclude,
@@ -70,7 +70,9 @@ class Transactions:
                 is_async = inspect.iscoroutinefunction(activity.fn)
                 store.check_transaction(activity.name, is_async=is_async)
 
-    async def attempt(self, run: JobRun, work: Work, threads: Threads) -> Outcome | Settled:
+    async def attempt(
+        self, run: JobRun, work: JobCode, threads: Threads
+    ) -> AttemptResult | Settled:
         """Run an attempt. It is a task of its own."""
         if run.is_told:
             return GivenBack(refund=True)
@@ -99,13 +101,13 @@ class Transactions:
 class _Attempt:
     """What the code of an attempt is called with, and what came of it."""
 
-    def __init__(self, run: JobRun, work: Work, threads: Threads) -> None:
+    def __init__(self, run: JobRun, work: JobCode, threads: Threads) -> None:
         self._run = run
         self._work = work
         self._threads = threads
         self._error: BaseException | None = None
         self.is_called = False
-        self.outcome: Outcome = GivenBack(refund=True)
+        self.outcome: AttemptResult = GivenBack(refund=True)
         """How it ended; unless it was called, as if it had not begun."""
         self.end: JobEnd | None = None
 
@@ -148,7 +150,7 @@ class _Attempt:
         self.is_called, self._error = True, None
         work = self._work._replace(fn=self._with(connection))
         value = call_sync(work, self._run.job.input, self._run.context)
-        if isinstance(value, Outcome):
+        if isinstance(value, AttemptResult):
             return self._done(value)
         value.close()
         problem = f"transaction {self._work.name!r} returned a coroutine: make it `async def`"
@@ -185,7 +187,7 @@ class _Attempt:
 
         return call_awaited if inspect.iscoroutinefunction(fn) else call
 
-    def _done(self, outcome: Outcome) -> Done:
+    def _done(self, outcome: AttemptResult) -> Done:
         run = self._run
         self.outcome = outcome
         if not isinstance(outcome, Returned) or run.context.is_cancelled:

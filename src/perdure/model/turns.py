@@ -105,7 +105,7 @@ class NewObservation(NamedTuple):
     input_id: str = ""
 
 
-class Outcome(NamedTuple):
+class InstanceEnd(NamedTuple):
     """How an instance ended."""
 
     status: Status
@@ -178,7 +178,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Of a first turn that accepted nothing: the instance was never there. Its receipts and
     observations stay, and so do messages that it has not taken: then the receipt tells of unseen
     ones, and the instance waits for its first turn again."""
-    outcome: Outcome | None = None
+    outcome: InstanceEnd | None = None
     """The end: removes its live row, inbox, jobs and timers."""
 
     @property

@@ -10,23 +10,23 @@ import asyncio
 from collections.abc import Callable
 
 from perdure.errors import InstanceNotFoundError
-from perdure.model.turns import Outcome
+from perdure.model.turns import InstanceEnd
 
 
 class Endings:
     """Futures by instance. A worker tells; a client in the same process waits without polling."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[asyncio.Future[Outcome]]] = {}
+        self._waiting: dict[str, list[asyncio.Future[InstanceEnd]]] = {}
         self._listeners: dict[str, list[Callable[[str], None]]] = {}
 
-    def expect(self, instance_id: str) -> asyncio.Future[Outcome]:
+    def expect(self, instance_id: str) -> asyncio.Future[InstanceEnd]:
         """Return a future that is done if this process ends the instance."""
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[InstanceEnd] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(instance_id, []).append(future)
         return future
 
-    def forget(self, instance_id: str, future: asyncio.Future[Outcome]) -> None:
+    def forget(self, instance_id: str, future: asyncio.Future[InstanceEnd]) -> None:
         """Stop waiting."""
         waiting = self._waiting.get(instance_id, [])
         if future in waiting:
@@ -41,7 +41,7 @@ class Endings:
         """Return the ids whose end somebody waits for."""
         return list(self._waiting)
 
-    def tell(self, instance_id: str, outcome: Outcome) -> None:
+    def tell(self, instance_id: str, outcome: InstanceEnd) -> None:
         """The end of an instance was committed."""
         for future in self._waiting.pop(instance_id, ()):
             if not future.done():

@@ -16,7 +16,7 @@ from perdure.model.instances import LiveRow, NewInstance, Stamp
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.turns import NOBODY, ClaimedTurn, Turn
 from perdure.turns.any_execution import AnyExecution
-from perdure.turns.job_room import NOTHING, Reservation
+from perdure.turns.job_room import NOTHING, ReservedRoom
 from perdure.turns.tally import Tally
 from perdure.turns.waiting_input import WaitingInput
 
@@ -52,7 +52,7 @@ class HotInstance:
         self.seen_no = seen_no
         self.is_ahead = False
         """Whether it has thought a turn that the store has not answered yet; see `way`."""
-        self.reservation: Reservation = NOTHING
+        self.reservation: ReservedRoom = NOTHING
         """Room for the jobs of that turn; the same one serves all its turns."""
         self.has_mail = False
         """Whether messages wait in the store. Results go there too then, behind them, until a claim

@@ -9,7 +9,7 @@ from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobKey
 
 
-class Reservation(Protocol):
+class ReservedRoom(Protocol):
     """Room for the jobs of one turn, from its thought to the store's answer."""
 
     def takes(self, queue: DefinitionKey) -> bool:
@@ -21,10 +21,10 @@ class Reservation(Protocol):
         ...
 
 
-class Jobs(Protocol):
+class JobRoom(Protocol):
     """Runs jobs."""
 
-    def reserve(self) -> Reservation:
+    def reserve(self) -> ReservedRoom:
         """Return a reservation of nothing yet."""
         ...
 
@@ -48,13 +48,13 @@ class _Nothing:
         """Nothing was reserved."""
 
 
-NOTHING: Reservation = _Nothing()
+NOTHING: ReservedRoom = _Nothing()
 
 
 class NoJobs:
     """In a process without a worker: jobs stay in their queues."""
 
-    def reserve(self) -> Reservation:
+    def reserve(self) -> ReservedRoom:
         """Reserve nothing."""
         return NOTHING
 

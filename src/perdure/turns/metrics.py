@@ -19,7 +19,7 @@ from perdure.limits import HISTORY_WARNING_BYTES, HISTORY_WARNING_EVENTS
 from perdure.model.events import ActivityCompleted, Failure, InputRejected, InputTaken
 from perdure.model.instances import DefinitionKey, Status
 from perdure.model.jobs import JobEnd
-from perdure.model.turns import Hold, Outcome, Turn, TurnReceipt
+from perdure.model.turns import Hold, InstanceEnd, Turn, TurnReceipt
 from perdure.telemetry import Metrics
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class TurnMetrics:
 
     # ------------------------------------------------------------------ log lines
 
-    def _failed(self, execution: AnyExecution, outcome: Outcome) -> None:
+    def _failed(self, execution: AnyExecution, outcome: InstanceEnd) -> None:
         error_type = _error_type(outcome)
         self.metrics.failures.add((execution.name, execution.version, error_type))
         facts = facts_of(execution, self._worker_id)
@@ -222,7 +222,7 @@ def _initiator(execution: AnyExecution) -> str:
     return "detached" if execution.started_by else "client"
 
 
-def _error_type(outcome: Outcome) -> str:
+def _error_type(outcome: InstanceEnd) -> str:
     assert outcome.output is not None, "a failed instance has its failure"
     return msgspec.json.decode(outcome.output, type=Failure).type_name
 

@@ -25,7 +25,7 @@ from perdure.turns.endings import Endings
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
 from perdure.turns.hot import HotInstance
-from perdure.turns.job_room import Jobs
+from perdure.turns.job_room import JobRoom
 from perdure.turns.memory import Memory
 from perdure.turns.metrics import TurnMetrics
 from perdure.turns.unserved import UnservedCalls
@@ -42,7 +42,7 @@ class TurnRunner:
         options: WorkerOptions,
         *,
         worker_id: str,
-        jobs: Jobs,
+        jobs: JobRoom,
         endings: Endings,
         metrics: TurnMetrics,
         look: Callable[[int], None],

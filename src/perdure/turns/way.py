@@ -52,7 +52,7 @@ from perdure.turns.endings import Endings
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
 from perdure.turns.hot import HotInstance
-from perdure.turns.job_room import NOTHING, Jobs
+from perdure.turns.job_room import NOTHING, JobRoom
 from perdure.turns.memory import Memory
 from perdure.turns.metrics import TurnMetrics, facts_of
 from perdure.turns.starts import AwaitedStarts
@@ -77,7 +77,7 @@ class TurnWay:
         holds: Holds,
         unserved: UnservedCalls,
         *,
-        jobs: Jobs,
+        jobs: JobRoom,
         endings: Endings,
         metrics: TurnMetrics,
         background: Background,

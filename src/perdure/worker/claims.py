@@ -22,7 +22,7 @@ from perdure.clock import Clock, to_ms
 from perdure.clock_watch import since_moved_ms
 from perdure.ids import fresh_id
 from perdure.jobs.jobs import JobRunner
-from perdure.jobs.slots import HARMLESS, Kind
+from perdure.jobs.slots import HARMLESS, SlotKind
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.suspects import suspect_after
@@ -39,7 +39,7 @@ COMPARE_MAX_S = 0.2
 BLOCKED_EVERY_MS = 1_000
 """How often a worker that claims looks for instances that other code did not fit."""
 
-ON_THE_LOOP = (Kind.ASYNC, Kind.BUILTIN, Kind.WAITING)
+ON_THE_LOOP = (SlotKind.ASYNC, SlotKind.BUILTIN, SlotKind.WAITING)
 """Kinds with so many slots that one claim for all of them is seldom too small."""
 
 
@@ -81,7 +81,7 @@ class Claimer:
         self._jobs = jobs
         self._metrics = metrics
         self._definitions: tuple[tuple[int, str], ...] = ()
-        self._queues: Mapping[Kind, Sequence[int]] = {}
+        self._queues: Mapping[SlotKind, Sequence[int]] = {}
         self._poll_min_s = options.poll_min.total_seconds()
         self._poll_max_s = options.poll_max.total_seconds()
         # What a dead worker has begun waits for the end of its lease, too.
@@ -103,14 +103,14 @@ class Claimer:
         self._suspect_after = suspect_after(options)
         self._rounds = 0
         """How many claims there were; each kind of them may take a suspect in turn."""
-        self._starved: tuple[Kind, ...] = ()
+        self._starved: tuple[SlotKind, ...] = ()
         """Kinds of which jobs may wait that there was no room for at the last claim."""
         self._rung = asyncio.Event()
         self._is_told = False
         """Whether a change of others has rung that no claim has followed yet."""
 
     def serve(
-        self, definitions: Iterable[tuple[int, str]], queues: Mapping[Kind, Sequence[int]]
+        self, definitions: Iterable[tuple[int, str]], queues: Mapping[SlotKind, Sequence[int]]
     ) -> None:
         """Say what to claim from now on.
 
@@ -266,8 +266,8 @@ class Claimer:
         )
 
     def _wanted_jobs(
-        self, room: Mapping[Kind, int], groups: Sequence[tuple[Kind, ...]]
-    ) -> list[tuple[tuple[Kind, ...], JobClaim]]:
+        self, room: Mapping[SlotKind, int], groups: Sequence[tuple[SlotKind, ...]]
+    ) -> list[tuple[tuple[SlotKind, ...], JobClaim]]:
         """Return what to claim of jobs, for the kinds there is room for."""
         batch = self._options.claim_batch
         terms = self._jobs.sessions.terms(len(groups))
@@ -292,7 +292,7 @@ class Claimer:
 
     def _note_starved(
         self,
-        wanted: Sequence[tuple[tuple[Kind, ...], JobClaim]],
+        wanted: Sequence[tuple[tuple[SlotKind, ...], JobClaim]],
         answers: Sequence[object],
     ) -> None:
         satisfied = {
@@ -303,13 +303,13 @@ class Claimer:
         }
         self._starved = tuple(kind for kind in self._queues if kind not in satisfied)
 
-    def _takes_suspect(self, place: int, groups: Sequence[tuple[Kind, ...]]) -> bool:
+    def _takes_suspect(self, place: int, groups: Sequence[tuple[SlotKind, ...]]) -> bool:
         """Tell whether a claim may take a suspect: that of turns (0) or of a group of jobs (from
         1), one after the other, and only while none is under way."""
         is_its_turn = self._rounds % (1 + len(groups)) == place
         return is_its_turn and self._turns.suspects.may_come() and self._jobs.suspects.may_come()
 
-    def _groups(self, room: Mapping[Kind, int]) -> list[tuple[Kind, ...]]:
+    def _groups(self, room: Mapping[SlotKind, int]) -> list[tuple[SlotKind, ...]]:
         """Return the kinds there is room for, in groups that share a claim."""
         kinds = [kind for kind in self._queues if room.get(kind, 0) > 0]
         shared = tuple(kind for kind in kinds if kind in ON_THE_LOOP)

@@ -78,7 +78,7 @@ class Removed:
         return bool(self.instances or self.executions or self.events or self.expired)
 
 
-class Member(NamedTuple):
+class TreeMember(NamedTuple):
     """One instance of a tree."""
 
     instance_id: str
@@ -87,7 +87,7 @@ class Member(NamedTuple):
     """None: it lives."""
 
     @classmethod
-    def of(cls, row: InstanceRow) -> Member:
+    def of(cls, row: InstanceRow) -> TreeMember:
         """Return what is needed of a row."""
         ended_ms = row.ended_ms if row.status.is_terminal else None
         if ended_ms is not None:
@@ -220,16 +220,18 @@ class Housekeeping:
                 return deleted, False
         return deleted, True
 
-    async def _roots(self, rows: Sequence[InstanceRow]) -> list[Member]:
+    async def _roots(self, rows: Sequence[InstanceRow]) -> list[TreeMember]:
         """Return those whose parent is not in the store: there is none, or it was removed."""
         parent_ids = list({row.parent_id for row in rows if row.parent_id is not None})
         parents = await self._store.read_instances(parent_ids) if parent_ids else []
         here = {(row.instance_id, row.incarnation) for row in parents if row is not None}
         return [
-            Member.of(row) for row in rows if (row.parent_id, row.parent_incarnation) not in here
+            TreeMember.of(row)
+            for row in rows
+            if (row.parent_id, row.parent_incarnation) not in here
         ]
 
-    async def _trees(self, roots: Sequence[Member]) -> list[list[Member]]:
+    async def _trees(self, roots: Sequence[TreeMember]) -> list[list[TreeMember]]:
         """Return instances, each with all below it. Trees that are too large are left out."""
         tree_of = {root.key: [root] for root in roots}
         trees = list(tree_of.values())
@@ -242,14 +244,14 @@ class Housekeeping:
                     tree = tree_of.get((row.parent_id or "", row.parent_incarnation or 0))
                     if tree is None or len(tree) > MAX_TREE:
                         continue
-                    child = Member.of(row)
+                    child = TreeMember.of(row)
                     tree.append(child)
                     tree_of[child.key] = tree
                     born.append(child.key)
             generation = born
         return [tree for tree in trees if self._is_small(tree)]
 
-    def _is_small(self, tree: Sequence[Member]) -> bool:
+    def _is_small(self, tree: Sequence[TreeMember]) -> bool:
         if len(tree) <= MAX_TREE:
             return True
         logger.warning(
@@ -258,7 +260,7 @@ class Housekeeping:
         )
         return False
 
-    async def _delete(self, trees: Sequence[Sequence[Member]]) -> DeletedCounts:
+    async def _delete(self, trees: Sequence[Sequence[TreeMember]]) -> DeletedCounts:
         """Delete trees, several in one transaction; those that no longer may go stay."""
         deleted = DeletedCounts()
         for batch in _batches(trees):
@@ -342,13 +344,13 @@ class Housekeeping:
         return None if age is None else self._clock() - to_ms(age)
 
 
-def _is_ripe(tree: Sequence[Member], before_ms: int) -> bool:
+def _is_ripe(tree: Sequence[TreeMember], before_ms: int) -> bool:
     return all(member.ended_ms is not None and member.ended_ms < before_ms for member in tree)
 
 
-def _batches(trees: Iterable[Sequence[Member]]) -> Iterator[list[Sequence[Member]]]:
+def _batches(trees: Iterable[Sequence[TreeMember]]) -> Iterator[list[Sequence[TreeMember]]]:
     """Yield trees in groups of at most `BULK_MAX` instances; a larger tree goes alone."""
-    batch: list[Sequence[Member]] = []
+    batch: list[Sequence[TreeMember]] = []
     size = 0
     for tree in trees:
         if batch and size + len(tree) > BULK_MAX:
@@ -360,7 +362,7 @@ def _batches(trees: Iterable[Sequence[Member]]) -> Iterator[list[Sequence[Member
         yield batch
 
 
-def _keys(trees: Iterable[Sequence[Member]]) -> list[tuple[str, int]]:
+def _keys(trees: Iterable[Sequence[TreeMember]]) -> list[tuple[str, int]]:
     return [member.key for tree in trees for member in tree]
 
 

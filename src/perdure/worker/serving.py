@@ -25,7 +25,7 @@ from perdure.jobs.jobs import JobRunner
 from perdure.jobs.names import NameWatch
 from perdure.jobs.running import Host
 from perdure.jobs.sessions import SessionKeeper
-from perdure.jobs.slots import Kind
+from perdure.jobs.slots import SlotKind
 from perdure.jobs.within import Transactions
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, Settled
@@ -364,11 +364,11 @@ class Serving:
         self._loop.call_soon_threadsafe(self.turns.lose, turns)
         self._loop.call_soon_threadsafe(self.jobs.lose, jobs)
 
-    def _queue_numbers(self, numbers: dict[DefinitionKey, int]) -> dict[Kind, list[int]]:
+    def _queue_numbers(self, numbers: dict[DefinitionKey, int]) -> dict[SlotKind, list[int]]:
         """Return the numbers of the queues we serve, by the kind of room their jobs need."""
-        queues: dict[Kind, list[int]] = {}
+        queues: dict[SlotKind, list[int]] = {}
         for key in self.coverage.queues:
             kind = self.jobs.kind_of(key)
-            if kind is not Kind.ELSEWHERE:
+            if kind is not SlotKind.ELSEWHERE:
                 queues.setdefault(kind, []).append(numbers[key])
         return queues

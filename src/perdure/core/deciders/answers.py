@@ -34,7 +34,7 @@ its effects."""
 UNREADABLE = "perdure.unreadable"
 """The tag of a rejection that is not the decider's: it was given something else than an input."""
 
-Outcome: TypeAlias = Accepted[Any, Any] | Rejected[Any] | AlreadyCompleted
+InputOutcome: TypeAlias = Accepted[Any, Any] | Rejected[Any] | AlreadyCompleted
 
 
 class DirectInput(NamedTuple):
@@ -54,7 +54,7 @@ class DirectInput(NamedTuple):
 class Answer(NamedTuple):
     """What became of a direct input. One of the two is set."""
 
-    outcome: Outcome | None = None
+    outcome: InputOutcome | None = None
     """Counts once the turn is committed; at once, if the execution says that it is unchanged."""
     error: BaseException | None = None
     """What the caller gets raised: the decider's own exception, or a conflict. Nothing of this
@@ -139,7 +139,7 @@ def answer_again(
     receipt: AnyReceipt,
     history: Sequence[StoredEvent],
     guard: Guard,
-) -> Outcome:
+) -> InputOutcome:
     """Return the answer that a receipt stands for.
 
     Args:
@@ -179,7 +179,7 @@ def answer_again(
             return Accepted(tuple(events), fold.state, last, JSON.decode(bytes(reply)))
 
 
-def outcome_json(definition: DeciderDefinition, outcome: Outcome) -> dict[str, Any]:
+def outcome_json(definition: DeciderDefinition, outcome: InputOutcome) -> dict[str, Any]:
     """Return an answer as JSON, for those who name deciders and inputs as text."""
     match outcome:
         case Accepted(events=events, state=state, version=version, reply=reply):

@@ -25,7 +25,7 @@ class Refused(NamedTuple):
     tagged: Tagged
 
 
-class Acceptable(NamedTuple):
+class AcceptedInput(NamedTuple):
     """The input is accepted, and this is what it comes to."""
 
     decision: Acceptance[Any, Any]
@@ -42,9 +42,9 @@ class Acceptable(NamedTuple):
     """The business key from now on; None: as before."""
 
 
-def judge(
+def run_decide(
     fold: Fold, value: object, now: datetime, *, is_shown: bool, room: int = MAX_OPEN_CALLS
-) -> Acceptable | Refused:
+) -> AcceptedInput | Refused:
     """Decide an input, inside the fold's place and guard. The fold itself does not move on.
 
     Args:
@@ -94,7 +94,7 @@ def judge(
     shown = state
     if is_tried:
         state, _ = _evolved(fold, fold.state, written)
-    return Acceptable(decision, written, events, state, shown, is_terminal, key)
+    return AcceptedInput(decision, written, events, state, shown, is_terminal, key)
 
 
 def _looked_at(fold: Fold) -> bytes | None:

@@ -17,7 +17,7 @@ from perdure.authoring.decision import (
     Timer,
 )
 from perdure.codec import JSON
-from perdure.core.deciders.decide import Acceptable, Refused, judge
+from perdure.core.deciders.decide import AcceptedInput, Refused, run_decide
 from perdure.core.deciders.fold import Fold
 
 S = TypeVar("S")
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial(Generic[S, E, X]):
+class DryRun(Generic[S, E, X]):
     """What would come of an input."""
 
     decision: Decision[Any, E, X]
@@ -86,7 +86,7 @@ class Trial(Generic[S, E, X]):
         return tuple(each for each in self.decision.follow_ups if isinstance(each, kind))
 
 
-def try_input(fold: Fold, value: object, now: datetime) -> Trial[Any, Any, Any]:
+def try_input(fold: Fold, value: object, now: datetime) -> DryRun[Any, Any, Any]:
     """Return what would come of an input. The fold stays as it is.
 
     Raises:
@@ -99,10 +99,10 @@ def try_input(fold: Fold, value: object, now: datetime) -> Trial[Any, Any, Any]:
     with tried.place, tried.guard:
         # The input as a turn would have it, which is not the caller's object.
         value = definition.inputs.decode(*definition.tag_input(value))
-        judged = judge(tried, value, now, is_shown=True)
+        judged = run_decide(tried, value, now, is_shown=True)
     if isinstance(judged, Refused):
         rejection: Rejection[Any] = Rejection(judged.reason)
-        return Trial(
+        return DryRun(
             decision=rejection,
             events=(),
             state=state,
@@ -111,10 +111,10 @@ def try_input(fold: Fold, value: object, now: datetime) -> Trial[Any, Any, Any]:
             is_terminal=False,
             unique_key=None,
         )
-    assert isinstance(judged, Acceptable)
+    assert isinstance(judged, AcceptedInput)
     if judged.events:
         definition.check_evolved(judged.shown, judged.events[-1])
-    return Trial(
+    return DryRun(
         decision=judged.decision,
         events=judged.events,
         state=judged.shown,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 
-class Alarms:
+class DueTimes:
     """Due times by timer key."""
 
     __slots__ = ("_due", "_heap")

@@ -22,10 +22,10 @@ from perdure.core.deciders.answers import (
     AcceptedReceipt,
     Answer,
     DirectInput,
-    Outcome,
+    InputOutcome,
     UnreadableReceipt,
 )
-from perdure.core.deciders.decide import Acceptable, Refused, judge
+from perdure.core.deciders.decide import AcceptedInput, Refused, run_decide
 from perdure.core.deciders.ends import (
     OWN,
     UnheededFailure,
@@ -224,7 +224,7 @@ class DeciderExecution(DeciderKeeping):
         self.now_ms = not_before(self.now_ms, now_ms)
         changes = self._changes = DeciderChanges(self.id, terms, self.now_ms)
         if terms.lease and not messages and not direct:
-            self.alarms.drop_due(self.now_ms, "start:")
+            self.due_times.drop_due(self.now_ms, "start:")
         version = self._fold.version
         with self._fold.place, self._fold.guard:
             for message in messages:
@@ -417,14 +417,16 @@ class DeciderExecution(DeciderKeeping):
         )
         return Answer(self._record(judged, direct.tag, direct.data, direct.input_id))
 
-    def _answer_repeated(self, direct: DirectInput, outcome: Outcome, kept: Fingerprint) -> Answer:
+    def _answer_repeated(
+        self, direct: DirectInput, outcome: InputOutcome, kept: Fingerprint
+    ) -> Answer:
         try:
             check_same(self.instance_id, kept, direct)
         except InputIdReusedError as error:
             return Answer(error=error)
         return Answer(outcome)
 
-    def _judge_direct(self, direct: DirectInput) -> Acceptable | Refused:
+    def _judge_direct(self, direct: DirectInput) -> AcceptedInput | Refused:
         expected, found = direct.expected_version, self._fold.version
         own_id = self.definition.own_id(self.instance_id)
         if expected is not None and expected != found:
@@ -446,8 +448,8 @@ class DeciderExecution(DeciderKeeping):
         key = self.definition.decider.unique_key(value)
         return None if key is None or key not in self.taken_keys else (key, self.taken_keys[key])
 
-    def _judge(self, value: object, *, is_shown: bool) -> Acceptable | Refused:
-        return judge(
+    def _judge(self, value: object, *, is_shown: bool) -> AcceptedInput | Refused:
+        return run_decide(
             self._fold,
             value,
             to_datetime(self.now_ms),
@@ -456,7 +458,7 @@ class DeciderExecution(DeciderKeeping):
         )
 
     def _record(
-        self, judged: Acceptable, tag: str, data: bytes, input_id: str
+        self, judged: AcceptedInput, tag: str, data: bytes, input_id: str
     ) -> Accepted[Any, Any]:
         """Put what follows from an accepted input on record, behind the input."""
         changes, fold = self._changes, self._fold

@@ -9,7 +9,7 @@ import msgspec
 from perdure.authoring.decider_definition import SEPARATOR
 from perdure.authoring.decision import CancelledTimer, Effect, Sent, Start, Timer
 from perdure.clock import to_ms
-from perdure.core.deciders.decide import Acceptable
+from perdure.core.deciders.decide import AcceptedInput
 from perdure.core.deciders.notes import DeciderNotes
 from perdure.core.deciders.turn import KEYED, DeciderChanges, policy_for_input
 from perdure.core.identity import child_id
@@ -46,7 +46,7 @@ class DeciderAsking(DeciderNotes):
         self._note(event, self.last_seq)
         return self.last_seq
 
-    def _follow(self, judged: Acceptable) -> None:
+    def _follow(self, judged: AcceptedInput) -> None:
         """Ask for all that an acceptance wants done, in its order."""
         previous = 0
         for follow_up in judged.decision.follow_ups:
@@ -94,7 +94,7 @@ class DeciderAsking(DeciderNotes):
         call = self.open[seq]
         if self._changes.add_job(seq, call, self.open_effect(seq), policy):
             assert call.start_by_ms is not None
-            self.alarms.set(f"start:{seq}", call.start_by_ms)
+            self.due_times.set(f"start:{seq}", call.start_by_ms)
 
     def _arm(self, timer: Timer) -> None:
         tag, data = timer.tagged or self.definition.tag_input(timer.input)

@@ -14,8 +14,8 @@ from perdure.core.deciders.answers import (
     KEY_TAKEN,
     AnyReceipt,
     CompletedReceipt,
+    InputOutcome,
     KeyTakenReceipt,
-    Outcome,
     RejectedReceipt,
     write_receipt,
 )
@@ -40,11 +40,16 @@ class DeciderKeeping(DeciderAsking):
 
     def __init__(self, definition: DeciderDefinition, id: ExecutionId, guard: Guard) -> None:
         super().__init__(definition, id, guard)
-        self._outcomes: dict[str, tuple[Outcome, Fingerprint]] = {}
+        self._outcomes: dict[str, tuple[InputOutcome, Fingerprint]] = {}
         """Of the turn that runs, by id of the input; and which input it was."""
 
     def _keep_receipt(
-        self, input_id: str, tag: str, data: bytes, receipt: AnyReceipt, outcome: Outcome | None
+        self,
+        input_id: str,
+        tag: str,
+        data: bytes,
+        receipt: AnyReceipt,
+        outcome: InputOutcome | None,
     ) -> None:
         """Keep what an input came to, if it has an id."""
         if not input_id:

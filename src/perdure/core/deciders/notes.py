@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.core.deciders.due_times import Alarms
+from perdure.core.deciders.due_times import DueTimes
 from perdure.core.deciders.fold import Fold
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
@@ -68,7 +68,7 @@ class KeptCall(msgspec.Struct, frozen=True, array_like=True):
     begun_ms: int
 
 
-class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
+class Bookkeeping(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that an execution must know besides its state, as a snapshot keeps it."""
 
     open: tuple[KeptCall, ...]
@@ -89,10 +89,10 @@ class DeciderNotes:
         "__weakref__",
         "_digest",
         "_fold",
-        "alarms",
         "cause",
         "correlation",
         "definition",
+        "due_times",
         "execution",
         "following",
         "has_effects",
@@ -137,7 +137,7 @@ class DeciderNotes:
         """By number of an effect, the one that waits for it."""
         self.timers: dict[str, int] = {}
         """Due times of armed timers, by key."""
-        self.alarms = Alarms()
+        self.due_times = DueTimes()
         self.cause = ""
         """Who gave the input that was taken last."""
         self.correlation = ""
@@ -170,7 +170,7 @@ class DeciderNotes:
 
     def next_due_ms(self) -> int | None:
         """Return when the next timer becomes due."""
-        return self.alarms.next_ms()
+        return self.due_times.next_ms()
 
     def open_effect(self, seq: int) -> EffectScheduled:
         """Return an open effect."""
@@ -197,7 +197,7 @@ class DeciderNotes:
                 del self.open[schedule]
             case TimerArmed(key=key, due_ms=due_ms):
                 self.timers[key] = due_ms
-                self.alarms.set(f"key:{key}", due_ms)
+                self.due_times.set(f"key:{key}", due_ms)
             case TimerDisarmed(key=key):
                 self._forget_timer(key)
             case _:
@@ -213,7 +213,7 @@ class DeciderNotes:
 
     def _forget_timer(self, key: str) -> None:
         self.timers.pop(key, None)
-        self.alarms.drop(f"key:{key}")
+        self.due_times.drop(f"key:{key}")
 
     def _open_effect(self, event: EffectScheduled, seq: int, *, is_replaying: bool) -> None:
         # One that has ended already keeps nobody waiting.
@@ -223,7 +223,7 @@ class DeciderNotes:
         self.open[seq] = OpenCall(event, self.now_ms, self.correlation, waits_for)
         self.has_effects += 1
         if event.deadline_ms is not None:
-            self.alarms.set(f"deadline:{seq}", event.deadline_ms)
+            self.due_times.set(f"deadline:{seq}", event.deadline_ms)
         if not waits_for:
             self._begin(seq, is_replaying=is_replaying)
 
@@ -233,13 +233,13 @@ class DeciderNotes:
         call.begun_ms = self.now_ms
         if call.start_by_ms is not None and is_replaying:
             # Whether it has a timer, or was started long ago, is not recorded.
-            self.alarms.set(f"start:{seq}", call.start_by_ms)
+            self.due_times.set(f"start:{seq}", call.start_by_ms)
 
     def _close_effect(self, seq: int, *, is_replaying: bool) -> None:
         call = self.open.pop(seq)
         self.has_effects -= 1
-        self.alarms.drop(f"deadline:{seq}")
-        self.alarms.drop(f"start:{seq}")
+        self.due_times.drop(f"deadline:{seq}")
+        self.due_times.drop(f"start:{seq}")
         next_seq = self.following.pop(seq, None)
         if next_seq is not None:
             # If this one had not begun, what it waited for still has to end.
@@ -253,7 +253,7 @@ class DeciderNotes:
 
     # ---------------------------------------------------------------- for snapshots
 
-    def _memory(self) -> Memory:
+    def _memory(self) -> Bookkeeping:
         """Return all that is noted."""
         kept = []
         for seq, call in self.open.items():
@@ -269,7 +269,7 @@ class DeciderNotes:
                     begun_ms=call.begun_ms,
                 )
             )
-        return Memory(
+        return Bookkeeping(
             open=tuple(kept),
             timers=dict(self.timers),
             digest=self.digest().hex(),
@@ -281,7 +281,7 @@ class DeciderNotes:
             key=self.key,
         )
 
-    def _recall(self, memory: Memory, seq: int) -> None:
+    def _recall(self, memory: Bookkeeping, seq: int) -> None:
         """Know again what a snapshot kept as of an event."""
         self.last_seq = seq
         self._digest = ChainedDigest(bytes.fromhex(memory.digest))
@@ -291,7 +291,7 @@ class DeciderNotes:
             self._recall_call(kept)
         for key, due_ms in memory.timers.items():
             self.timers[key] = due_ms
-            self.alarms.set(f"key:{key}", due_ms)
+            self.due_times.set(f"key:{key}", due_ms)
         self.now_ms, self.correlation = memory.now_ms, memory.correlation
 
     def _recall_call(self, kept: KeptCall) -> None:
@@ -305,6 +305,6 @@ class DeciderNotes:
         if kept.waits_for:
             self.following[kept.waits_for] = kept.seq
         if event.deadline_ms is not None:
-            self.alarms.set(f"deadline:{kept.seq}", event.deadline_ms)
+            self.due_times.set(f"deadline:{kept.seq}", event.deadline_ms)
         if call.start_by_ms is not None and not kept.waits_for:
-            self.alarms.set(f"start:{kept.seq}", call.start_by_ms)
+            self.due_times.set(f"start:{kept.seq}", call.start_by_ms)

@@ -12,7 +12,7 @@ import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.core.deciders.fold import Fold
-from perdure.core.deciders.notes import Memory
+from perdure.core.deciders.notes import Bookkeeping
 from perdure.errors import PayloadError
 from perdure.model.events import (
     ChildScheduled,
@@ -32,14 +32,14 @@ class SnapshotBody(msgspec.Struct, frozen=True):
 
     form: int
     state: msgspec.Raw
-    memory: Memory
+    memory: Bookkeeping
 
 
 class KeptState(NamedTuple):
     """A snapshot that can be used."""
 
     state: Any
-    data: Memory
+    data: Bookkeeping
 
 
 _bodies = msgspec.json.Decoder(SnapshotBody)
@@ -63,7 +63,7 @@ def is_snapshot_due(fold: Fold, last_version: int) -> bool:
 
 
 def write_snapshot(
-    definition: DeciderDefinition, state: object, version: int, memory: Memory
+    definition: DeciderDefinition, state: object, version: int, memory: Bookkeeping
 ) -> Snapshot:
     """Return a snapshot.
 

@@ -43,7 +43,7 @@ from perdure.model.jobs import NewJob
 from perdure.model.lineage import FIRST, Lineage, Parent, lineage_below
 from perdure.model.messages import Delivery, Message
 from perdure.model.rows import read_message
-from perdure.model.turns import ChildStart, Continuation, NewTimer, Outcome, Turn
+from perdure.model.turns import ChildStart, Continuation, InstanceEnd, NewTimer, Turn
 
 MAX_SHOWN = 5
 """How many of those above a child an error names."""
@@ -105,7 +105,7 @@ class _Changes:
         """Return everything as one value."""
         execution, terms = self._execution, self._terms
         last = execution.terminal
-        outcome: Outcome | None = None
+        outcome: InstanceEnd | None = None
         continued: Continuation | None = None
         if last is not None:
             if isinstance(last, ContinuedAsNew):
@@ -329,7 +329,7 @@ class _Changes:
 
     # ----------------------------------------------------------------- the end
 
-    def _end(self, terminal: Any) -> Outcome:
+    def _end(self, terminal: Any) -> InstanceEnd:
         """Tell the parent and the children, and say how it ended."""
         execution = self._execution
         if execution.open:

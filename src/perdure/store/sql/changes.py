@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from perdure.model.instances import NewInstance, Status
 from perdure.model.jobs import JobKey
-from perdure.model.turns import NewObservation, Outcome, Snapshot, Turn, UniqueKey
+from perdure.model.turns import InstanceEnd, NewObservation, Snapshot, Turn, UniqueKey
 from perdure.store.sql.row_types import FeedValues, ReceiptValues
 from perdure.store.sql.rows import LiveState, PendingJob
 
@@ -29,7 +29,7 @@ class EndedInstance(NamedTuple):
     incarnation: int
     execution: int
     last_commit: int
-    outcome: Outcome
+    outcome: InstanceEnd
 
 
 class StartedInstance(NamedTuple):

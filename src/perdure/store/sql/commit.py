@@ -24,7 +24,7 @@ from perdure.model.turns import (
     ChildStart,
     Continuation,
     Hold,
-    Outcome,
+    InstanceEnd,
     Turn,
     TurnReceipt,
     TurnStatus,
@@ -293,7 +293,7 @@ class Commit:
         row.is_due_unsure = False
         self._move(row, row.definition_no, following.input)
 
-    def _end(self, turn: Turn, row: LiveState, outcome: Outcome) -> None:
+    def _end(self, turn: Turn, row: LiveState, outcome: InstanceEnd) -> None:
         if turn.continued is not None:
             raise RowError(f"{row.instance_id!r} cannot both end and continue")
         if not outcome.status.is_terminal:
