@@ -21,7 +21,7 @@ TELL_ALL = {
     "jobs/feed_watch.py",
     "store/postgres/within/arrivals.py",
     "store/postgres/lane.py",
-    "store/sqlite/lock.py",
+    "store/sqlite/file_lock.py",
     "store/sqlite/writer.py",
 }
 """Files that may log an exception with its text: there it is one of the store or our own, since

@@ -13,7 +13,7 @@ import pytest
 
 from perdure import Engine, activity_context, orchestration, transaction
 from perdure.errors import InstanceFailedError, UsageError
-from perdure.store.sqlite.lock import WriteLock
+from perdure.store.sqlite.file_lock import WriteLock
 from perdure.store.sqlite.within import transactions
 from perdure.store.within.transactions import OwnWork
 from tests.engine.booking import Gate, Shop, shop_with

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from perdure.errors import StoreUnavailableError
-from perdure.store.sqlite.lock import WriteLock
+from perdure.store.sqlite.file_lock import WriteLock
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import begun, given, message, next_turn, outcome
 
 FORK = """
 import os, signal, sys
-from perdure.store.sqlite.lock import WriteLock
+from perdure.store.sqlite.file_lock import WriteLock
 
 lock = WriteLock(sys.argv[1])
 with lock:

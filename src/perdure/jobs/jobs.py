@@ -433,8 +433,7 @@ class JobRunner:
         return self._conclude(job, JobPolicy(), GivenBack(refund=True))
 
     def _count_cancelled(self, ran: AttemptFacts) -> None:
-        labels = (ran.activity, "cancelled", ran.tag)
-        self._metrics.executions.add(labels)
+        self._metrics.executions.add(labels := (ran.activity, "cancelled", ran.tag))
         self._metrics.activity_duration.observe(labels, ran.took_s)
 
     def _count(self, outcome: AttemptResult, end: JobEnd) -> None:

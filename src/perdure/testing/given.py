@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import DeciderDefinition, definition_of
 from perdure.authoring.describing import Transition
-from perdure.core.deciders.dry_run import DryRun, try_input
+from perdure.core.deciders.dry_run import TriedInput, try_input
 from perdure.core.deciders.fold import Fold, state_name, transitions
 from perdure.core.guard import Guard
 from perdure.errors import PerdureError
@@ -45,7 +45,7 @@ class Given(Generic[S, I, E, X]):
         state: S = self._definition.copy_state(self._fold.state)
         return state
 
-    def when(self, input: I, /, *, now: datetime | None = None) -> DryRun[S, E, X]:
+    def when(self, input: I, /, *, now: datetime | None = None) -> TriedInput[S, E, X]:
         """Return what comes of an input. A rejection is a result like any other.
 
         Args:
@@ -56,7 +56,7 @@ class Given(Generic[S, I, E, X]):
             NondeterminismError: It read a clock, or changed the state it was given, or the like.
             Exception: What the decider's code raised.
         """
-        result: DryRun[S, E, X] = try_input(self._fold, input, NOON if now is None else now)
+        result: TriedInput[S, E, X] = try_input(self._fold, input, NOON if now is None else now)
         return result
 
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DryRun(Generic[S, E, X]):
+class TriedInput(Generic[S, E, X]):
     """What would come of an input."""
 
     decision: Decision[Any, E, X]
@@ -86,7 +86,7 @@ class DryRun(Generic[S, E, X]):
         return tuple(each for each in self.decision.follow_ups if isinstance(each, kind))
 
 
-def try_input(fold: Fold, value: object, now: datetime) -> DryRun[Any, Any, Any]:
+def try_input(fold: Fold, value: object, now: datetime) -> TriedInput[Any, Any, Any]:
     """Return what would come of an input. The fold stays as it is.
 
     Raises:
@@ -102,7 +102,7 @@ def try_input(fold: Fold, value: object, now: datetime) -> DryRun[Any, Any, Any]
         judged = run_decide(tried, value, now, is_shown=True)
     if isinstance(judged, Refused):
         rejection: Rejection[Any] = Rejection(judged.reason)
-        return DryRun(
+        return TriedInput(
             decision=rejection,
             events=(),
             state=state,
@@ -114,7 +114,7 @@ def try_input(fold: Fold, value: object, now: datetime) -> DryRun[Any, Any, Any]
     assert isinstance(judged, AcceptedInput)
     if judged.events:
         definition.check_evolved(judged.shown, judged.events[-1])
-    return DryRun(
+    return TriedInput(
         decision=judged.decision,
         events=judged.events,
         state=judged.shown,

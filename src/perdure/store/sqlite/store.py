@@ -26,8 +26,8 @@ from perdure.store.sql.connection import Connection
 from perdure.store.sql.store import SqlStore
 from perdure.store.sqlite.allowed_statements import SqliteApproval
 from perdure.store.sqlite.database import check_version
+from perdure.store.sqlite.file_lock import WriteLock
 from perdure.store.sqlite.files import prepare_file
-from perdure.store.sqlite.lock import WriteLock
 from perdure.store.sqlite.memory import MemoryLock, is_in_memory
 from perdure.store.sqlite.readers import SqliteReaders
 from perdure.store.sqlite.within.borrowed import BorrowedSqliteStore, SqliteLoan

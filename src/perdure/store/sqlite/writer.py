@@ -36,8 +36,8 @@ from perdure.store.sqlite.connection import (
     has_wal_reset_bug,
 )
 from perdure.store.sqlite.database import LOCK_WITHIN_S, connect_writer, migrate
+from perdure.store.sqlite.file_lock import WriteLock
 from perdure.store.sqlite.files import OpenedFile
-from perdure.store.sqlite.lock import WriteLock
 from perdure.store.sqlite.memory import MemoryLock, is_in_memory
 from perdure.store.sqlite.one_statement import OneStatement
 

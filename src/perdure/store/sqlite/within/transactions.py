@@ -22,7 +22,7 @@ from perdure.store.counters import StoreCounters
 from perdure.store.sql.batch import Transaction, run_batch
 from perdure.store.sqlite.connection import FileLockedError, SqliteConnection, trouble_of
 from perdure.store.sqlite.database import connect_writer
-from perdure.store.sqlite.lock import WriteLock
+from perdure.store.sqlite.file_lock import WriteLock
 from perdure.store.sqlite.within.lent_connection import ConnectionGuard, LentConnection
 from perdure.store.within.own_work import end_job, is_lost
 from perdure.store.within.transactions import Done, OwnWork, Undone
