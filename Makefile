@@ -6,7 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format types bench anatomy mutants clean
+# One file for each subject of the end-to-end tests.
+SUBJECTS := activities cancellation children continue_as_new deciders execute projections recovery \
+	sessions signals timers versions
+QUICK := tests/core tests/contract tests/turns tests/jobs tests/worker \
+	tests/test_layers.py tests/test_logging.py tests/test_mutants.py tests/test_coverage_page.py \
+	$(SUBJECTS:%=tests/engine/test_%.py)
+
+.PHONY: demo test check quick format types bench anatomy mutants clean
 
 demo: $(STAMP)
 	$(BIN)/perdure demo
@@ -18,6 +25,12 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+# While working: what most mistakes show up in, on one store, in less than a minute.
+quick: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pytest -q -n 2 --one-store $(QUICK)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -4,12 +4,14 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from perdure.clock import ManualClock
+from perdure.store.base import Store
 from perdure.store.opening import open_store
 from tests.postgres import MEMORY, Server, has_room
 
@@ -75,11 +77,21 @@ def postgres_url(postgres: Server, postgres_template: str) -> Iterator[str]:
 STORES = ("sqlite", "postgres")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """For `make quick`."""
+    parser.addoption(
+        "--one-store",
+        action="store_true",
+        help="run what runs on every kind of store on the first of them alone",
+    )
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what asks for a store on every kind of store, or on SQLite alone if it is marked so."""
     if "store_kind" in metafunc.fixturenames:
         only = metafunc.definition.get_closest_marker("sqlite_only")
-        metafunc.parametrize("store_kind", STORES[:1] if only else STORES)
+        is_one = only or metafunc.config.getoption("--one-store")
+        metafunc.parametrize("store_kind", STORES[:1] if is_one else STORES)
 
 
 @pytest.fixture
@@ -89,3 +101,23 @@ def store_url(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -
         return f"sqlite:///{tmp_path}/store.db"
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+@pytest.fixture
+def url(store_url: str) -> str:
+    """Where the store is that a test works on. What is about one kind of store has its own."""
+    return store_url
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def store(url: str, clock: ManualClock) -> AsyncIterator[Store]:
+    """An open and empty store, whose time is handed in."""
+    store = open_store(url, clock=clock)
+    await store.open()
+    yield store
+    await store.close()

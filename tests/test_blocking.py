@@ -54,11 +54,6 @@ async def fail() -> None:
 
 
 @pytest.fixture
-def url(store_url: str) -> str:
-    return store_url
-
-
-@pytest.fixture
 def thread() -> Iterator[LoopThread]:
     thread = LoopThread("BlockingClient")
     thread.open(nothing())

@@ -12,7 +12,9 @@ import pytest
 from tests.each import each
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+SRC = ROOT / "src/perdure"
+PROSE = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md")
+PAGES = [ROOT / name for name in PROSE]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 
 PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
@@ -97,19 +99,28 @@ def test_the_first_screen_of_the_readme_holds_program_and_commands() -> None:
     assert "make test" in first_screen
 
 
-@each(PAGES, name=lambda page: page.name)
+@each(PAGES)
 def test_links_of_a_page_lead_to_files_that_exist(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@each(PAGES, name=lambda page: page.name)
+@each(PAGES)
 def test_files_named_on_a_page_exist(page: Path) -> None:
-    """Paths in back quotes, relative to the project or to the package."""
+    """Paths in back quotes, relative to the project, to the package, or to the page."""
     for name in re.findall(
         r"`([a-z_]+(?:/[a-z_0-9]+)*/[a-z_0-9]+\.(?:py|sql|md))`", page.read_text()
     ):
-        assert (ROOT / name).exists() or (ROOT / "src/perdure" / name).exists(), name
+        assert any((above / name).exists() for above in (ROOT, SRC, page.parent)), name
+
+
+def test_the_examples_of_the_page_on_tests_are_tests() -> None:
+    page = (ROOT / "tests/README.md").read_text()
+    examples = re.findall(r"`(\w+/test_\w+\.py)`\)\.\n\n```python\n(.*?)```", page, re.DOTALL)
+
+    assert len(examples) == 3
+    for file, example in examples:
+        assert example in (ROOT / "tests" / file).read_text(), file
 
 
 def test_the_architecture_page_fits_its_limit() -> None:

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from perdure.clock import ManualClock
-from perdure.store.base import Store
-from perdure.store.opening import open_store
+KINDS = ("memory", "file", "postgres")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test on each kind of store."""
+    if "kind" in metafunc.fixturenames:
+        is_one = metafunc.config.getoption("--one-store")
+        metafunc.parametrize("kind", KINDS[:1] if is_one else KINDS)
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture(params=["memory", "file", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    match request.param:
+def url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    match kind:
         case "memory":
             return "sqlite://:memory:"
         case "file":
             return f"sqlite:///{tmp_path}/store.db"
     url: str = request.getfixturevalue("postgres_url")
     return url
-
-
-@pytest.fixture
-async def store(url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(url, clock=clock)
-    await store.open()
-    yield store
-    await store.close()

@@ -6,11 +6,6 @@ import pytest
 from tests.engine.stage import Stage
 
 
-@pytest.fixture
-def url(store_url: str) -> str:
-    return store_url
-
-
 @pytest.fixture(params=["sqlite3", "asyncpg"])
 def driver_url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """The URL of an empty store: once for each driver, for what is about processes."""

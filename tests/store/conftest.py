@@ -12,11 +12,6 @@ from perdure.store.opening import open_store
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
@@ -24,14 +19,6 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def url(path: Path) -> str:
     return f"sqlite:///{path}"
-
-
-@pytest.fixture
-async def store(url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(url, clock=clock)
-    await store.open()
-    yield store
-    await store.close()
 
 
 @pytest.fixture

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import psycopg
 import pytest
 
-from perdure.clock import ManualClock
 from perdure.model.instances import DefinitionKey
 from perdure.store.base import Store
 from perdure.store.epoch import Epoch
-from perdure.store.opening import open_store
 from perdure.store.sql.definitions import number_of
 from tests.contract.store_values import ORCHESTRATION, begun, claim, new_instance
 from tests.postgres import Server
@@ -38,14 +34,6 @@ def test_the_number_of_a_definition_is_the_same_for_ever() -> None:
 @pytest.fixture
 def url(postgres_url: str) -> str:
     return postgres_url
-
-
-@pytest.fixture
-async def store(url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(url, clock=clock)
-    await store.open()
-    yield store
-    await store.close()
 
 
 def run(url: str, *statements: str) -> None:

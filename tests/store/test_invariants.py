@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from perdure.checking.invariants import check
-from perdure.clock import ManualClock
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
@@ -20,17 +18,8 @@ from perdure.model.events import (
     write_event,
 )
 from perdure.store.base import Store
-from perdure.store.opening import open_store
 from tests.contract.store_values import accepted, first_turn, new_instance
 from tests.store.sound import ANSWER, BEGIN, CALL, RAW, fill
-
-
-@pytest.fixture
-async def store(path: Path, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(f"sqlite:///{path}", clock=clock)
-    await store.open()
-    yield store
-    await store.close()
 
 
 async def test_a_sound_store_has_no_violations(store: Store) -> None:

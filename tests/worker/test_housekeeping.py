@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +15,6 @@ from perdure.model.instances import Stamp, Status
 from perdure.model.options import Retention, WorkerOptions
 from perdure.model.turns import Continuation, Hold
 from perdure.store.base import Store
-from perdure.store.opening import open_store
 from perdure.telemetry import Metrics
 from perdure.worker import housekeeping
 from perdure.worker.housekeeping import Housekeeping
@@ -35,19 +33,6 @@ from tests.contract.store_values import (
 )
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def store(store_url: str, clock: ManualClock) -> AsyncIterator[Store]:
-    store = open_store(store_url, clock=clock)
-    await store.open()
-    yield store
-    await store.close()
 
 
 def keeping(store: Store, metrics: Metrics | None = None, **kept: Any) -> Housekeeping:
