@@ -17,7 +17,7 @@ from perdure import Client, Engine, Handle, WorkerOptions
 from perdure.authoring.registry import Definitions
 from perdure.checking.invariants import check
 from perdure.client.info import HistoryEvent
-from perdure.clock import Clock, system_clock
+from perdure.clock import Clock, system_clock, to_ms
 from perdure.store.opening import open_store
 
 WITHIN_S = 20.0
@@ -198,6 +198,21 @@ async def has_ended(client: Client, instance_id: str) -> bool:
 async def idle(engine: Engine) -> None:
     """Wait until an engine has looked for work and found none."""
     await until(lambda: engine._serving.claimer is not None and engine._serving.claimer._fruitless)
+
+
+class RunningClock:
+    """A clock that runs, and can be moved ahead: leases of a worker that has crashed run out, and
+    what others wait for in real time comes."""
+
+    def __init__(self) -> None:
+        self._ahead_ms = 0
+
+    def __call__(self) -> int:
+        return system_clock() + self._ahead_ms
+
+    def advance(self, by: timedelta) -> None:
+        """Move the clock ahead."""
+        self._ahead_ms += to_ms(by)
 
 
 class Gate:

@@ -25,10 +25,9 @@ from perdure.authoring.decider import DeadEffect
 from perdure.authoring.decision import Acceptance
 from perdure.errors import DefinitionError, InstanceEndedError, UsageError
 from tests.engine.shop import Basket, BasketState, Bought, Buy, ChargeFailed, charge
-from tests.engine.stage import Gate, Stage, kinds, options, until
+from tests.engine.stage import Gate, RunningClock, Stage, kinds, options, until
 
 SOON = Retry(max_attempts=3, first_delay=timedelta(0), jitter=0)
-SHORT_LEASE = timedelta(milliseconds=200)
 
 
 async def settles(client: Client, decider: Any, instance_id: str, expected: Any) -> None:
@@ -480,12 +479,13 @@ async def test_effects_that_were_open_at_a_crash_are_run_by_the_next_worker(stag
                 decision = decision.effect(work, input.id, number)
             return decision
 
-    short = options(lease_for=SHORT_LEASE, poll_max=timedelta(milliseconds=100))
-    first = await stage.engine([Crashing, work], options=replace(short, name="first"))
+    clock = RunningClock()
+    first = await stage.engine([Crashing, work], options=options(name="first"), clock=clock)
     answer = await first.execute(Crashing, Do("a"), input_id="req-1")
     await gate.reached()
     await crash(first)
-    second = await stage.engine([Crashing, work], options=short)
+    clock.advance(2 * options().lease_for)
+    second = await stage.engine([Crashing, work], clock=clock)
 
     state = await until_state(second, Crashing, "a", lambda state: len(state.ended) == 5)
 

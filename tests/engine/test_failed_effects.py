@@ -12,11 +12,10 @@ from perdure.authoring.decider import DeadEffect
 from perdure.jobs.attempts import read_policy
 from perdure.model.options import EFFECT_RETRY
 from tests import rows
-from tests.engine.stage import Gate, Stage, kinds, options, until
+from tests.engine.stage import Gate, RunningClock, Stage, kinds, options, until
 from tests.engine.test_effects import SOON, Asked, Do, Doer, Done, Ended, Log, crash, settles
 
 LOST = r"effect 'work' of decider 'asking' failed for good, and no input came of it"
-SHORT_LEASE = timedelta(milliseconds=200)
 
 
 def asking(effect: Activity[..., Any], *, is_told: bool = False) -> type[Doer]:
@@ -300,12 +299,13 @@ async def test_a_dead_effect_tells_as_many_attempts_as_its_dead_job(stage: Stage
             told.append(effect.attempts)
             return Done(effect.instance_id, "dead")
 
-    short = options(lease_for=SHORT_LEASE, poll_max=timedelta(milliseconds=100))
-    first = await stage.engine([Asking, work], options=short)
+    clock = RunningClock()
+    first = await stage.engine([Asking, work], clock=clock)
     await first.execute(Asking, Do("a"))
     await gate.reached()
     await crash(first)
-    second = await stage.engine([Asking, work], options=short)
+    clock.advance(2 * options().lease_for)
+    second = await stage.engine([Asking, work], clock=clock)
     await until_failed(second, Asking)
     [dead] = (await second.dead_jobs()).items
 

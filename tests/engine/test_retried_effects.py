@@ -10,9 +10,8 @@ import pytest
 
 from perdure import ActivityContext, Client, Decision, Engine, Retry, activity, orchestration
 from perdure.errors import ActivityError
-from tests.engine.stage import Gate, Stage, idle, kinds, options, until
+from tests.engine.stage import Gate, RunningClock, Stage, idle, kinds, options, until
 from tests.engine.test_effects import (
-    SHORT_LEASE,
     SOON,
     Asked,
     Do,
@@ -128,16 +127,17 @@ async def test_a_worker_without_the_decider_can_run_a_retried_effect(stage: Stag
 
 async def test_a_worker_that_is_killed_while_it_retries_loses_nothing(stage: Stage) -> None:
     post = Post()
-    short = options(lease_for=SHORT_LEASE, poll_max=timedelta(milliseconds=100))
-    first = await stage.engine([post.mailer, post.mail], options=short)
+    clock = RunningClock()
+    first = await stage.engine([post.mailer, post.mail], clock=clock)
     await post.dies(first)
     post.is_repaired, post.gate = True, Gate()
     await post.is_retried(first)
     await post.gate.reached()
     await crash(first)
     post.gate = None
+    clock.advance(2 * options().lease_for)
 
-    second = await stage.engine([post.mailer, post.mail], options=short)
+    second = await stage.engine([post.mailer, post.mail], clock=clock)
 
     await settles(second, post.mailer, "a", Log(("x",), (DIED, "sent")))
     await idle(second)
