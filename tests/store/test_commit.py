@@ -9,7 +9,9 @@ import pytest
 
 from perdure.checking.invariants import check
 from perdure.errors import StoreUnavailableError
+from perdure.model.instances import Status
 from perdure.model.jobs import JobEnd, JobKey
+from perdure.model.messages import DeliveryStatus
 from perdure.model.turns import ChildStart, TurnReceipt, TurnStatus
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import (
@@ -109,6 +111,21 @@ async def test_of_two_starts_in_one_transaction_the_first_wins(store: SqliteStor
     assert results[0] is None
     assert results[1].input == b"1"
     assert results[2].status is TurnStatus.TAKEN
+
+
+async def test_who_starts_an_instance_with_a_message_that_it_got_hears_of_it_as_live(
+    store: SqliteStore,
+) -> None:
+    """It ends in the same transaction: not told, or the caller would think it has not got it."""
+    stamp = await begun(store)
+    start = new_instance(messages=(message(message_id="m"),))
+    end = next_turn("i", stamp, events=(COMPLETED,), outcome=outcome())
+
+    existing, receipt = await _together(store, [start, end])
+
+    assert receipt.status is TurnStatus.ACCEPTED
+    assert existing.status is Status.RUNNING
+    assert await store.deliver([message(message_id="m")]) == [DeliveryStatus.DUPLICATE]
 
 
 async def test_two_turns_of_one_instance_follow_each_other(store: SqliteStore) -> None:

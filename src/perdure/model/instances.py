@@ -129,6 +129,15 @@ class InstanceRow(msgspec.Struct, frozen=True, kw_only=True):
     """Hash over its whole history, written when it ends."""
 
 
+def before_its_end(row: InstanceRow) -> InstanceRow:
+    """Return a row as it was while the instance was live."""
+    if not row.status.is_terminal:
+        return row
+    return msgspec.structs.replace(
+        row, status=Status.RUNNING, output=None, reason=None, ended_ms=None, digest=None
+    )
+
+
 class LiveRow(msgspec.Struct, frozen=True, kw_only=True):
     """The narrow row of an unfinished instance."""
 

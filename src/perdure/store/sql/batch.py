@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from perdure.model.instances import NewInstance
+from perdure.model.instances import NewInstance, before_its_end
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery
 from perdure.model.turns import Hold, Turn
@@ -137,5 +137,7 @@ def _change(
     if taken:
         ids = [change.instance_id for index, change in changes if index in set(taken)]
         for index, row in zip(taken, reading.read_instances(connection, ids), strict=True):
-            results[index] = row
+            has_met = row is not None and row.instance_id in commit.met_alive
+            # It may have ended later in this batch; the caller is told how it was met.
+            results[index] = before_its_end(row) if row is not None and has_met else row
     return written

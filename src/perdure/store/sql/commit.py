@@ -68,6 +68,8 @@ class Commit:
         *,
         now_ms: int,
     ) -> None:
+        self.met_alive: set[str] = set()
+        """Instances that have got what came with a start of their id."""
         self.rows = rows
         self.changes = Changes()
         self._number_of = number_of
@@ -340,6 +342,7 @@ class Commit:
     def _deliver_if_live(self, instance: NewInstance) -> None:
         """Deliver what comes with a start to the instance that has the id already."""
         if instance.messages and instance.instance_id in self.rows.live:
+            self.met_alive.add(instance.instance_id)
             for message in instance.messages:
                 self.inboxes.deliver(message)
 
