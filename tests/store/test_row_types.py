@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from perdure import store
 from perdure.store.postgres.connection import PACKAGE as POSTGRES
 from perdure.store.sql.row_types import ROW_TYPES
 from perdure.store.sql.statement_files import files_of, text_of
@@ -115,3 +118,46 @@ def test_no_statement_takes_rows_without_names(package: str) -> None:
     }
 
     assert taking - {"write", "write_known"} == {*ROW_TYPES} & {*files_of(package)}
+
+
+# ------------------------------------------------------------- what the code gives
+
+
+def built_rows() -> Iterator[tuple[str, ast.Call]]:
+    """Return where the store makes a row, and how."""
+    names = {each.__name__ for each in ROW_TYPES.values()}
+    for file in Path(next(iter(store.__path__))).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name(id=name)) if name in names:
+                    yield f"{file.name}:{node.lineno}", node
+
+
+def name_of(value: ast.expr) -> str | None:
+    """Return what a value is called where a row is made of it, or None if that cannot be told."""
+    match value:
+        case ast.Attribute(value=inner, attr="value"):  # of an enum
+            return name_of(inner)
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(func=ast.Name(id="place") | ast.Attribute(attr="place"), args=[body]):
+            return f"{name_of(body)}_begin"
+        case ast.Call(func=ast.Name(id="len"), args=[body]):
+            return f"{name_of(body)}_length"
+    return None
+
+
+def test_a_row_is_made_of_values_in_the_order_of_their_names() -> None:
+    fields = {each.__name__: each._fields for each in ROW_TYPES.values()}  # type: ignore[attr-defined]  # NamedTuples
+    compared = 0
+
+    for where, call in built_rows():
+        assert isinstance(call.func, ast.Name)
+        for field, value in zip(fields[call.func.id], call.args, strict=False):
+            if isinstance(value, ast.Starred):
+                break  # A key of several values, or a body that may be missing.
+            name = name_of(value)
+            assert name in (None, field), f"{where} gives {name} as {field}"
+            compared += name is not None
+
+    assert compared > 60

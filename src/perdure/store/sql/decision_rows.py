@@ -60,16 +60,16 @@ def _put_snapshots(bulk: Bulk, snapshots: Mapping[str, SnapshotRow]) -> None:
         schema, version, body = row.snapshot
         rows.rows.append(
             SnapshotValues(
-                part=row.part,
-                instance_id=instance_id,
-                incarnation=row.incarnation,
-                execution=row.execution,
-                seq=row.seq,
-                schema=schema,
-                version=version,
-                made_ms=row.made_ms,
-                body_begin=rows.place(body),
-                body_length=len(body),
+                row.part,
+                instance_id,
+                row.incarnation,
+                row.execution,
+                row.seq,
+                schema,
+                version,
+                row.made_ms,
+                rows.place(body),
+                len(body),
             )
         )
     bulk.write_rows("put_snapshots", rows)

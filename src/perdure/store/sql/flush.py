@@ -207,16 +207,16 @@ class _Flush:
             for message in row.messages:
                 rows.rows.append(
                     MessageValues(
-                        part=row.part,
-                        instance_id=row.instance_id,
-                        no=message.no,
-                        effective_at_ms=message.effective_at_ms,
-                        rank=message.rank,
-                        execution=message.execution,
-                        kind=message.kind,
-                        timer_key=message.timer_key,
-                        body_begin=rows.place(message.body),
-                        body_length=len(message.body),
+                        row.part,
+                        row.instance_id,
+                        message.no,
+                        message.effective_at_ms,
+                        message.rank,
+                        message.execution,
+                        message.kind,
+                        message.timer_key,
+                        rows.place(message.body),
+                        len(message.body),
                     )
                 )
         self._bulk.write_rows("insert_messages", rows)
@@ -242,16 +242,16 @@ class _Flush:
             for kind, body in turn.events:
                 append(
                     EventValues(
-                        part=part,
-                        instance_id=instance_id,
-                        incarnation=incarnation,
-                        execution=execution,
-                        seq=seq,
-                        kind=kind,
-                        at_ms=at_ms,
-                        body_begin=place(body),
-                        body_length=len(body),
-                        commit_id=commit_id,
+                        part,
+                        instance_id,
+                        incarnation,
+                        execution,
+                        seq,
+                        kind,
+                        at_ms,
+                        place(body),
+                        len(body),
+                        commit_id,
                     )
                 )
                 seq += 1
@@ -263,15 +263,15 @@ class _Flush:
         for part, definition_no, instance in started:
             rows.rows.append(
                 InstanceValues(
-                    part=part,
-                    instance_id=instance.instance_id,
-                    incarnation=instance.incarnation,
-                    definition_no=definition_no,
-                    created_ms=instance.created_ms,
-                    parent_id=instance.parent_id,
-                    parent_incarnation=instance.parent_incarnation,
-                    input_begin=rows.place(instance.input),
-                    input_length=len(instance.input),
+                    part,
+                    instance.instance_id,
+                    instance.incarnation,
+                    definition_no,
+                    instance.created_ms,
+                    instance.parent_id,
+                    instance.parent_incarnation,
+                    rows.place(instance.input),
+                    len(instance.input),
                 )
             )
         self._bulk.write_rows("insert_instances", rows)
@@ -335,45 +335,45 @@ class _Flush:
 
 def _live_values(row: LiveState) -> LiveValues:
     return LiveValues(
-        part=row.part,
-        instance_id=row.instance_id,
-        definition_no=row.definition_no,
-        incarnation=row.incarnation,
-        execution=row.execution,
-        next_seq=row.next_seq,
-        wake_at_ms=row.wake_at_ms,
-        lease=row.lease,
-        lease_until_ms=row.lease_until_ms,
-        home=row.home,
-        last_no=row.last_no,
-        last_at_ms=row.last_at_ms,
-        last_commit=row.last_commit,
-        attempts=row.attempts,
-        blocked_by=row.blocked_by,
-        is_stored=1 if row.stored else 0,
+        row.part,
+        row.instance_id,
+        row.definition_no,
+        row.incarnation,
+        row.execution,
+        row.next_seq,
+        row.wake_at_ms,
+        row.lease,
+        row.lease_until_ms,
+        row.home,
+        row.last_no,
+        row.last_at_ms,
+        row.last_commit,
+        row.attempts,
+        row.blocked_by,
+        1 if row.stored else 0,
     )
 
 
 def _job_values(rows: Rows, row: LiveState, incarnation: int, pending: PendingJob) -> JobValues:
     job = pending.job
     return JobValues(
-        part=row.part,
-        instance_id=row.instance_id,
-        incarnation=incarnation,
-        execution=pending.execution,
-        seq=job.seq,
-        queue_no=pending.queue_no,
-        visible_at_ms=pending.visible_at_ms,
-        token=pending.token,
-        worker_id=pending.worker_id,
-        attempt=1 if pending.token else 0,
-        session=job.session,
-        policy_begin=rows.place(job.policy),
-        policy_length=len(job.policy),
-        input_begin=rows.place(job.input),
-        input_length=len(job.input),
+        row.part,
+        row.instance_id,
+        incarnation,
+        pending.execution,
+        job.seq,
+        pending.queue_no,
+        pending.visible_at_ms,
+        pending.token,
+        pending.worker_id,
+        1 if pending.token else 0,
+        job.session,
+        rows.place(job.policy),
+        len(job.policy),
+        rows.place(job.input),
+        len(job.input),
         # One that starts at once has no timer that its claim would remove.
-        start_by_ms=None if pending.token else job.start_by_ms,
+        None if pending.token else job.start_by_ms,
     )
 
 
