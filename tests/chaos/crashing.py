@@ -212,7 +212,7 @@ class HandDriven(Engine):
 
     async def open(self) -> Self:
         """Get ready to work, without the loops. The database is open already."""
-        self._is_open = True
+        self._core._is_open = True
         await self.serving.open()
         self.serving._is_serving = True
         self._numbers = await self._core.store.intern(list(self.serving.coverage.claimable()))
@@ -275,7 +275,8 @@ class HandDriven(Engine):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        await self._core._watching().close()
+        if self._core._watch is not None:
+            await self._core._watch.close()
         self.serving.turns.watchdog.close()
         self._handlers.close()
         await self.serving.jobs._launcher.close()
