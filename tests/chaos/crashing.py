@@ -281,7 +281,8 @@ class HandDriven(Engine):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        await self._core._watching().close()
+        if self._core._watch is not None:
+            await self._core._watch.close()
         self.serving.turns.watchdog.close()
         self._handlers.close()
         await self.serving.jobs._launcher.close()
