@@ -33,7 +33,7 @@ class Phase(NamedTuple):
 
 
 PHASES = (
-    Phase("loop", "asked and told", ("Client.start", "Handle.result", "Deciders.execute")),
+    Phase("loop", "asked and told", ("Client.start", "Handle.result", "InputSender.execute")),
     Phase("loop", "turn built", ("Executions.run",)),
     Phase("loop", "turn handed in", ("CommitQueue.submit", "CommitQueue.flush")),
     Phase("loop", "commit heard", ("Call.settle", "CommitQueue._hear")),
