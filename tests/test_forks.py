@@ -173,6 +173,7 @@ async def test_the_client_of_an_activity_is_refused_in_a_child_that_it_forks(
 LET_GO = """
 import asyncio, gc, os, sys, weakref
 from perdure import Client, orchestration
+from perdure.store.forking import keep_for_ever
 
 @orchestration
 async def greet() -> None: ...
@@ -190,7 +191,7 @@ if child == 0:
         del client
         gc.collect()
         assert store() is not None
-    runner.get_loop()._closed = True  # It is the parent's, and ours only in this program.
+    keep_for_ever(runner)  # Its loop is the parent's, and ours only in this program.
     sys.exit(0)  # Everything that is still there is freed now.
 
 _, status = os.waitpid(child, 0)

@@ -72,7 +72,7 @@ class Notifications:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._thread = threading.Thread(target=self._run, name="perdure-notify", daemon=True)
+        self._thread: threading.Thread | None = None
         self._is_stirred = False
         self._is_closing = False
         self._open: dict[str, bool] = {}
@@ -86,6 +86,8 @@ class Notifications:
     def start(self) -> None:
         """Begin to listen."""
         self._loop = asyncio.new_event_loop()
+        # Not made before: from Python 3.13 on one that a fork has copied cannot be started.
+        self._thread = threading.Thread(target=self._run, name="perdure-notify", daemon=True)
         self._thread.start()
 
     def count(self) -> int:
@@ -128,6 +130,7 @@ class Notifications:
             self._is_closing = True  # The thread may not have come to its task yet.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(end)
+            assert self._thread is not None, "it was made with the loop"
             self._thread.join(CLOSE_WITHIN_S)
 
     # ------------------------------------------------------------ the thread
