@@ -118,13 +118,12 @@ class InputLoader:
     def _give(self, hot: HotInstance, one: Awaited) -> None:
         execution = hot.execution
         is_ours = isinstance(execution, DeciderExecution) and execution.definition is one.decider
-        for asked in self._inputs_of(one):
-            if asked.is_over:
-                continue
-            if is_ours:
-                self._way.take_input(hot, asked)
-            else:
-                # Something else of that id came into memory meanwhile.
+        inputs = self._inputs_of(one)
+        if is_ours:
+            self._way.take_inputs(hot, inputs)
+        else:
+            # Something else of that id came into memory meanwhile.
+            for asked in inputs:
                 asked.tell(None)
 
     async def _bring(self, batch: list[Awaited]) -> list[Awaited]:
