@@ -218,7 +218,12 @@ class InputLoader:
             if all(asked.is_over for asked in one.inputs):
                 self._inputs_of(one)
             elif row is None or hot is not None:
-                self._give(hot or self._new(one.decider, one.instance_id), one)
+                try:
+                    hot = hot or self._new(one.decider, one.instance_id)
+                except Exception as error:
+                    self._fail(one, error)
+                else:
+                    self._give(hot, one)
             elif not row.status.is_terminal:
                 again.append(one)
             else:
