@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import datetime
 from typing import Any
 
@@ -220,3 +221,65 @@ async def test_a_damaged_row_is_named_to_who_reads_and_where_the_instance_is_par
 
     assert place in str((await client.handle("a", Brittle).info()).reason)
     rows.run(stage.url, "UPDATE history SET body = ? WHERE seq = 3", body)
+
+
+# ---------------------------------------------------------------- code that cannot begin
+
+
+class Impure(Brittle):
+    """Begins with something else each time, which only shows where it is watched."""
+
+    name = "impure"
+
+    def initial(self) -> int:
+        return time.time_ns() % 2
+
+
+class Unready(Brittle):
+    """Can begin only while it is ready."""
+
+    name = "unready"
+    is_ready = True
+
+    def initial(self) -> int:
+        if not self.is_ready:
+            raise LookupError("not ready")
+        return 0
+
+
+@pytest.mark.parametrize(("decider", "status"), [(Impure, "blocked"), (Unready, "parked")])
+async def test_an_instance_that_cannot_begin_is_held_and_holds_up_no_other_of_its_claim(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, decider: type[Brittle], status: str
+) -> None:
+    stage.expect_log(f"is {status}")
+    client = await stage.client()
+    for name in "abc":
+        await client.send(decider, Add(name, 1))
+        await client.send(Brittle, Add(name, 1))
+    monkeypatch.setattr(Unready, "is_ready", False)
+    engine = await stage.engine([decider, Brittle])
+
+    async def are_through() -> bool:
+        held = [await client.handle(name, decider).info() for name in "abc"]
+        states = [await client.state(Brittle, name) for name in "abc"]
+        return {one.status for one in held} == {status} and states == [1, 1, 1]
+
+    await until(are_through)
+    await until(lambda: not engine._serving.turns.leases())
+
+
+async def test_an_input_for_an_instance_that_cannot_begin_fails_alone(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await stage.client()
+    await client.execute(Unready, Add("before", 1))
+    monkeypatch.setattr(Unready, "is_ready", False)
+
+    unready, brittle = await asyncio.gather(
+        client.execute(Unready, Add("a", 1)),
+        client.execute(Brittle, Add("a", 1)),
+        return_exceptions=True,
+    )
+
+    assert isinstance(unready, LookupError)
+    assert brittle == Accepted((Added(1),), 1, 1)

@@ -14,7 +14,7 @@ from perdure import Accepted, Client, Decider, Decision, Engine, Rejected
 from perdure.errors import DecisionTooLongError, InstanceHeldError, RowError
 from perdure.model.instances import Status
 from perdure.model.turns import InputReceipt
-from tests.engine.stage import Stage, options, until
+from tests.engine.stage import Stage, kinds, options, until
 from tests.engine.test_execute_corners import Diary, Gate, Write, Written, hold_after
 
 LIMITS = options(turn_warning=timedelta(milliseconds=10), turn_limit=timedelta(milliseconds=20))
@@ -114,6 +114,23 @@ async def test_a_first_input_that_takes_too_long_leaves_no_instance(stage: Stage
         await engine.execute(Thinker, Think("t", "endless"))
 
     assert await engine.count() == 0
+
+
+async def test_of_inputs_that_begin_an_instance_together_one_that_takes_too_long_spoils_no_other(
+    stage: Stage,
+) -> None:
+    stage.expect_log("computes for")
+    engine = await stage.engine([Thinker], options=LIMITS)
+
+    answers = await asyncio.gather(
+        *(engine.execute(Thinker, Think("t", what)) for what in ("endless", "a", "b")),
+        return_exceptions=True,
+    )
+
+    assert isinstance(answers[0], DecisionTooLongError)
+    assert all(isinstance(answer, Accepted) for answer in answers[1:])
+    history = await engine.handle("t", Thinker).history()
+    assert kinds(history) == ["started"] + 2 * ["input_taken", "event_recorded"]
 
 
 async def test_an_input_that_takes_too_long_is_not_blamed_on_what_was_sent_before(
@@ -263,3 +280,38 @@ async def test_only_the_rejection_that_the_store_refuses_to_keep_fails(
     _, *rest = await share(client, Diary, Write("d", "first"), others)
 
     assert [type(one) for one in rest] == [Rejected, RowError, Rejected]
+
+
+# ----------------------------------------------------- inputs that were decided before
+
+
+async def test_messages_claimed_with_an_input_that_was_decided_before_do_not_wait_for_the_lease(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their turn is refused for the sake of the input, under a lease that is still its own."""
+    engine = await stage.engine([Diary])
+    other = await stage.client()
+    await engine.execute(Diary, Write("d", "begun"))
+    gate = hold_commits(monkeypatch, engine)
+    calling = [asyncio.create_task(engine.execute(Diary, Write("d", "more")))]
+    await gate.reached.wait()
+    hot = engine._serving.turns.hot.get("diary:d")
+    assert hot is not None
+    repeated = engine.execute(Diary, Write("d", ""), input_id="r-1")
+    calling.append(asyncio.create_task(repeated))
+    await until(lambda: hot.inputs)
+    await other.execute(Diary, Write("d", ""), input_id="r-1")
+    await other.send(Diary, Write("d", "sent"))
+    engine._serving.notice()
+    await until(lambda: hot.claim)
+    gate.opened.set()
+
+    assert await asyncio.gather(*calling) == [
+        Accepted((Written("more"),), "begun more", 2),
+        Rejected("nothing"),
+    ]
+
+    async def is_decided() -> bool:
+        return not await engine._core.store.read_inbox("diary:d")
+
+    await until(is_decided)

@@ -262,7 +262,7 @@ class JobRunner:
     # -------------------------------------------------------------------- slots
 
     def _prepare(self, job: ClaimedJob) -> JobRun:
-        """JobCode out all that is needed to run a job, or why it cannot be run."""
+        """Work out all that is needed to run a job, or why it cannot be run."""
         slots = self._slots.get(self.kind_of(job.queue), self._slots[SlotKind.ASYNC])
         run = JobRun(job, slots, RunningActivity(job, job.queue.name, self._host))
         try:

@@ -6,6 +6,7 @@ Also without a turn, for a job that needs a callable of the coroutine that asked
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from perdure.authoring.scope import InlineRequest
 from perdure.core.identity import ExecutionId
@@ -103,48 +104,52 @@ class ClaimLoader:
         return None
 
     async def _load(self, claims: Sequence[ClaimedTurn]) -> None:
-        wanted = [
-            self._wanted(claim.instance_id, claim.stamp, claim.definition_no) for claim in claims
-        ]
         try:
+            wanted = [
+                self._wanted(claim.instance_id, claim.stamp, claim.definition_no)
+                for claim in claims
+            ]
             await self._executions.taken.check(self._store, [one.instance_id for one in claims])
             pasts = await read_pasts(self._store, wanted)
             claims = await end_orphans(self._store, claims)
+            for claim, past in zip(claims, pasts, strict=True):
+                self._take_read(claim, past)
         except Exception:
             # No longer renewed, so that a worker claims them again.
             for claim in claims:
                 self._memory.unlease(claim.instance_id)
             raise
-        for claim, past in zip(claims, pasts, strict=True):
-            hot = self._memory.hot.get(claim.instance_id)
-            if past.next_seq != claim.stamp.next_seq:
-                # It moved on after the claim: a termination needs no lease, and ours may be gone.
-                self._memory.unlease(claim.instance_id)
-            elif hot is None:
-                self._take_cold(claim, past)
-            elif hot.is_ahead:
-                hot.claim = claim
-            else:
+
+    def _take_read(self, claim: ClaimedTurn, past: Past) -> None:
+        hot = self._memory.hot.get(claim.instance_id)
+        if past.next_seq != claim.stamp.next_seq:
+            # It moved on after the claim: a termination needs no lease, and ours may be gone.
+            self._memory.unlease(claim.instance_id)
+        elif hot is not None and hot.is_ahead:
+            hot.claim = claim
+        else:
+            if hot is not None:
                 # It came into memory while we read, for an inline call or an input.
                 self._memory.drop(hot)
-                self._take_cold(claim, past)
+            self._take_cold(claim, past)
 
     def _take_cold(self, claim: ClaimedTurn, past: Past) -> None:
-        execution = self._new_execution(claim.definition_no, claim.instance_id, claim.stamp)
-        hot = HotInstance(execution, claim.stamp, claim.last_no)
+        """Replay a claimed instance and take its turn on; hold it if that cannot be done."""
         try:
-            self._executions.replay(execution, past)
+            hot = self._replayed(
+                claim.instance_id, claim.stamp, claim.definition_no, past, seen_no=claim.last_no
+            )
         except NondeterminismError as error:
-            execution.tear_down()
             self._memory.unlease(claim.instance_id)
             self._holds.block(claim, error)
         except (UnreadableEventError, TurnTooLongError) as error:
-            execution.tear_down()
             self._memory.unlease(claim.instance_id)
             self._holds.park(claim, str(error), type(error).__name__)
+        except Exception as error:
+            # Of user code that runs before any event, or a defect of ours.
+            self._memory.unlease(claim.instance_id)
+            self._holds.park(claim, f"{type(error).__name__}: {error}", type(error).__name__)
         else:
-            hot.tally.read(past.history)
-            self._memory.hot.put(hot)
             self._way.take_claim(hot, claim)
 
     async def warm(self, instance_id: str, stamp: Stamp, definition_no: int) -> None:
@@ -153,17 +158,25 @@ class ClaimLoader:
         [past] = await read_pasts(self._store, [wanted])
         if self._memory.hot.get(instance_id) is not None or past.next_seq != stamp.next_seq:
             return
+        # What cannot be replayed is held by its next claimed turn, which meets the same error.
+        with suppress(NondeterminismError, UnreadableEventError, TurnTooLongError):
+            # Messages that no turn has taken yet count as unseen: the number is that of none.
+            self._replayed(instance_id, stamp, definition_no, past, seen_no=0)
+
+    def _replayed(
+        self, instance_id: str, stamp: Stamp, definition_no: int, past: Past, *, seen_no: int
+    ) -> HotInstance:
+        """Bring an instance into memory from what it was."""
         execution = self._new_execution(definition_no, instance_id, stamp)
         try:
             self._executions.replay(execution, past)
-        except (NondeterminismError, UnreadableEventError, TurnTooLongError):
-            # Its next claimed turn meets the same error, and then holds the instance.
+        except BaseException:
             execution.tear_down()
-        else:
-            # Messages that no turn has taken yet count as unseen: the number is that of none.
-            hot = HotInstance(execution, stamp, seen_no=0)
-            hot.tally.read(past.history)
-            self._memory.hot.put(hot)
+            raise
+        hot = HotInstance(execution, stamp, seen_no)
+        hot.tally.read(past.history)
+        self._memory.hot.put(hot)
+        return hot
 
     def _wanted(self, instance_id: str, stamp: Stamp, definition_no: int) -> WantedPast:
         key = ExecutionKey(instance_id, stamp.incarnation, stamp.execution)

@@ -116,7 +116,7 @@ class Deciding:
             if hot is None:
                 self._loader.want(decider, instance_id, asked)
             elif self._is_of(hot, decider):
-                self._way.take_input(hot, asked)
+                self._way.take_inputs(hot, [asked])
             else:
                 # Another class of that name has it in memory here.
                 asked.tell(None)

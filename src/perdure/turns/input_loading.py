@@ -118,13 +118,12 @@ class InputLoader:
     def _give(self, hot: HotInstance, one: Awaited) -> None:
         execution = hot.execution
         is_ours = isinstance(execution, DeciderExecution) and execution.definition is one.decider
-        for asked in self._inputs_of(one):
-            if asked.is_over:
-                continue
-            if is_ours:
-                self._way.take_input(hot, asked)
-            else:
-                # Something else of that id came into memory meanwhile.
+        inputs = self._inputs_of(one)
+        if is_ours:
+            self._way.take_inputs(hot, inputs)
+        else:
+            # Something else of that id came into memory meanwhile.
+            for asked in inputs:
                 asked.tell(None)
 
     async def _bring(self, batch: list[Awaited]) -> list[Awaited]:
@@ -219,7 +218,12 @@ class InputLoader:
             if all(asked.is_over for asked in one.inputs):
                 self._inputs_of(one)
             elif row is None or hot is not None:
-                self._give(hot or self._new(one.decider, one.instance_id), one)
+                try:
+                    hot = hot or self._new(one.decider, one.instance_id)
+                except Exception as error:
+                    self._fail(one, error)
+                else:
+                    self._give(hot, one)
             elif not row.status.is_terminal:
                 again.append(one)
             else:

@@ -152,11 +152,9 @@ class TurnWay:
         if not hot.is_ahead:
             self._think_results(hot)
 
-    def take_input(self, hot: HotInstance, waiting: WaitingInput) -> None:
-        """Take an input that a caller waits for."""
-        if hot.inputs is None:
-            hot.inputs = []
-        hot.inputs.append(waiting)
+    def take_inputs(self, hot: HotInstance, waiting: Sequence[WaitingInput]) -> None:
+        """Take inputs that callers wait for, all at once: their turn may drop the instance."""
+        hot.inputs = [*(hot.inputs or ()), *waiting]
         if not hot.is_ahead:
             self._think_inputs(hot)
 
@@ -430,8 +428,9 @@ class TurnWay:
         self.refused += 1
         if receipt is not None and receipt.status is TurnStatus.KEY_TAKEN:
             self._memory.keep_keys(hot, turn, receipt)
-            if turn.lease:
-                self._give_back(turn.instance_id, turn.lease)
+        if receipt is not None and turn.lease and (turn.seize or turn.unique is not None):
+            # Its inputs may be the obstacle: then the lease is still ours, and nobody else decides.
+            self._give_back(turn.instance_id, turn.lease)
         self._metrics.refused(hot, turn, receipt)
         self._memory.unlease(turn.instance_id)
         self.drop(hot)
