@@ -18,6 +18,7 @@ from __future__ import annotations
 from functools import partial
 
 from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.backoff import pause_after
 from perdure.core.deciders.answers import Answer, DirectInput
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.identity import ExecutionId
@@ -38,9 +39,8 @@ MAX_TRIES = 10
 """How often an input is decided while others keep being faster; then it is queued."""
 
 FIRST_PAUSE_S = 0.001
-MAX_DOUBLINGS = 9
-"""The longest pause before an input is decided again; doubles so many times. How much of it is
-waited is drawn by lot."""
+MAX_PAUSE_S = 0.512
+"""Pauses before an input is decided again. How much of one is waited is drawn by lot."""
 
 MAX_MESSAGES = 1_000
 """Messages that one turn takes from an inbox."""
@@ -155,7 +155,7 @@ class Deciding:
 
 def pause_before(tries: int) -> float:
     """Return how long to wait before an input is decided again, in seconds."""
-    return chance() * FIRST_PAUSE_S * (1 << min(tries, MAX_DOUBLINGS))
+    return chance() * pause_after(tries, first_s=FIRST_PAUSE_S, longest_s=MAX_PAUSE_S)
 
 
 def _lose_patience(asked: WaitingInput, patience_s: float) -> None:

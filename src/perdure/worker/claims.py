@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from perdure.backoff import pause_after
 from perdure.clock import Clock, to_ms
 from perdure.clock_watch import since_moved_ms
 from perdure.ids import fresh_id
@@ -366,4 +367,4 @@ class Claimer:
 
     def _backed_off_s(self, times: int) -> float:
         """Return the pause after so many disappointments in a row."""
-        return float(min(self._poll_min_s * 2 ** min(times, 10), self._poll_max_s))
+        return pause_after(times, first_s=self._poll_min_s, longest_s=self._poll_max_s)

@@ -27,6 +27,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
+from perdure.backoff import GrowingPause
 from perdure.errors import UsageError
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import close, connect, fetch, statement
@@ -195,12 +196,15 @@ class Notifications:
         await connection.add_listener(self._channel, self._hear)
         self.statements += 1
         self._heard()  # What was committed while nobody listened is found by looking.
-        pause_s = ENDED_MIN_S
+        pause = GrowingPause(ENDED_MIN_S, ENDED_MAX_S)
         while True:
-            await _first_of(self._stirred, lost, within_s=pause_s if self._open else None)
+            await _first_of(self._stirred, lost, within_s=pause.seconds if self._open else None)
             if lost.is_set():
                 raise ConnectionResetError("the server has closed the connection")
-            pause_s = ENDED_MIN_S if self._stirred.is_set() else min(pause_s * 2, ENDED_MAX_S)
+            if self._stirred.is_set():
+                pause.restart()
+            else:
+                pause.grow()
             self._stirred.clear()
             await self._see_ended(connection)
             await self._tell(connection)
@@ -251,7 +255,7 @@ class Notifications:
 
     async def _look(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Look whether others have told something, and tell of our own commits."""
-        seen, pause_s = None, LOOK_MIN_S
+        seen, pause = None, GrowingPause(LOOK_MIN_S, LOOK_MAX_S)
         while True:
             await self._see_ended(connection)
             told = await self._tell(connection)
@@ -261,9 +265,12 @@ class Notifications:
                 self._heard()
             seen = newest
             await asyncio.sleep(LOOK_MIN_S)
-            pause_s = min(pause_s * 2, LOOK_MAX_S) if is_quiet and told is None else LOOK_MIN_S
-            if await self._is_woken(pause_s - LOOK_MIN_S):
-                pause_s = LOOK_MIN_S
+            if is_quiet and told is None:
+                pause.grow()
+            else:
+                pause.restart()
+            if await self._is_woken(pause.seconds - LOOK_MIN_S):
+                pause.restart()
 
     async def _read_told(self, connection: asyncpg.Connection[asyncpg.Record]) -> int:
         [(told,)] = await self._ask(connection, "read_told")
