@@ -31,7 +31,7 @@ from perdure.authoring.members import Tagged
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.pure import current_decider
 from perdure.clock import from_datetime, to_ms
-from perdure.codec import JSON, check_id
+from perdure.codec import JSON, Json, check_id
 from perdure.errors import UsageError
 from perdure.model.events import EventRecorded
 
@@ -49,7 +49,6 @@ I_co = TypeVar("I_co", covariant=True)
 E_co = TypeVar("E_co", covariant=True)
 S_co = TypeVar("S_co", covariant=True)
 X_co = TypeVar("X_co", covariant=True)
-Json: TypeAlias = Any
 
 
 # ------------------------------------------------------- what may follow from events

@@ -28,7 +28,7 @@ from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InstanceEnd, TurnStatus, WorkerRow
-from perdure.store.base import Store
+from perdure.store.base import PATIENCE_S, Store
 from perdure.store.forking import ProcessMark
 from perdure.telemetry import Metrics
 from perdure.turns.endings import Endings
@@ -39,9 +39,6 @@ from perdure.turns.watchdog import TurnTooLongError
 
 if TYPE_CHECKING:
     from perdure.worker.serving import Serving
-
-PATIENCE_S = 10.0
-"""How long a start or a signal waits for a locked, full or unreachable store before it gives up."""
 
 SEEN_WITHIN = timedelta(milliseconds=LIVE_WORKER_MS)
 """How recent a worker's sign of life must be to count as alive."""

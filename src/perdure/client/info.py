@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import msgspec
 
 from perdure.clock import to_datetime
+from perdure.codec import Json as Json
 from perdure.codec import by_position_and_name, value_codec
 from perdure.core.deciders.turn import KEYED
 from perdure.model.admin import ExecutionRow, ReportRow, RunningJob
@@ -21,7 +22,6 @@ from perdure.store.base import WaitingJob
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-Json: TypeAlias = Any
 T = TypeVar("T")
 
 

@@ -9,7 +9,7 @@ Three classes of trouble:
 
 - *refused*: told in the receipt; nothing of that element was written.
 - `StoreUnavailableError`: locked, full, read-only, out of reach. Writes of a worker are tried again
-  until they succeed; writes of a client give up after `patience` and then nothing was written.
+  until they succeed; writes of a client give up after `patience_s`, and then nothing was written.
 - lost answers: asked for, or sent again, by the store itself until one came; a commit id or message
   id makes the second time a no-op with the first answer.
 
@@ -41,6 +41,9 @@ from perdure.store.epoch import Epoch
 from perdure.store.observer import Observer
 from perdure.store.within.borrowing import RunOnThread, SentMessages
 from perdure.store.within.transactions import TransactionStore
+
+PATIENCE_S = 10.0
+"""How long a call of a client waits for a store that is locked, full or out of reach."""
 
 
 class ExecutionKey(NamedTuple):

@@ -28,6 +28,7 @@ from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.suspects import suspect_after
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
+from perdure.model.worker_options import renew_every
 from perdure.store.base import Store, TurnLease
 from perdure.telemetry import Metrics
 from perdure.turns.turns import TurnRunner
@@ -85,9 +86,9 @@ class Claimer:
         self._queues: Mapping[SlotKind, Sequence[int]] = {}
         self._poll_min_s = options.poll_min.total_seconds()
         self._poll_max_s = options.poll_max.total_seconds()
-        # What a dead worker has begun waits for the end of its lease, too.
-        lease_part_s = options.lease_for.total_seconds() / 3
-        self._seldom_s = lease_part_s if store.is_server else 0.0
+        # What a dead worker has begun waits for the end of its lease, too: to ask more seldom than
+        # the living renew theirs would add to that.
+        self._seldom_s = renew_every(options.lease_for).total_seconds() if store.is_server else 0.0
         self._look_at_ms = 0
         self._claimed_s = 0.0
         self._blocked_at_ms = 0

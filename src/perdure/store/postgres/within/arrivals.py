@@ -29,6 +29,7 @@ import msgspec
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.model.instances import NewInstance, part_of
 from perdure.model.messages import Delivery
+from perdure.store.base import PATIENCE_S
 from perdure.store.batching import LATER
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.faults import RowLockedError
@@ -53,7 +54,6 @@ AGAIN_AFTER_S = 1.0
 """When to look again for what could not be moved."""
 CLAIM_WITHIN_S = 0.05
 """How long a claim waits for what is being moved: mostly it then finds it at once."""
-PATIENCE_S = 10.0
 
 logger = logging.getLogger(__name__)
 
