@@ -248,7 +248,7 @@ class Context:
     def send(
         self, decider: type[Decider[Any, I, Any, Any]], input: I, /
     ) -> Coroutine[object, None, None]:
-        """Put an input into a decider's inbox, once: it is decided soon, by whoever has the code.
+        """Put an input into a decider's inbox, once: a worker with the code decides it soon.
 
         Raises (at the `await`):
             InstanceEndedError: The instance has completed.

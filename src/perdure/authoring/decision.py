@@ -251,7 +251,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
     is_in_order: bool
     """Whether each effect waits for the one before it."""
     reply_data: bytes | None
-    """The answer to whoever gave the input, as JSON."""
+    """The answer to the caller that gave the input, as JSON."""
     written: tuple[EventRecorded, ...] | None
     """The events as they are stored; None if it was made where no decider runs."""
 
@@ -395,7 +395,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
         return self._with(Start(found, instance_id or found.options.instance_id, data))
 
     def reply(self, value: object, /) -> Self:
-        """Answer whoever gave the input: the `reply` of `Accepted`. The last one counts.
+        """Answer the caller that gave the input: the `reply` of `Accepted`. The last one counts.
 
         Raises:
             PayloadError: It cannot be stored.

@@ -1,4 +1,4 @@
-"""`ctx.kv`: what an instance keeps by key, for itself and for whoever reads it from outside."""
+"""`ctx.kv`: what an instance keeps by key, for itself and for clients that read it."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class ClientCore:
         self.beside: Serving | None = None
         """The worker of an engine."""
         self._watch: InstanceWatch | None = None
-        """Looks for news, once somebody waited for some."""
+        """Looks for news, once a caller has waited for some."""
         self._alone: TurnRunner | None = None
         """Decides inputs where there is no worker, once there was one."""
         self._is_open = False
@@ -184,7 +184,7 @@ class ClientCore:
 
     async def replace(self, ended: InstanceRow, new: NewInstance) -> InstanceRow | None:
         """Start an instance in place of an ended one; return the row that has its id by now, if
-        somebody else was faster."""
+        another client was faster."""
         await self.removal().delete_children(ended)
         return await self.begin(msgspec.structs.replace(new, replaces=ended.incarnation))
 
@@ -278,8 +278,8 @@ class ClientCore:
         self.noticed_work()
 
     def noticed_end(self, instance_id: str, incarnation: int, outcome: InstanceEnd) -> None:
-        """An instance was ended by this client, or found to be ended by somebody else: stop its
-        jobs here, look for what its end told."""
+        """An instance was ended by this client, or found to be ended by another: stop its jobs
+        here, look for what its end told."""
         self.endings.tell(instance_id, outcome)
         self._forget_here(instance_id, incarnation)
 
@@ -290,7 +290,7 @@ class ClientCore:
         self.stop_jobs(instance_id, incarnation)
 
     def noticed_job_end(self, key: JobKey) -> None:
-        """A job was ended by hand, whoever runs it."""
+        """A job was ended by hand, whichever worker runs it."""
         if self.beside is not None:
             self.beside.jobs.cancel([key])
             self.beside.notice()

@@ -189,7 +189,7 @@ def info_of(row: InstanceRow, *, last_at_ms: int = 0, unclaimed: str | None = No
     Args:
         row: As the store has it, which writes it when the status or execution changes.
         last_at_ms: When its newest event was recorded, if that is known.
-        unclaimed: What nobody serves.
+        unclaimed: What no worker serves.
     """
     return InstanceInfo(
         instance_id=row.instance_id,

@@ -132,10 +132,10 @@ class InputSender:
             instance_id: As stored.
             given: As stored.
             within: How long to wait; for ever if not given.
-            allow_unknown: Also for a decider that nobody has ever heard of.
+            allow_unknown: Also for a decider that the store has never heard of.
 
         Raises:
-            NotRegisteredError: Nobody has ever heard of the decider.
+            NotRegisteredError: The store has never heard of the decider.
             InstanceHeldError: The instance is parked.
             ResultTimeoutError: No worker has decided it in time.
         """

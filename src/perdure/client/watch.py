@@ -38,7 +38,7 @@ told, unless it came about elsewhere."""
 
 @dataclass(eq=False, slots=True)
 class _Want:
-    """Somebody waits for a report newer than a version, or for a value under a key."""
+    """A caller waits for a report newer than a version, or for a value under a key."""
 
     instance_id: str
     key: str | None
@@ -47,7 +47,7 @@ class _Want:
 
 
 class InstanceWatch:
-    """Looks for news of instances that somebody waits for."""
+    """Looks for news of instances that callers wait for."""
 
     def __init__(
         self,

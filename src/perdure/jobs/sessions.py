@@ -2,8 +2,8 @@
 
 A session becomes a worker's in the claim of its first job, and stays so while the worker renews it.
 One renewal is for all sessions of a worker. A session that was not used for a while is no longer
-renewed, runs out, and goes to whoever claims its next job. Losing a session says nothing about the
-jobs that run: each has a lease of its own.
+renewed, runs out, and goes to the worker that claims its next job. Losing a session says nothing
+about the jobs that run: each has a lease of its own.
 """
 
 from __future__ import annotations

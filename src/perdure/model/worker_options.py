@@ -35,7 +35,7 @@ class Retention:
     the same message sent again is known for a repetition."""
 
     unborn: timedelta | None = timedelta(days=30)
-    """How long messages wait for an instance that nobody starts."""
+    """How long messages wait for an instance that no client starts."""
 
     dead_jobs: timedelta | None = None
     """How long jobs that ran out of attempts are kept for a person to look at."""

@@ -97,7 +97,7 @@ class FeedHandler(Protocol):
 
         Raises:
             EventFailedError: One could not be handled. The position stands right before it.
-            LeaseLostError: Somebody else reads.
+            LeaseLostError: Another worker reads.
         """
         ...
 

@@ -51,7 +51,7 @@ class _Pending:
 _PENDING = _Pending()
 
 LATER = _Pending()
-"""What an operation gives that could not be run now, because somebody else has locked what it
+"""What an operation gives that could not be run now, because another transaction has locked what it
 needs. It is run again soon; the others of its batch are through."""
 FIRST_LOCK_PAUSE_S = 0.002
 MAX_LOCK_PAUSE_S = 0.05
@@ -81,8 +81,8 @@ class QueuedCall:
         self._open = len(operations)
         self._is_kept = False
         self._future = future
-        # Whoever pops it decides the call's fate: the writer by beginning, the loop by giving up.
-        # A pop is atomic, so no lock is needed.
+        # The thread that pops it decides the call's fate: the writer by beginning, the loop by
+        # giving up. A pop is atomic, so no lock is needed.
         self._claims = [True]
 
     def take(self) -> bool:
@@ -99,7 +99,7 @@ class QueuedCall:
             self._claims.append(True)
 
     def keep(self) -> None:
-        """Let nobody give it up: it may have been written, and is tried until that is known."""
+        """Let no caller give it up: it may have been written, and is tried until that is known."""
         self._is_kept = True
 
     def answer(self, index: int, result: Any) -> None:
@@ -123,7 +123,7 @@ class QueuedCall:
         self.settle()
 
     def settle(self) -> None:
-        """Hand the answers to whoever waits. Runs on the loop."""
+        """Hand the answers to the caller. Runs on the loop."""
         if not self._future.done():  # It may have been cancelled meanwhile.
             self._future.set_result(self.results)
 
@@ -174,7 +174,7 @@ class Batcher:
         """Have operations written; the future gets an answer for each, in order: what it came to,
         or the error that it has. What one cannot have is no other's trouble.
 
-        They are in the queue when this returns, whether or not anybody awaits the future yet.
+        They are in the queue when this returns, whether or not the caller awaits the future yet.
         """
         self._refuse_if_closed()
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
@@ -270,7 +270,7 @@ class Batcher:
                 if self._backlog:
                     self._run_batch()
         except BaseException as error:
-            # Nobody may wait for a thread that is gone.
+            # No caller may wait for a thread that is gone.
             self._defect = error
             self._closing.set()
             logger.critical("the thread that writes has ended: %s", type(error).__name__)

@@ -1,7 +1,7 @@
 """`execute`: inputs of callers, decided here and committed before they are answered.
 
 An instance is decided on in memory; inputs that come while a turn of it is being committed wait for
-the next one and go into it together. Nobody waits for a lease: the commit is fenced by the stamp
+the next one and go into it together. No caller waits for a lease: the commit is fenced by the stamp
 alone. Refused, the input is decided again on what the instance has become, after a growing pause.
 
 An input never overtakes what its caller has sent before: messages that wait in the inbox are taken
@@ -47,7 +47,7 @@ MAX_MESSAGES = 1_000
 
 
 class Deciding:
-    """Decides inputs that somebody waits for."""
+    """Decides inputs that callers wait for."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Deciding:
             patience_s: How long to wait for the store.
 
         Returns:
-            What it came to; None: somebody was faster, and it has to be decided again.
+            What it came to; None: another turn was faster, and it has to be decided again.
 
         Raises:
             AlreadyExistsError: The id is that of something else.

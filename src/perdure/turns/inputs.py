@@ -115,7 +115,7 @@ async def wait_receipt(store: Store, instance_id: str, input_id: str) -> bytes |
     None: the instance ended before it came to that.
 
     Raises:
-        InputDroppedError: Somebody took it out of the inbox, and it will not be decided.
+        InputDroppedError: An operator took it out of the inbox, and it will not be decided.
         InstanceHeldError: The instance is parked, or stays blocked.
     """
     pause = GrowingPause(LOOK_MIN_S, LOOK_MAX_S)

@@ -230,7 +230,7 @@ class Claimer:
                 self._metrics.claimed.add((kind,), by=len(found))
 
     async def _give_back(self, claimed: _Claimed) -> None:
-        """The worker stops while the store leases us something, which nobody here will work on."""
+        """The worker stops while the store leases us something that it will not work on."""
         if claimed.turns:
             leases = [TurnLease(turn.instance_id, turn.lease) for turn in claimed.turns]
             await self._store.release_turns(leases)
@@ -249,7 +249,7 @@ class Claimer:
         if now_ms < self._blocked_at_ms:
             return await ready
         self._blocked_at_ms = now_ms + BLOCKED_EVERY_MS
-        # None of the blocked is a suspect: whoever has found that one does not fit lives.
+        # None of the blocked is a suspect: the worker that found it not to fit has lived on.
         others = self._turn_claim(takes_suspect=False)
         turns, blocked = await asyncio.gather(ready, self._store.claim_blocked(others))
         if len(blocked) == self._options.claim_batch:

@@ -1,6 +1,6 @@
 """The store on a connection to its file that is the user's.
 
-There is one writer at a time in SQLite, and here it is the user: whoever else wants to write waits
+There is one writer at a time in SQLite, and here it is the user: all others that want to write wait
 until the transaction ends. So everything is written directly, as the store's own writer does it.
 
 The store's processes notice each other by a number in the lock file, which a user's commit does not
