@@ -148,5 +148,7 @@ def test_stored_data_is_never_unpickled_or_evaluated() -> None:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
                 assert not {alias.name for alias in node.names} & forbidden, file
+            elif isinstance(node, ast.ImportFrom):
+                assert node.module not in forbidden, file
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in {"eval", "exec"}, file
