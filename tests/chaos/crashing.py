@@ -29,6 +29,7 @@ from perdure.clock import ManualClock, to_ms
 from perdure.core.orchestrations.execution import Execution
 from perdure.errors import InstanceEndedError, StoreUnavailableError
 from perdure.jobs.slots import SlotKind
+from perdure.model.worker_options import renew_every
 from perdure.store.base import Store
 from perdure.store.contents import Contents, Inspectable
 from perdure.store.opening import open_store
@@ -266,7 +267,7 @@ class HandDriven(Engine):
         # What is due and was not given to us is left to its home for a moment.
         wait_ms = wake_ms - clock.now_ms if wake_ms > clock.now_ms else HOME_ADVANTAGE_MS
         if self.serving.turns.leases() or self.serving.jobs.leases():
-            wait_ms = min(wait_ms, to_ms(OPTIONS.lease_for) // 3)
+            wait_ms = min(wait_ms, to_ms(renew_every(OPTIONS.lease_for)))
         clock.now_ms += wait_ms
         return True
 

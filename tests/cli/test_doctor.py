@@ -149,6 +149,11 @@ def test_a_broken_invariant_fails_with_its_number(path: str) -> None:
     assert done.returncode == 1
     level, found, advice = lines(done)["invariants"]
     assert (level, "S1 work-1" in found, "report it" in advice) == ("fail", True, True)
+    assert doctor.NUMBERS in advice
+
+
+def test_the_page_that_explains_the_numbers_exists() -> None:
+    assert (Path(__file__).parents[2] / doctor.NUMBERS).exists()
 
 
 def test_a_damaged_file_fails_and_the_rest_is_still_looked_at(path: str) -> None:

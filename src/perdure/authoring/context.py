@@ -19,12 +19,12 @@ from perdure.authoring.call import Call
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_ref import DeciderRef
 from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
-from perdure.authoring.kv import KV, Json, encode_value
+from perdure.authoring.kv import KV, encode_value
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.ref import InstanceRef, read_kv
 from perdure.authoring.scope import DetachedRequest, Place, Scope, current_scope, refuse_elsewhere
 from perdure.clock import from_datetime
-from perdure.codec import JSON, check_id
+from perdure.codec import JSON, Json, check_id
 from perdure.errors import LimitExceededError, UsageError
 from perdure.limits import MAX_REPORT_BYTES
 from perdure.model.events import Parent, Reported
@@ -248,7 +248,7 @@ class Context:
     def send(
         self, decider: type[Decider[Any, I, Any, Any]], input: I, /
     ) -> Coroutine[object, None, None]:
-        """Put an input into a decider's inbox, once: it is decided soon, by whoever has the code.
+        """Put an input into a decider's inbox, once: a worker with the code decides it soon.
 
         Raises (at the `await`):
             InstanceEndedError: The instance has completed.

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from perdure.codec import Json
 
 if TYPE_CHECKING:
     from perdure.authoring.decision import Decision
@@ -21,7 +23,6 @@ S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
 E = TypeVar("E")
 X = TypeVar("X")
-Json: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ from perdure.authoring.members import Tagged
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.pure import current_decider
 from perdure.clock import from_datetime, to_ms
-from perdure.codec import JSON, check_id
+from perdure.codec import JSON, Json, check_id
 from perdure.errors import UsageError
 from perdure.model.events import EventRecorded
 
@@ -49,7 +49,6 @@ I_co = TypeVar("I_co", covariant=True)
 E_co = TypeVar("E_co", covariant=True)
 S_co = TypeVar("S_co", covariant=True)
 X_co = TypeVar("X_co", covariant=True)
-Json: TypeAlias = Any
 
 
 # ------------------------------------------------------- what may follow from events
@@ -252,7 +251,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
     is_in_order: bool
     """Whether each effect waits for the one before it."""
     reply_data: bytes | None
-    """The answer to whoever gave the input, as JSON."""
+    """The answer to the caller that gave the input, as JSON."""
     written: tuple[EventRecorded, ...] | None
     """The events as they are stored; None if it was made where no decider runs."""
 
@@ -396,7 +395,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
         return self._with(Start(found, instance_id or found.options.instance_id, data))
 
     def reply(self, value: object, /) -> Self:
-        """Answer whoever gave the input: the `reply` of `Accepted`. The last one counts.
+        """Answer the caller that gave the input: the `reply` of `Accepted`. The last one counts.
 
         Raises:
             PayloadError: It cannot be stored.

@@ -1,17 +1,17 @@
-"""`ctx.kv`: what an instance keeps by key, for itself and for whoever reads it from outside."""
+"""`ctx.kv`: what an instance keeps by key, for itself and for clients that read it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from datetime import datetime
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from perdure.authoring.scope import Scope, refuse_elsewhere
 from perdure.clock import from_datetime
-from perdure.codec import JSON, check_id, value_codec
+from perdure.codec import JSON, Json, check_id, value_codec
 from perdure.errors import DefinitionError, LimitExceededError, PayloadError
 from perdure.limits import MAX_KV_KEYS, MAX_KV_VALUE_BYTES
 from perdure.model.events import KvCleared, KvEntry, KvPruned, KvRemoved, KvSet
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
-Json: TypeAlias = Any
 
 _JSON_LEAVES = {NoneType, bool, int, float, str}
 

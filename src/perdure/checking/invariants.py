@@ -1,4 +1,4 @@
-"""Check that what a store holds is what `INVARIANTS.md` promises.
+"""Check that what a store holds keeps the promises of `docs/reference/invariants.md`.
 
 Reads one consistent picture of everything, so it may run beside working workers. It looks inside
 events, which the store never does. Used by unit tests, chaos runs and `perdure doctor`.

@@ -67,8 +67,7 @@ class Violation(NamedTuple):
     """A promise that does not hold."""
 
     invariant: str
-    """Its number in INVARIANTS.md; or "leftover", "orphan", or "fold": rows that do not follow from
-    the history."""
+    """Its number, or its name, in `docs/reference/invariants.md`."""
     instance_id: str
     problem: str
 

@@ -33,6 +33,9 @@ SILENT_AFTER_MS = 60_000
 LISTED = 5
 """How many violations, workers and instances are named."""
 
+NUMBERS = "docs/reference/invariants.md"
+"""The page of the project that says what each number promises."""
+
 UNREADABLE = "mend this first: workers cannot read it either"
 
 
@@ -147,7 +150,7 @@ async def _look_at_invariants(store: Store, *, is_small: bool) -> Finding:
         "invariants",
         f"{len(violations)} broken: {_listed(shown)}",
         "rows were changed by hand or the database is damaged, or it is a fault of perdure: report "
-        "it with this output",
+        f"it with this output; the numbers are explained in {NUMBERS}",
     )
 
 

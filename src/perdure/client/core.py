@@ -28,7 +28,7 @@ from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InstanceEnd, TurnStatus, WorkerRow
-from perdure.store.base import Store
+from perdure.store.base import PATIENCE_S, Store
 from perdure.store.forking import ProcessMark
 from perdure.telemetry import Metrics
 from perdure.turns.endings import Endings
@@ -39,9 +39,6 @@ from perdure.turns.watchdog import TurnTooLongError
 
 if TYPE_CHECKING:
     from perdure.worker.serving import Serving
-
-PATIENCE_S = 10.0
-"""How long a start or a signal waits for a locked, full or unreachable store before it gives up."""
 
 SEEN_WITHIN = timedelta(milliseconds=LIVE_WORKER_MS)
 """How recent a worker's sign of life must be to count as alive."""
@@ -66,7 +63,7 @@ class ClientCore:
         self.beside: Serving | None = None
         """The worker of an engine."""
         self._watch: InstanceWatch | None = None
-        """Looks for news, once somebody waited for some."""
+        """Looks for news, once a caller has waited for some."""
         self._alone: TurnRunner | None = None
         """Decides inputs where there is no worker, once there was one."""
         self._is_open = False
@@ -187,7 +184,7 @@ class ClientCore:
 
     async def replace(self, ended: InstanceRow, new: NewInstance) -> InstanceRow | None:
         """Start an instance in place of an ended one; return the row that has its id by now, if
-        somebody else was faster."""
+        another client was faster."""
         await self.removal().delete_children(ended)
         return await self.begin(msgspec.structs.replace(new, replaces=ended.incarnation))
 
@@ -281,8 +278,8 @@ class ClientCore:
         self.noticed_work()
 
     def noticed_end(self, instance_id: str, incarnation: int, outcome: InstanceEnd) -> None:
-        """An instance was ended by this client, or found to be ended by somebody else: stop its
-        jobs here, look for what its end told."""
+        """An instance was ended by this client, or found to be ended by another: stop its jobs
+        here, look for what its end told."""
         self.endings.tell(instance_id, outcome)
         self._forget_here(instance_id, incarnation)
 
@@ -293,7 +290,7 @@ class ClientCore:
         self.stop_jobs(instance_id, incarnation)
 
     def noticed_job_end(self, key: JobKey) -> None:
-        """A job was ended by hand, whoever runs it."""
+        """A job was ended by hand, whichever worker runs it."""
         if self.beside is not None:
             self.beside.jobs.cancel([key])
             self.beside.notice()

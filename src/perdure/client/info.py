@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import msgspec
 
 from perdure.clock import to_datetime
+from perdure.codec import Json as Json
 from perdure.codec import by_position_and_name, value_codec
 from perdure.core.deciders.turn import KEYED
 from perdure.model.admin import ExecutionRow, ReportRow, RunningJob
@@ -21,7 +22,6 @@ from perdure.store.base import WaitingJob
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-Json: TypeAlias = Any
 T = TypeVar("T")
 
 
@@ -189,7 +189,7 @@ def info_of(row: InstanceRow, *, last_at_ms: int = 0, unclaimed: str | None = No
     Args:
         row: As the store has it, which writes it when the status or execution changes.
         last_at_ms: When its newest event was recorded, if that is known.
-        unclaimed: What nobody serves.
+        unclaimed: What no worker serves.
     """
     return InstanceInfo(
         instance_id=row.instance_id,

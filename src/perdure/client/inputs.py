@@ -31,14 +31,12 @@ from perdure.errors import (
 from perdure.ids import fresh_name
 from perdure.model.events import InputTaken, StoredEvent
 from perdure.model.instances import Status
+from perdure.store.base import PATIENCE_S
 from perdure.turns.deciding import MAX_TRIES, pause_before
 from perdure.turns.inputs import check_repeated, queue_input, refuse_ended, wait_receipt
 
 if TYPE_CHECKING:
     from perdure.client.core import ClientCore
-
-PATIENCE_S = 10.0
-"""How long an input waits for a locked, full or unreachable store before it gives up."""
 
 MAX_VERSION_TRIES = 100
 """How often an input that expects a version is decided: it cannot be queued."""
@@ -134,10 +132,10 @@ class InputSender:
             instance_id: As stored.
             given: As stored.
             within: How long to wait; for ever if not given.
-            allow_unknown: Also for a decider that nobody has ever heard of.
+            allow_unknown: Also for a decider that the store has never heard of.
 
         Raises:
-            NotRegisteredError: Nobody has ever heard of the decider.
+            NotRegisteredError: The store has never heard of the decider.
             InstanceHeldError: The instance is parked.
             ResultTimeoutError: No worker has decided it in time.
         """

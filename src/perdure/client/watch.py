@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from perdure.backoff import GrowingPause
 from perdure.client.outcomes import outcome_in
 from perdure.client.questions import RowQuestions
 from perdure.errors import InstanceNotFoundError, StoreError
@@ -37,7 +38,7 @@ told, unless it came about elsewhere."""
 
 @dataclass(eq=False, slots=True)
 class _Want:
-    """Somebody waits for a report newer than a version, or for a value under a key."""
+    """A caller waits for a report newer than a version, or for a value under a key."""
 
     instance_id: str
     key: str | None
@@ -46,7 +47,7 @@ class _Want:
 
 
 class InstanceWatch:
-    """Looks for news of instances that somebody waits for."""
+    """Looks for news of instances that callers wait for."""
 
     def __init__(
         self,
@@ -179,18 +180,18 @@ class InstanceWatch:
         return hear
 
     async def _look_on_and_on(self) -> None:
-        pause_s, least_s = LOOK_MIN_S, GAP_S
+        pause, least_s = GrowingPause(LOOK_MIN_S, LOOK_MAX_S, factor=1.5), GAP_S
         seen = seen_here = self._store.change_count()
         rested_s = 0.0
         while self._endings.awaited() or self._wants:
-            rested_s += await self._rest(pause_s, least_s)
+            rested_s += await self._rest(pause.seconds, least_s)
             self._is_changed = False  # Before the number is read: what changes after that rings.
             changes = self._store.change_count()
             # At the longest pause look anyway: a change count is a hint, the rows are the truth.
-            if changes == seen and pause_s < LOOK_MAX_S:
-                pause_s = min(pause_s * 1.5, LOOK_MAX_S)
+            if changes == seen and not pause.is_longest:
+                pause.grow()
                 continue
-            pause_s = LOOK_MIN_S if changes != seen else LOOK_MAX_S
+            wanted_s = LOOK_MIN_S if changes != seen else LOOK_MAX_S
             seen = changes
             looks_here = rested_s >= (LOOK_MAX_S if changes != seen_here else LOOK_HERE_S)
             if looks_here:
@@ -200,7 +201,7 @@ class InstanceWatch:
             await self._look_once({one for one in ids if looks_here or not self._is_here(one)})
             # Where very many are waited for, looking takes long: it must not be all that is done.
             least_s = max(GAP_S, time.monotonic() - began_s)
-            pause_s = max(pause_s, least_s)
+            pause.restart(at_least_s=max(wanted_s, least_s))
 
     async def _rest(self, pause_s: float, least_s: float) -> float:
         """Do nothing for a while, except to look at once at what the worker here tells of.

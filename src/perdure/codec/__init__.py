@@ -8,6 +8,7 @@ from perdure.codec.codec import (
     ValueCodec,
     value_codec,
 )
+from perdure.codec.plans import Json
 from perdure.codec.texts import check_id, check_text
 from perdure.codec.types import show, union_members
 from perdure.codec.unbound import UnboundArgumentsCodec, by_position_and_name
@@ -19,6 +20,7 @@ __all__ = [
     "MAX_ID_BYTES",
     "MAX_PAYLOAD_BYTES",
     "ArgumentsCodec",
+    "Json",
     "UnboundArgumentsCodec",
     "ValueCodec",
     "by_position_and_name",

@@ -27,6 +27,7 @@ import msgspec
 from perdure.limits import MAX_INT_DIGITS as MAX_INT_DIGITS
 
 Json: TypeAlias = Any
+"""What `json.loads` returns: dict, list, text, number, truth value or None."""
 Convert: TypeAlias = Callable[[Any], Any]
 
 _INT_BOUND = 10**MAX_INT_DIGITS

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from perdure.backoff import GrowingPause
 from perdure.model.options import WorkerOptions
 from perdure.store.base import JobLease, Store
 
@@ -46,15 +47,15 @@ class CancelWatch:
 
     async def run(self) -> None:
         """Watch for ever. Ends only by cancellation."""
-        pause_s = self._min_s
+        pause = GrowingPause(self._min_s, self._max_s)
         while True:
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(pause.seconds)
             began_s = time.monotonic()
             if await self.look():
                 took_s = time.monotonic() - began_s
-                pause_s = min(max(self._min_s, REST * took_s), self._max_s)
+                pause.restart(at_least_s=min(REST * took_s, self._max_s))
             else:
-                pause_s = min(pause_s * 2, self._max_s)
+                pause.grow()
 
     async def look(self) -> bool:
         """Ask after the running jobs if the store has changed; tell whether it had."""

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
+from perdure.backoff import GrowingPause
 from perdure.errors import StoreError
 from perdure.store.base import Store
 
@@ -88,14 +89,14 @@ class FeedWatch:
     async def _rest(self) -> None:
         """Wait until something was committed."""
         seen = self._store.change_count()
-        pause_s = LOOK_MIN_S
+        pause = GrowingPause(LOOK_MIN_S, LOOK_MAX_S)
         while not self._heard.is_set() and self._store.change_count() == seen:
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
+                async with asyncio.timeout(pause.seconds):
                     await self._heard.wait()
-            if pause_s == LOOK_MAX_S:
+            if pause.is_longest:
                 break  # A change count is a hint.
-            pause_s = min(pause_s * 2, LOOK_MAX_S)
+            pause.grow()
         self._heard.clear()
 
     def _hearer(self) -> Callable[[], None]:

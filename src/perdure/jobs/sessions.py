@@ -2,8 +2,8 @@
 
 A session becomes a worker's in the claim of its first job, and stays so while the worker renews it.
 One renewal is for all sessions of a worker. A session that was not used for a while is no longer
-renewed, runs out, and goes to whoever claims its next job. Losing a session says nothing about the
-jobs that run: each has a lease of its own.
+renewed, runs out, and goes to the worker that claims its next job. Losing a session says nothing
+about the jobs that run: each has a lease of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from perdure.clock import to_ms
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import SessionClaim
+from perdure.model.worker_options import renew_every
 from perdure.store.base import Store
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class SessionKeeper:
         self._owner = owner
         self._lease_ms = to_ms(options.session_lease)
         self._idle_ms = to_ms(options.session_idle)
-        self._every_s = options.session_lease.total_seconds() / 3
+        self._every_s = renew_every(options.session_lease).total_seconds()
         self._is_lasting = options.name is not None
 
     async def run(self) -> None:

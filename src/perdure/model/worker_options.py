@@ -35,7 +35,7 @@ class Retention:
     the same message sent again is known for a repetition."""
 
     unborn: timedelta | None = timedelta(days=30)
-    """How long messages wait for an instance that nobody starts."""
+    """How long messages wait for an instance that no client starts."""
 
     dead_jobs: timedelta | None = None
     """How long jobs that ran out of attempts are kept for a person to look at."""
@@ -220,11 +220,19 @@ class WorkerOptions:
                 f"unserved_retry_max {self.unserved_retry_max} is shorter than unserved_retry "
                 f"{self.unserved_retry}: give both"
             )
-        if self.session_idle <= self.lease_for / 3:
+        if self.session_idle <= renew_every(self.lease_for):
             raise ValueError(
                 f"session_idle must be longer than a third of lease_for {self.lease_for}, the "
                 f"pause between two renewals, got {self.session_idle}"
             )
+
+
+def renew_every(lease: timedelta) -> timedelta:
+    """Return the pause between two renewals of a lease.
+
+    A third of it: one renewal may fail, and the next still comes in time.
+    """
+    return lease / 3
 
 
 def _checked_tags(tags: Tags) -> Tags:

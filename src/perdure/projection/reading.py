@@ -26,6 +26,7 @@ from perdure.limits import MAX_MESSAGE_CHARS
 from perdure.model.feeds import FeedEvent, StuckEvent
 from perdure.model.jobs import JobPolicy
 from perdure.model.options import Retry, WorkerOptions, delay_after, job_policy
+from perdure.model.worker_options import renew_every
 from perdure.projection.lease import ReaderLease
 from perdure.projection.wake import FeedWake
 from perdure.store.base import Store
@@ -96,7 +97,7 @@ class FeedHandler(Protocol):
 
         Raises:
             EventFailedError: One could not be handled. The position stands right before it.
-            LeaseLostError: Somebody else reads.
+            LeaseLostError: Another worker reads.
         """
         ...
 
@@ -120,7 +121,7 @@ class FeedReader:
         self._wake = wake
         self._lease = fresh_id()
         self._lease_ms = to_ms(options.lease_for)
-        self._renew_every_s = options.lease_for.total_seconds() / 3
+        self._renew_every_s = renew_every(options.lease_for).total_seconds()
         self._failures = 0
         """How often the event at which it stands could not be handled."""
         self._write_at_s = 0.0

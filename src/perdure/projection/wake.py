@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+from perdure.backoff import GrowingPause
 from perdure.model.options import WorkerOptions
 from perdure.store.base import Store
 
@@ -51,13 +52,13 @@ class FeedWake:
     async def _watch(self) -> None:
         """Ring when another store has changed something."""
         seen = self._store.change_count()
-        pause_s = self._min_s
+        pause = GrowingPause(self._min_s, self._max_s)
         while True:
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(pause.seconds)
             changes = self._store.change_count()
             if changes == seen:
-                pause_s = min(pause_s * 2, self._max_s)
+                pause.grow()
             else:
                 seen = changes
-                pause_s = self._min_s
+                pause.restart()
                 self.ring()

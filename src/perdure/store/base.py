@@ -9,7 +9,7 @@ Three classes of trouble:
 
 - *refused*: told in the receipt; nothing of that element was written.
 - `StoreUnavailableError`: locked, full, read-only, out of reach. Writes of a worker are tried again
-  until they succeed; writes of a client give up after `patience` and then nothing was written.
+  until they succeed; writes of a client give up after `patience_s`, and then nothing was written.
 - lost answers: asked for, or sent again, by the store itself until one came; a commit id or message
   id makes the second time a no-op with the first answer.
 
@@ -41,6 +41,9 @@ from perdure.store.epoch import Epoch
 from perdure.store.observer import Observer
 from perdure.store.within.borrowing import RunOnThread, SentMessages
 from perdure.store.within.transactions import TransactionStore
+
+PATIENCE_S = 10.0
+"""How long a call of a client waits for a store that is locked, full or out of reach."""
 
 
 class ExecutionKey(NamedTuple):
@@ -148,7 +151,7 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         Every turn has its own answer. One that the database does not take, because of a value or of
         a rule that others have made, fails with the error that it alone has; its neighbours are
         written. *Refused* means that it never happened: one that was accepted before is accepted
-        again, whoever has gone on from it.
+        again, whichever worker has gone on from it.
 
         A refused turn writes nothing, except that results of its jobs whose leases are valid go to
         the owner's inbox when the owner still is of that incarnation and execution.
@@ -158,7 +161,7 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     async def start(
         self, instances: Sequence[NewInstance], *, patience_s: float | None = None
     ) -> list[InstanceRow | None]:
-        """Start instances whose first turn is somebody's claim; None means started.
+        """Start instances whose first turn is claimed by a worker; None means started.
 
         Messages that were sent before the start stay, after the start. An id that exists (live, or
         ended unless `replaces` names that incarnation) is left alone and its row returned; messages
@@ -195,7 +198,7 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
         """Lease jobs of these queues, longest waiting first, and count the attempt.
 
-        A job with a session goes only to the session's owner; a session that nobody has, or whose
+        A job with a session goes only to the session's owner; a session without one, or whose
         lease has run out, or whose owner has given no sign of life for that long or does not serve
         the job's queue, becomes the claimer's in the same transaction, unless another worker holds
         an unexpired lease on a job of that session and queue. An owner without a row among the
@@ -245,12 +248,12 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         ...
 
     async def hold(self, holds: Sequence[Hold]) -> list[bool]:
-        """Block or park instances under our lease or stamp: their messages stay, nobody claims
+        """Block or park instances under our lease or stamp: their messages stay, no worker claims
         them but by `claim_blocked`. False means that the stamp or lease no longer fits."""
         ...
 
     async def unpark(self, instance_id: str) -> bool:
-        """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""
+        """Let any worker try a parked or blocked instance again; tell whether it was one."""
         ...
 
     async def beat(self, worker: WorkerRow) -> None:
@@ -258,7 +261,7 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         ...
 
     async def retire(self, worker_id: str) -> None:
-        """Remove a worker that stops, and its claim to be anybody's home."""
+        """Remove a worker that stops, and its claim to be a home of instances."""
         ...
 
     async def release_worker(

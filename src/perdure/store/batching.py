@@ -25,6 +25,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any
 
+from perdure.backoff import GrowingPause
 from perdure.errors import StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.store.counters import StoreCounters
 from perdure.store.off_loop import wait_off_loop
@@ -50,7 +51,7 @@ class _Pending:
 _PENDING = _Pending()
 
 LATER = _Pending()
-"""What an operation gives that could not be run now, because somebody else has locked what it
+"""What an operation gives that could not be run now, because another transaction has locked what it
 needs. It is run again soon; the others of its batch are through."""
 FIRST_LOCK_PAUSE_S = 0.002
 MAX_LOCK_PAUSE_S = 0.05
@@ -80,8 +81,8 @@ class QueuedCall:
         self._open = len(operations)
         self._is_kept = False
         self._future = future
-        # Whoever pops it decides the call's fate: the writer by beginning, the loop by giving up.
-        # A pop is atomic, so no lock is needed.
+        # The thread that pops it decides the call's fate: the writer by beginning, the loop by
+        # giving up. A pop is atomic, so no lock is needed.
         self._claims = [True]
 
     def take(self) -> bool:
@@ -98,7 +99,7 @@ class QueuedCall:
             self._claims.append(True)
 
     def keep(self) -> None:
-        """Let nobody give it up: it may have been written, and is tried until that is known."""
+        """Let no caller give it up: it may have been written, and is tried until that is known."""
         self._is_kept = True
 
     def answer(self, index: int, result: Any) -> None:
@@ -122,7 +123,7 @@ class QueuedCall:
         self.settle()
 
     def settle(self) -> None:
-        """Hand the answers to whoever waits. Runs on the loop."""
+        """Hand the answers to the caller. Runs on the loop."""
         if not self._future.done():  # It may have been cancelled meanwhile.
             self._future.set_result(self.results)
 
@@ -156,8 +157,8 @@ class Batcher:
         self._trouble: StoreUnavailableError | None = None
         self._defect: BaseException | None = None
         """What has ended the thread, if that was no one's wish."""
-        self._pause_s = FIRST_PAUSE_S
-        self._lock_pause_s = FIRST_LOCK_PAUSE_S
+        self._pause = GrowingPause(FIRST_PAUSE_S, MAX_PAUSE_S)
+        self._lock_pause = GrowingPause(FIRST_LOCK_PAUSE_S, MAX_LOCK_PAUSE_S)
         self._is_put_off = False
         """Whether something waits because others have locked it."""
         self._counters = counters
@@ -173,7 +174,7 @@ class Batcher:
         """Have operations written; the future gets an answer for each, in order: what it came to,
         or the error that it has. What one cannot have is no other's trouble.
 
-        They are in the queue when this returns, whether or not anybody awaits the future yet.
+        They are in the queue when this returns, whether or not the caller awaits the future yet.
         """
         self._refuse_if_closed()
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
@@ -269,7 +270,7 @@ class Batcher:
                 if self._backlog:
                     self._run_batch()
         except BaseException as error:
-            # Nobody may wait for a thread that is gone.
+            # No caller may wait for a thread that is gone.
             self._defect = error
             self._closing.set()
             logger.critical("the thread that writes has ended: %s", type(error).__name__)
@@ -334,7 +335,7 @@ class Batcher:
             if self._backlog:
                 self._wait_for_locks()
             else:
-                self._lock_pause_s = FIRST_LOCK_PAUSE_S
+                self._lock_pause.restart()
 
     def _free_backlog(self, unsure: Sequence[object]) -> None:
         """Let callers give up what was not written, but not what may have been."""
@@ -380,12 +381,12 @@ class Batcher:
             call.give_back()
         self._tell_impatient()
         with suppress(Empty):
-            more = self._queue.get(timeout=self._lock_pause_s)
+            more = self._queue.get(timeout=self._lock_pause.seconds)
             if more is None:
                 self._ending = True
             else:
                 self._backlog.append(more)
-        self._lock_pause_s = min(self._lock_pause_s * 2, MAX_LOCK_PAUSE_S)
+        self._lock_pause.grow()
         if self._closing.is_set() and monotonic() >= self._give_up_at:
             self._give_up(self._backlog)
             self._backlog = []
@@ -393,19 +394,19 @@ class Batcher:
     def _wait_out(self, trouble: StoreUnavailableError) -> None:
         """Let the backlog be given up by its callers for a while; it is tried again after that."""
         if self._trouble is None:
-            self._pause_s = FIRST_PAUSE_S
+            self._pause.restart()
             logger.warning("the store cannot be written now", extra={"trouble": str(trouble)})
         self._trouble = trouble
         self._counters.retries += 1
         self._tell_impatient()
-        if not self._closing.wait(self._pause_s):
+        if not self._closing.wait(self._pause.seconds):
             pass
         elif monotonic() < self._give_up_at:
-            sleep(self._pause_s)
+            sleep(self._pause.seconds)
         else:
             self._give_up(self._backlog)
             self._backlog = []
-        self._pause_s = min(self._pause_s * 2, MAX_PAUSE_S)
+        self._pause.grow()
 
     def _tell_impatient(self) -> None:
         """Answer those whose patience ran out during the try."""

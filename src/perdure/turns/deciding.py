@@ -1,7 +1,7 @@
 """`execute`: inputs of callers, decided here and committed before they are answered.
 
 An instance is decided on in memory; inputs that come while a turn of it is being committed wait for
-the next one and go into it together. Nobody waits for a lease: the commit is fenced by the stamp
+the next one and go into it together. No caller waits for a lease: the commit is fenced by the stamp
 alone. Refused, the input is decided again on what the instance has become, after a growing pause.
 
 An input never overtakes what its caller has sent before: messages that wait in the inbox are taken
@@ -18,6 +18,7 @@ from __future__ import annotations
 from functools import partial
 
 from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.backoff import pause_after
 from perdure.core.deciders.answers import Answer, DirectInput
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.identity import ExecutionId
@@ -38,16 +39,15 @@ MAX_TRIES = 10
 """How often an input is decided while others keep being faster; then it is queued."""
 
 FIRST_PAUSE_S = 0.001
-MAX_DOUBLINGS = 9
-"""The longest pause before an input is decided again; doubles so many times. How much of it is
-waited is drawn by lot."""
+MAX_PAUSE_S = 0.512
+"""Pauses before an input is decided again. How much of one is waited is drawn by lot."""
 
 MAX_MESSAGES = 1_000
 """Messages that one turn takes from an inbox."""
 
 
 class Deciding:
-    """Decides inputs that somebody waits for."""
+    """Decides inputs that callers wait for."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Deciding:
             patience_s: How long to wait for the store.
 
         Returns:
-            What it came to; None: somebody was faster, and it has to be decided again.
+            What it came to; None: another turn was faster, and it has to be decided again.
 
         Raises:
             AlreadyExistsError: The id is that of something else.
@@ -155,7 +155,7 @@ class Deciding:
 
 def pause_before(tries: int) -> float:
     """Return how long to wait before an input is decided again, in seconds."""
-    return chance() * FIRST_PAUSE_S * (1 << min(tries, MAX_DOUBLINGS))
+    return chance() * pause_after(tries, first_s=FIRST_PAUSE_S, longest_s=MAX_PAUSE_S)
 
 
 def _lose_patience(asked: WaitingInput, patience_s: float) -> None:

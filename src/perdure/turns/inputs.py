@@ -7,6 +7,7 @@ import asyncio
 import msgspec
 
 from perdure.authoring.decider_definition import SEPARATOR
+from perdure.backoff import GrowingPause
 from perdure.core.deciders.answers import DirectInput, read_receipt
 from perdure.core.deciders.fingerprints import check_same, fingerprint
 from perdure.core.deciders.turn import start_of
@@ -114,10 +115,10 @@ async def wait_receipt(store: Store, instance_id: str, input_id: str) -> bytes |
     None: the instance ended before it came to that.
 
     Raises:
-        InputDroppedError: Somebody took it out of the inbox, and it will not be decided.
+        InputDroppedError: An operator took it out of the inbox, and it will not be decided.
         InstanceHeldError: The instance is parked, or stays blocked.
     """
-    pause_s = LOOK_MIN_S
+    pause = GrowingPause(LOOK_MIN_S, LOOK_MAX_S)
     blocked_s = 0.0
     while True:
         [row] = await store.read_instances([instance_id])
@@ -131,9 +132,9 @@ async def wait_receipt(store: Store, instance_id: str, input_id: str) -> bytes |
             raise InstanceHeldError(
                 instance_id, row.status, row.reason or "", advice=_ADVICE[row.status]
             )
-        await asyncio.sleep(pause_s)
-        blocked_s = blocked_s + pause_s if row.status is Status.BLOCKED else 0.0
-        pause_s = min(2 * pause_s, LOOK_MAX_S)
+        await asyncio.sleep(pause.seconds)
+        blocked_s = blocked_s + pause.seconds if row.status is Status.BLOCKED else 0.0
+        pause.grow()
 
 
 _ADVICE = {

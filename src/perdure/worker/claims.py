@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from perdure.backoff import pause_after
 from perdure.clock import Clock, to_ms
 from perdure.clock_watch import since_moved_ms
 from perdure.ids import fresh_id
@@ -27,6 +28,7 @@ from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.suspects import suspect_after
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
+from perdure.model.worker_options import renew_every
 from perdure.store.base import Store, TurnLease
 from perdure.telemetry import Metrics
 from perdure.turns.turns import TurnRunner
@@ -84,9 +86,9 @@ class Claimer:
         self._queues: Mapping[SlotKind, Sequence[int]] = {}
         self._poll_min_s = options.poll_min.total_seconds()
         self._poll_max_s = options.poll_max.total_seconds()
-        # What a dead worker has begun waits for the end of its lease, too.
-        lease_part_s = options.lease_for.total_seconds() / 3
-        self._seldom_s = lease_part_s if store.is_server else 0.0
+        # What a dead worker has begun waits for the end of its lease, too: to ask more seldom than
+        # the living renew theirs would add to that.
+        self._seldom_s = renew_every(options.lease_for).total_seconds() if store.is_server else 0.0
         self._look_at_ms = 0
         self._claimed_s = 0.0
         self._blocked_at_ms = 0
@@ -228,7 +230,7 @@ class Claimer:
                 self._metrics.claimed.add((kind,), by=len(found))
 
     async def _give_back(self, claimed: _Claimed) -> None:
-        """The worker stops while the store leases us something, which nobody here will work on."""
+        """The worker stops while the store leases us something that it will not work on."""
         if claimed.turns:
             leases = [TurnLease(turn.instance_id, turn.lease) for turn in claimed.turns]
             await self._store.release_turns(leases)
@@ -247,7 +249,7 @@ class Claimer:
         if now_ms < self._blocked_at_ms:
             return await ready
         self._blocked_at_ms = now_ms + BLOCKED_EVERY_MS
-        # None of the blocked is a suspect: whoever has found that one does not fit lives.
+        # None of the blocked is a suspect: the worker that found it not to fit has lived on.
         others = self._turn_claim(takes_suspect=False)
         turns, blocked = await asyncio.gather(ready, self._store.claim_blocked(others))
         if len(blocked) == self._options.claim_batch:
@@ -366,4 +368,4 @@ class Claimer:
 
     def _backed_off_s(self, times: int) -> float:
         """Return the pause after so many disappointments in a row."""
-        return float(min(self._poll_min_s * 2 ** min(times, 10), self._poll_max_s))
+        return pause_after(times, first_s=self._poll_min_s, longest_s=self._poll_max_s)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from perdure.clock import to_ms
 from perdure.errors import StoreError
 from perdure.model.options import WorkerOptions
+from perdure.model.worker_options import renew_every
 from perdure.store.base import JobLease, Store, TurnLease
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class LeaseKeeper:
         """
         self._store = store
         self._lease_ms = to_ms(options.lease_for)
-        self._every_s = options.lease_for.total_seconds() / 3
+        self._every_s = renew_every(options.lease_for).total_seconds()
         self._turns = turns
         self._jobs = jobs
         self._renewed = renewed

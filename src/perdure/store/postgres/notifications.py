@@ -5,9 +5,10 @@ commits: a thread of its own sends one notification for all commits of the last 
 connection of its own. A notification inside the transaction would make all commits of the database
 queue behind one another.
 
-Through a pooler in transaction mode nobody can listen. Whoever tells the others therefore raises a
-number too, and there the thread looks now and then whether that has grown. Commits that nobody has
-to know of, such as signs of life, do not raise it, so that a large fleet can wait for little.
+Through a pooler in transaction mode no process can listen. One that tells the others therefore
+raises a number too, and there the thread looks now and then whether that has grown. Commits that
+others need not know of, such as signs of life, do not raise it, so that a large fleet can wait for
+little.
 
 A transaction of a user's is told of when it has ended: the thread asks until it is over. It does
 not notify by itself, for the same reason, and because it could not be prepared for a two-phase
@@ -27,6 +28,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
+from perdure.backoff import GrowingPause
 from perdure.errors import UsageError
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import close, connect, fetch, statement
@@ -42,7 +44,7 @@ RECONNECT_S = (0.1, 0.5, 2.0, 5.0)
 CLOSE_WITHIN_S = 5.0
 DONE_WITHIN_S = 1.0
 """How long a connection that is being made, or an answer that is on its way, is waited for when
-nobody wants it any more."""
+it is no longer wanted."""
 
 ENDED_MIN_S = 0.005
 ENDED_MAX_S = 0.2
@@ -79,7 +81,7 @@ class Notifications:
         """Transactions of users that are to be told of when they have ended, and whether they have
         sent messages."""
         self._have_sent = False
-        """Whether such a one has ended that nobody was told of yet."""
+        """Whether such a one has ended that others were not told of yet."""
         self.has_arrivals = True
         """Whether there may be messages that users' transactions have put on their way."""
 
@@ -107,8 +109,7 @@ class Notifications:
                 self._loop.call_soon_threadsafe(self._stirred.set)
 
     def ring(self) -> None:
-        """Something has changed that whoever listens here may not have seen. Called by any
-        thread."""
+        """Something has changed that listeners here may not have seen. Called by any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # Closed meanwhile.
                 self._loop.call_soon_threadsafe(self._change)
@@ -197,13 +198,16 @@ class Notifications:
         connection.add_termination_listener(lambda _: lost.set())
         await connection.add_listener(self._channel, self._hear)
         self.statements += 1
-        self._heard()  # What was committed while nobody listened is found by looking.
-        pause_s = ENDED_MIN_S
+        self._heard()  # What was committed while there was no listener is found by looking.
+        pause = GrowingPause(ENDED_MIN_S, ENDED_MAX_S)
         while True:
-            await _first_of(self._stirred, lost, within_s=pause_s if self._open else None)
+            await _first_of(self._stirred, lost, within_s=pause.seconds if self._open else None)
             if lost.is_set():
                 raise ConnectionResetError("the server has closed the connection")
-            pause_s = ENDED_MIN_S if self._stirred.is_set() else min(pause_s * 2, ENDED_MAX_S)
+            if self._stirred.is_set():
+                pause.restart()
+            else:
+                pause.grow()
             self._stirred.clear()
             await self._see_ended(connection)
             await self._tell(connection)
@@ -254,7 +258,7 @@ class Notifications:
 
     async def _look(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Look whether others have told something, and tell of our own commits."""
-        seen, pause_s = None, LOOK_MIN_S
+        seen, pause = None, GrowingPause(LOOK_MIN_S, LOOK_MAX_S)
         while True:
             await self._see_ended(connection)
             told = await self._tell(connection)
@@ -264,9 +268,12 @@ class Notifications:
                 self._heard()
             seen = newest
             await asyncio.sleep(LOOK_MIN_S)
-            pause_s = min(pause_s * 2, LOOK_MAX_S) if is_quiet and told is None else LOOK_MIN_S
-            if await self._is_woken(pause_s - LOOK_MIN_S):
-                pause_s = LOOK_MIN_S
+            if is_quiet and told is None:
+                pause.grow()
+            else:
+                pause.restart()
+            if await self._is_woken(pause.seconds - LOOK_MIN_S):
+                pause.restart()
 
     async def _read_told(self, connection: asyncpg.Connection[asyncpg.Record]) -> int:
         [(told,)] = await self._ask(connection, "read_told")

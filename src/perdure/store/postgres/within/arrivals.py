@@ -29,6 +29,7 @@ import msgspec
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.model.instances import NewInstance, part_of
 from perdure.model.messages import Delivery
+from perdure.store.base import PATIENCE_S
 from perdure.store.batching import LATER
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.faults import RowLockedError
@@ -53,7 +54,6 @@ AGAIN_AFTER_S = 1.0
 """When to look again for what could not be moved."""
 CLAIM_WITHIN_S = 0.05
 """How long a claim waits for what is being moved: mostly it then finds it at once."""
-PATIENCE_S = 10.0
 
 logger = logging.getLogger(__name__)
 
@@ -96,8 +96,8 @@ def put_on_the_way(transaction: Transaction, sent: Sequence[Delivery | NewInstan
 def let_arrive(transaction: Transaction, instance_id: str) -> int | None:
     """Put everything that is on its way to an instance into its inbox; return how much it was.
 
-    The instance is locked from here on. None: somebody else has it locked, and this transaction
-    waits for nobody.
+    The instance is locked from here on. None: another transaction has it locked, and this one
+    waits for none.
     """
     connection, part = transaction.connection, part_of(instance_id)
     # First, as everybody does it.
@@ -133,7 +133,7 @@ class Arrivals:
         self._moving: asyncio.Task[None] | None = None
 
     async def move_hinted(self) -> None:
-        """Have moved what has come, if anybody said that something has; wait for it a moment."""
+        """Have moved what has come, if a hint said that something has; wait for it a moment."""
         is_hinted = self._notifications.has_arrivals or monotonic() >= self._again_s
         if not is_hinted or (self._moving is not None and not self._moving.done()):
             return
@@ -314,7 +314,7 @@ def _put(transaction: Transaction, sent: Sequence[Delivery | NewInstance]) -> No
 
     Raises:
         RowLockedError: An instance that was not there to be locked has come to life meanwhile, and
-            somebody else has locked it. What was removed must be undone.
+            another transaction has locked it. What was removed must be undone.
     """
     results, _ = run_batch(transaction, sent)
     if LATER in results:

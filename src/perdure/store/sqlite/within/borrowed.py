@@ -1,6 +1,6 @@
 """The store on a connection to its file that is the user's.
 
-There is one writer at a time in SQLite, and here it is the user: whoever else wants to write waits
+There is one writer at a time in SQLite, and here it is the user: all others that want to write wait
 until the transaction ends. So everything is written directly, as the store's own writer does it.
 
 The store's processes notice each other by a number in the lock file, which a user's commit does not
@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from perdure.backoff import GrowingPause
 from perdure.errors import StoreUnavailableError, UsageError
 from perdure.store.sql.batch import Transaction
 from perdure.store.sql.connection import Connection, Value
@@ -156,19 +157,21 @@ class _End:
         self._ended = ended
         self._loop = asyncio.get_running_loop()
         self._until_s = self._loop.time() + LOOK_FOR_S
-        self._look(LOOK_MIN_S)
+        self._pause = GrowingPause(LOOK_MIN_S, LOOK_MAX_S)
+        self._look()
 
     async def arrive(self, instance_id: str) -> bool:
         """See `SentMessages`. Everything was put into the inbox directly."""
         return self.is_over
 
-    def _look(self, pause_s: float) -> None:
+    def _look(self) -> None:
         if not self._is_open() or self._loop.time() > self._until_s:
             self.is_over = True
             self._connection = None
             self._ended()
         else:
-            self._loop.call_later(pause_s, self._look, min(pause_s * 2, LOOK_MAX_S))
+            self._loop.call_later(self._pause.seconds, self._look)
+            self._pause.grow()
 
     def _is_open(self) -> bool:
         try:
