@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 import pytest
 
-from perdure import Accepted, Rejected
+from perdure import Accepted, AlreadyCompleted, Decider, Decision, Rejected, activity
 from perdure.core.deciders.answers import UNCHECKED, DirectInput
 from perdure.core.deciders.fingerprints import TAG, check_same, fingerprint
 from perdure.errors import InputIdReusedError
 from tests import rows
 from tests.engine.fed import Order, Place, Ship
-from tests.engine.stage import Stage
+from tests.engine.stage import Gate, Stage
+from tests.engine.test_execute_corners import hold_after
 
 OTHER_SKU = r"input id 'req-1' was given to instance 'order:o-1' before, .*\(other in sku\)"
 
@@ -114,3 +117,82 @@ def test_who_lacks_the_code_may_name_the_kind_otherwise() -> None:
     with pytest.raises(InputIdReusedError):
         check_same("i", kept, DirectInput("Ship", b'{"a":1}', "req-1"))
     assert TAG in kept
+
+
+# ----------------------------------------------------- the input that completes an instance
+
+
+@dataclass(frozen=True)
+class Close:
+    till: str
+    for_good: bool = True
+
+
+@dataclass(frozen=True)
+class Closed:
+    for_good: bool = True
+
+
+class Till(Decider[bool, Close, Closed, str]):
+    """Is closed again and again, and once for good."""
+
+    name = "till"
+
+    def initial(self) -> bool:
+        return False
+
+    def instance_id(self, input: Close, /) -> str:
+        return input.till
+
+    def decide(self, state: bool, input: Close, now: datetime, /) -> Decision[Close, Closed, str]:
+        return self.close(Closed(input.for_good))
+
+    def close(self, closed: Closed) -> Decision[Close, Closed, str]:
+        return Decision.accept(closed)
+
+    def evolve(self, state: bool, event: Closed, /) -> bool:
+        return event.for_good
+
+    def is_terminal(self, state: bool, /) -> bool:
+        return state
+
+
+async def test_the_input_that_completes_an_instance_is_told_so_twice_while_its_effect_runs(
+    stage: Stage,
+) -> None:
+    gate = Gate()
+
+    @activity
+    async def count() -> None:
+        await gate.pass_through()
+
+    class Counted(Till):
+        name = "counted"
+
+        def close(self, closed: Closed) -> Decision[Close, Closed, str]:
+            return Decision.accept(closed).effect(count)
+
+    engine = await stage.engine([Counted, count])
+    await engine.execute(Counted, Close("t", for_good=False))
+
+    first, again = await asyncio.gather(
+        *(engine.execute(Counted, Close("t"), input_id="r-1") for _ in range(2))
+    )
+    gate.opened.set()
+
+    assert first == again == Accepted((Closed(),), True, 2)
+    assert await engine.execute(Counted, Close("t"), input_id="r-2") == AlreadyCompleted()
+
+
+async def test_an_input_that_another_client_gives_too_and_that_ends_the_instance_is_told_to_both(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, other = await stage.client(), await stage.client()
+    gate = hold_after(monkeypatch, other._core.store, "read_receipts")
+    calling = asyncio.create_task(other.execute(Till, Close("t"), input_id="r-1"))
+    await gate.reached.wait()
+    answer = await client.execute(Till, Close("t"), input_id="r-1")
+    gate.opened.set()
+
+    assert await calling == answer == Accepted((Closed(),), True, 1)
+    assert await other.execute(Till, Close("t"), input_id="r-2") == AlreadyCompleted()

@@ -242,17 +242,26 @@ class InputLoader:
         return hot
 
     async def _tell_late(self, one: Awaited, row: InstanceRow) -> None:
-        """The instance has ended: nothing is decided any more."""
+        """The instance has ended: nothing is decided any more. An input that was decided before,
+        perhaps the last one, is asked again, to be given what it came to."""
         inputs = self._inputs_of(one)
         given = [asked.input for asked in inputs if asked.input is not None]
+        ids = [late.input_id for late in given if late.input_id]
         try:
             check_decider(one.decider.name, one.instance_id, row.kind, row.name)
-            if one.decider.observes_inputs and given:
-                seen = [NewObservation(*late[:2], "completed", None, late[2]) for late in given]
+            known = await self._store.read_receipts(one.instance_id, ids) if ids else {}
+            decided = {input_id for input_id, outcome in known.items() if outcome is not None}
+            seen = [
+                NewObservation(late.tag, late.data, "completed", None, late.input_id)
+                for late in given
+                if late.input_id not in decided
+            ]
+            if one.decider.observes_inputs and seen:
                 await self._store.settle_inputs(one.instance_id, (), seen)
         except Exception as error:
             for asked in inputs:
                 asked.fail(error)
             return
         for asked in inputs:
-            asked.tell(Answer(AlreadyCompleted()))
+            is_decided = asked.input is not None and asked.input.input_id in decided
+            asked.tell(None if is_decided else Answer(AlreadyCompleted()))

@@ -394,7 +394,8 @@ class DeciderExecution(DeciderKeeping):
         if earlier is not None:
             return self._answer_repeated(direct, *earlier)
         if self.is_completed:
-            self._note_completed(direct.tag, direct.data, "")
+            # With its id, which may be that of the input that has completed it.
+            self._note_completed(direct.tag, direct.data, direct.input_id)
             return Answer(AlreadyCompleted())
         try:
             judged = self._judge_direct(direct)
