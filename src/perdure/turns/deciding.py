@@ -42,9 +42,6 @@ MAX_DOUBLINGS = 9
 """The longest pause before an input is decided again; doubles so many times. How much of it is
 waited is drawn by lot."""
 
-MAX_MESSAGES = 1_000
-"""Messages that one turn takes from an inbox."""
-
 
 class Deciding:
     """Decides inputs that somebody waits for."""
