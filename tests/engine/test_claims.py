@@ -18,6 +18,7 @@ from perdure.model.turns import JobClaim, TurnClaim
 from perdure.worker import claims
 from tests.contract.store_values import message
 from tests.engine.stage import Gate, Stage, options, until
+from tests.engine.test_shared_turns import hold_commits
 
 SELDOM = options(poll_max=timedelta(seconds=20))
 
@@ -207,3 +208,22 @@ def _noting(ask: Callable[[Any], Any], asked: list[Any]) -> Callable[[Any], Any]
         return ask(claim)
 
     return note
+
+
+async def test_a_lease_that_was_lost_takes_no_newer_one_of_its_instance_along(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn was claimed again while the store was asked about the lease before."""
+    engine = await stage.engine([doubled, double])
+    gate = hold_commits(monkeypatch, engine)
+    handle = await (await stage.client()).start(doubled, 2)
+    await gate.reached.wait()
+    [lease] = engine._serving.turns.leases()
+
+    engine._serving.turns.lose([lease._replace(lease=lease.lease - 1)])
+    assert engine._serving.turns.leases() == [lease]
+    engine._serving.turns.lose([lease])
+    assert engine._serving.turns.leases() == []
+
+    gate.opened.set()
+    assert await handle.result() == 4

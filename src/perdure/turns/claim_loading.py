@@ -121,16 +121,13 @@ class ClaimLoader:
             raise
 
     def _take_read(self, claim: ClaimedTurn, past: Past) -> None:
-        hot = self._memory.hot.get(claim.instance_id)
         if past.next_seq != claim.stamp.next_seq:
             # It moved on after the claim: a termination needs no lease, and ours may be gone.
             self._memory.unlease(claim.instance_id)
-        elif hot is not None and hot.is_ahead:
-            hot.claim = claim
-        else:
-            if hot is not None:
-                # It came into memory while we read, for an inline call or an input.
-                self._memory.drop(hot)
+            return
+        # It may have come into memory while we read, for an inline call or an input.
+        hot = self._memory.hot.get(claim.instance_id)
+        if hot is None or not self._way.take_claim(hot, claim):
             self._take_cold(claim, past)
 
     def _take_cold(self, claim: ClaimedTurn, past: Past) -> None:

@@ -42,9 +42,6 @@ FIRST_PAUSE_S = 0.001
 MAX_PAUSE_S = 0.512
 """Pauses before an input is decided again. How much of one is waited is drawn by lot."""
 
-MAX_MESSAGES = 1_000
-"""Messages that one turn takes from an inbox."""
-
 
 class Deciding:
     """Decides inputs that callers wait for."""

@@ -57,10 +57,15 @@ class Memory:
         self.suspects.begin(claim.instance_id)
 
     def unlease(self, instance_id: str) -> None:
-        """The turn was committed or given up, or its lease is lost: renew it no more."""
+        """The turn was committed or given up: renew its lease no more."""
         self._leases.pop(instance_id, None)
         if self.suspects.end(instance_id):
             self._look(0)
+
+    def lose(self, lease: TurnLease) -> None:
+        """A lease is lost; the turn may have been claimed here again meanwhile, under another."""
+        if self._leases.get(lease.instance_id) == lease:
+            self.unlease(lease.instance_id)
 
     def leases(self) -> list[TurnLease]:
         """Return the turns that are leased to us; callable from any thread."""

@@ -170,7 +170,7 @@ class TurnRunner:
     def lose(self, leases: Sequence[TurnLease]) -> None:
         """Leases are lost; the commits will be refused by themselves."""
         for lease in leases:
-            self._memory.unlease(lease.instance_id)
+            self._memory.lose(lease)
 
     async def close(self) -> None:
         """Wait for commits under way, then let all coroutines go."""

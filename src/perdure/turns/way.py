@@ -360,7 +360,7 @@ class TurnWay:
             logger.error("the answer to a turn was lost", extra={**facts, **error_facts(error)})
             hot.fail_asked(error)
             self._memory.unlease(turn.instance_id)
-            self._memory.drop(hot)
+            self.drop(hot)
         if turn.start is not None:
             self.starts.tell(turn.commit_id, receipt.error or receipt.status)
 
