@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,7 +11,12 @@ import msgspec
 import pytest
 
 from perdure import Accepted, AlreadyCompleted, Decider, Decision, Rejected, activity
-from perdure.core.deciders.answers import UNCHECKED, DirectInput
+from perdure.core.deciders.answers import (
+    UNCHECKED,
+    AcceptedReceipt,
+    DirectInput,
+    write_receipt,
+)
 from perdure.core.deciders.fingerprints import TAG, check_same, fingerprint
 from perdure.errors import InputIdReusedError
 from tests import rows
@@ -196,3 +202,26 @@ async def test_an_input_that_another_client_gives_too_and_that_ends_the_instance
 
     assert await calling == answer == Accepted((Closed(),), True, 1)
     assert await other.execute(Till, Close("t"), input_id="r-2") == AlreadyCompleted()
+
+
+async def test_a_receipt_of_an_input_that_the_store_has_lost_answers_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standby that was behind took over between the two questions: the versions that the receipt
+    names are those of another input now, or of none."""
+    client = await stage.client()
+    store = client._core.store
+    await client.execute(Order, Place("o-2", "book"))
+    lost = write_receipt(AcceptedReceipt(first=1, last=1))
+    read = store.read_receipts
+    answers: list[dict[str, bytes | None]] = [{"req-1": lost}]
+
+    async def gone_back(instance_id: str, input_ids: Sequence[str]) -> dict[str, bytes | None]:
+        return answers.pop() if answers else await read(instance_id, input_ids)
+
+    monkeypatch.setattr(store, "read_receipts", gone_back)
+    answer = await client.execute(Order, Ship("o-2"), input_id="req-1")
+
+    assert answers == []
+    assert isinstance(answer, Accepted)
+    assert answer.version == 2

@@ -17,6 +17,7 @@ from perdure.core.deciders.answers import (
     DirectInput,
     InputOutcome,
     answer_again,
+    has_taken,
     needs_history,
     read_receipt,
 )
@@ -26,6 +27,7 @@ from perdure.errors import (
     InstanceEndedError,
     InstanceNotFoundError,
     ResultTimeoutError,
+    StoreError,
     StoreUnavailableError,
 )
 from perdure.ids import fresh_name
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 
 MAX_VERSION_TRIES = 100
 """How often an input that expects a version is decided: it cannot be queued."""
+
+LOOKS_FOR_ANSWER = 3
+"""How often a receipt is read again whose input is not in the history: when the store has gone back
+between the two questions, it has neither."""
 
 STIR_AFTER_S = 1.0
 """How long a queued input is left to the workers; then what waits is decided here."""
@@ -163,13 +169,24 @@ class InputSender:
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
     ) -> InputOutcome | None:
         """Return what an input came to when it was given first; None if it was not decided."""
-        known = await self._core.store.read_receipts(instance_id, [input.input_id])
-        kept = known.get(input.input_id)
-        return None if kept is None else await self._answer_again(decider, instance_id, kept, input)
+        for _ in range(LOOKS_FOR_ANSWER):
+            known = await self._core.store.read_receipts(instance_id, [input.input_id])
+            kept = known.get(input.input_id)
+            if kept is None:
+                return None
+            answer = await self._answer_again(decider, instance_id, kept, input)
+            if answer is not None:
+                return answer
+        raise StoreError(
+            f"{instance_id!r} has a receipt of input {input.input_id!r} and no such input in its "
+            "history: run perdure doctor"
+        )
 
     async def _answer_again(
         self, decider: DeciderDefinition, instance_id: str, kept: bytes, input: DirectInput
-    ) -> InputOutcome:
+    ) -> InputOutcome | None:
+        """Return the answer that a receipt stands for; None: the history does not have the input,
+        since the store has gone back after the receipt was read."""
         receipt = read_receipt(kept)
         check_same(instance_id, receipt.given, input)
         history: list[StoredEvent] = []
@@ -179,6 +196,8 @@ class InputSender:
             if row is None:
                 raise InstanceNotFoundError(instance_id)
             history = await read_history(self._core.store, row)
+            if not has_taken(history, input.input_id):
+                return None
         with named_in_errors(row):
             return answer_again(decider, receipt, history, Guard(watch_calls=False))
 
@@ -187,8 +206,9 @@ class InputSender:
     ) -> InputOutcome:
         """Others are always faster: get in line."""
         input_id = input.input_id or fresh_name()
+        given = input._replace(input_id=input_id)
         try:
-            await self.send(decider.name, instance_id, input._replace(input_id=input_id))
+            await self.send(decider.name, instance_id, given)
         except InstanceEndedError:
             return AlreadyCompleted()
         while True:
@@ -202,4 +222,6 @@ class InputSender:
                 continue
             if kept is None:
                 return AlreadyCompleted()
-            return await self._answer_again(decider, instance_id, kept, input)
+            answer = await self._answer_again(decider, instance_id, kept, given)
+            if answer is not None:
+                return answer

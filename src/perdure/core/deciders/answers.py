@@ -17,7 +17,7 @@ from perdure.codec import JSON
 from perdure.core.deciders.fold import Fold
 from perdure.core.guard import Guard
 from perdure.errors import PayloadError, UniqueKeyError
-from perdure.model.events import NULL, EventRecorded, StoredEvent
+from perdure.model.events import NULL, EventRecorded, InputTaken, StoredEvent
 from perdure.model.rows import read_row
 
 UNCHECKED = "client:json"
@@ -132,6 +132,16 @@ def read_receipt(data: bytes) -> AnyReceipt:
 def needs_history(receipt: AnyReceipt) -> bool:
     """Tell whether the answer can be built again only with the instance's history."""
     return isinstance(receipt, AcceptedReceipt)
+
+
+def has_taken(history: Sequence[StoredEvent], input_id: str) -> bool:
+    """Return whether an input with an id is in a history."""
+    for stored in history:
+        if stored.kind == InputTaken.kind:
+            taken = read_row(stored)
+            if isinstance(taken, InputTaken) and taken.input_id == input_id:
+                return True
+    return False
 
 
 def answer_again(
