@@ -25,7 +25,7 @@ from perdure.model.options import ParentClose
 
 
 class Place(NamedTuple):
-    """A line of user code, kept cheaply: the number is worked out only when somebody asks."""
+    """A line of user code, kept cheaply: the number is worked out only when it is shown."""
 
     code: CodeType
     instruction: int
@@ -166,7 +166,7 @@ class Scope(Protocol):
         ...
 
     def patched(self, change: str) -> bool:
-        """Tell whether this execution takes the new side of a change of its code."""
+        """Return whether this execution takes the new side of a change of its code."""
         ...
 
     def continue_as_new(self, request: ContinueRequest) -> NoReturn:

@@ -110,7 +110,7 @@ class ValueCodec(Generic[T]):
         return cast(T, value)  # the plan was built from the annotation of T
 
     def same(self, recorded: bytes, asked: bytes) -> bool:
-        """Tell whether two stored values are one and the same for today's annotation.
+        """Return whether two stored values are one and the same for today's annotation.
 
         A field with a default that came after `recorded` was written makes no difference.
         """
@@ -143,7 +143,7 @@ class ValueCodec(Generic[T]):
 
 
 UNBOUND = "$args"
-"""Key of the arguments by position in a call by somebody who does not have the signature."""
+"""Key of the arguments by position in a call by a client that does not have the signature."""
 
 
 class ArgumentsCodec:
@@ -218,7 +218,7 @@ class ArgumentsCodec:
         return ([], given) if self._all_named else self._arrange(given)
 
     def same(self, recorded: bytes, asked: bytes) -> bool:
-        """Tell whether two stored calls are one and the same for today's signature.
+        """Return whether two stored calls are one and the same for today's signature.
 
         A parameter or field with a default that came later makes no difference, given or not.
         """
@@ -292,7 +292,7 @@ class ArgumentsCodec:
         return given
 
     def _bound(self, stored: dict[str, Any]) -> dict[str, Any]:
-        """Name the arguments of a call by somebody who did not have the signature."""
+        """Name the arguments of a call by a client that did not have the signature."""
         by_name = dict(stored)
         by_position = by_name.pop(UNBOUND)
         if type(by_position) is not list:
