@@ -6,7 +6,6 @@ and nobody heard of it.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from perdure.errors import StoreCorruptError
 from perdure.store.sqlite.store import SqliteStore
 from tests.chaos.crashing import FaultyStore, World
+from tests.sizes import IS_FULL
 
 READS_ONLY = ("begin", "rollback", "load_", "read_", "list_", "next_wake", "find_", "feed_end")
 """How statements begin that ask. To die before one is to die before the next that writes, or after
@@ -115,9 +115,6 @@ def points_of(statements: Counter[str]) -> list[StatementFault]:
     commits = range(1, statements["commit"] + 1)
     return [*found, *(StatementFault("commit", number, is_after=True) for number in commits)]
 
-
-IS_FULL = bool(os.environ.get("PERDURE_CHAOS_FULL"))
-"""Whether every point is tried, which takes minutes."""
 
 PLACES: dict[str, Callable[[StatementFault], bool]] = {
     "before a commit": lambda point: point.name == "commit" and not point.is_after,

@@ -38,7 +38,6 @@ from tests.chaos import decider_scenario as scenario
 from tests.chaos.crashing import OPTIONS, Fault, FaultKind, HandDriven, Life, Step, World
 from tests.chaos.decider_scenario import Move, Order, Parcel, Place, Post, Postpone, Stock
 from tests.chaos.statements import (
-    IS_FULL,
     PLACES,
     StatementFault,
     StatementStore,
@@ -46,6 +45,7 @@ from tests.chaos.statements import (
     points_of,
     sqlite_of,
 )
+from tests.sizes import IS_FULL
 
 pytestmark = pytest.mark.timeout(1_200 if IS_FULL else 120)
 

@@ -23,7 +23,6 @@ from tests.chaos import feed_scenario as scenario
 from tests.chaos.crashing import OPTIONS, HandDriven, Life, Step, World
 from tests.chaos.feed_scenario import Close, Tally, Ticket, Work
 from tests.chaos.statements import (
-    IS_FULL,
     PLACES,
     DiedError,
     StatementFault,
@@ -33,6 +32,7 @@ from tests.chaos.statements import (
     sqlite_of,
 )
 from tests.chaos.test_decider_crash_points import MAX_SURVIVED, WITHIN_S, Log, follow, look_at
+from tests.sizes import IS_FULL
 
 OWN = "own"
 """A statement of the projection's own."""

@@ -36,7 +36,8 @@ class Call(Coroutine[object, None, R]):
         self._scope = scope
         self._request = request
         self._pending: Pending | None = None
-        self._number = scope.next_number()
+        # Counted here and not by a call: one is made for every call.
+        self._number = scope.numbers = scope.numbers + 1
         self._begun = False
         self._closed = False
         self.__name__ = self.__qualname__ = request.label

@@ -148,6 +148,8 @@ class Scope(Protocol):
     version: str
     is_replaying: bool
     parent: Parent | None
+    numbers: int
+    """The last creation number; tasks, futures and calls are ordered by it."""
     context: Any
     """The `Context` that user code gets; made by the core, opaque here."""
 
@@ -183,10 +185,6 @@ class Scope(Protocol):
 
     def settled(self) -> asyncio.Future[None]:
         """Return a future that is done when nothing else can run on without a message."""
-        ...
-
-    def next_number(self) -> int:
-        """Return the next creation number; tasks, futures and calls are ordered by it."""
         ...
 
     def now(self) -> datetime:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import SimpleNamespace
-from typing import Any, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -107,7 +107,8 @@ class ValueCodec(Generic[T]):
             raise PayloadError(self._where + misfit.path, misfit.problem) from misfit.__cause__
         except RecursionError:
             raise PayloadError(self._where, _TOO_DEEP) from None
-        return cast(T, value)  # the plan was built from the annotation of T
+        result: T = value  # The plan was built from the annotation of T.
+        return result
 
     def same(self, recorded: bytes, asked: bytes) -> bool:
         """Return whether two stored values are one and the same for today's annotation.

@@ -472,7 +472,8 @@ _decoders: dict[str, msgspec.json.Decoder[Any]] = {
 
 def write_event(event: Event) -> Body:
     """Return an event as kind and bytes."""
-    return Body(event.kind, _encoder.encode(event))
+    # Not `Body(...)`: that is a function in Python, and this is done for every event.
+    return tuple.__new__(Body, (event.kind, _encoder.encode(event)))
 
 
 def read_event(kind: str, body: bytes) -> Event:

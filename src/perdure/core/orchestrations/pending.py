@@ -94,9 +94,7 @@ class PendingCall(Ask):
             case DetachedRefused():
                 assert isinstance(self.event, DetachedScheduled)
                 taken = self.event.instance_id
-                advice = (
-                    f"use another id, or reach who has it with ctx.ref({taken!r})"
-                )
+                advice = f"use another id, or reach who has it with ctx.ref({taken!r})"
                 raise AlreadyExistsError(taken, "and was not started again", advice=advice)
         raise AssertionError(f"{answer!r} answers no call")
 
