@@ -110,6 +110,9 @@ class Writer:
             Exception: Some operation cannot be written, and so none was.
         """
         connection = self._connected()
+        if self._file is not None:
+            # What is told to have failed must not be found in a file that is put back later.
+            self._file.check()
         before = connection.statements
         results = self._run_as_one_statement(connection, operations)
         if results is None:
@@ -122,8 +125,8 @@ class Writer:
                 self._check_remembered(connection)
             self._look_around()
         if self._file is not None:
-            # If it was replaced by now, what was written is gone with it: no caller may be told
-            # that it lasts. Before the commit there would be no use in asking.
+            # Again: if it was replaced in between, what was written is gone with it, and no caller
+            # may be told that it lasts.
             self._file.check()
         return results
 
