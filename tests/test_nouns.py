@@ -8,6 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import perdure
+from tests.each import each
 
 SRC = Path(perdure.__file__).parent
 GLOSSARY = Path(__file__).parent.parent / "docs" / "glossary.md"
@@ -47,3 +48,26 @@ def test_the_glossary_has_each_word_once() -> None:
     words = [word.strip() for row in rows[2:] for word in row.split(",")]
 
     assert sorted({word for word in words if words.count(word) > 1}) == []
+
+
+ROOMS_WITH_ROLES = (
+    *("core", "codec", "model", "authoring", "projection", "telemetry", "checking"),
+    *("store/postgres", "store/sqlite"),
+)
+"""Rooms whose docstrings say which role does something: a worker, a client, a caller, the store."""
+
+ANYBODY = re.compile(r"\b(?:whoever|nobody|somebody)\b", re.IGNORECASE)
+
+
+@each([file for room in ROOMS_WITH_ROLES for file in sorted((SRC / room).rglob("*.py"))])
+def test_a_docstring_names_the_role_it_speaks_of(file: Path) -> None:
+    docstrings = (
+        node.value.value
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    )
+
+    # `NOBODY` is the mark of a parked instance.
+    found = [text for text in docstrings if ANYBODY.search(str(text).replace("NOBODY", ""))]
+
+    assert found == []

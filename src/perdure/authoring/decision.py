@@ -131,8 +131,8 @@ class Decision(Protocol[I_co, E_co, X_co]):
     """What `decide` returns; made with `Decision.accept` and `Decision.reject`.
 
     A protocol, so that what an effect returns may be None without being an input: an acceptance
-    whose effects give `Paid | None` is a decision about `Paid`. Type checkers look at `_types` for
-    that, and nobody else does.
+    whose effects give `Paid | None` is a decision about `Paid`. Only type checkers look at
+    `_types`, for that.
     """
 
     __slots__ = ()

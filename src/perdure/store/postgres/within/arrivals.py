@@ -8,8 +8,8 @@ code that delivers any other message.
 The order in which one transaction after another has sent is kept, because one moves at a time, and
 because what has to wait keeps back all that follows it to the same instance.
 
-Moving has a lane of its own. An instance that an open transaction is about to start can be seen by
-nobody: who wants to put something there waits for it. Few of them are waited for in one
+Moving has a lane of its own. An instance that an open transaction is about to start cannot be
+seen: a lane that wants to put something there waits for it. Few of them are waited for in one
 transaction, shortly, and once that was in vain each one alone, so that nothing else is locked
 meanwhile. Claims do not wait for any of that: they are told when something was moved.
 """
