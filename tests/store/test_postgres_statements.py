@@ -91,7 +91,7 @@ WHOLE = {
     "find_old_unborn",
     "find_stranded_jobs",
     "find_stranded_turns",
-    "list_running",
+    "count_running",
     "queue_depths",
     "read_executions",
     "read_ids",
