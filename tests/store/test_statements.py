@@ -34,16 +34,8 @@ SCHEMA = (resources.files(PACKAGE) / "schema.sql").read_text(encoding="utf-8")
 SMALL = {"sqlite_schema", "migrations", "workers", "definitions", "sessions", "checkpoints"}
 """Tables that may be read whole."""
 WHOLE = {
-    "read_ids",
-    "read_executions",
-    "read_all_kv",
-    "read_all_reports",
-    "read_all_dead_jobs",
+    "find_torn_sessions",
     "read_all_feed",
-    "read_all_observations",
-    "read_all_receipts",
-    "read_all_snapshots",
-    "read_all_unique_keys",
     "totals",
     "count_running",
     "find_old_receipts",

@@ -32,8 +32,8 @@ SET LOCAL enable_mergejoin = off;
 SET LOCAL enable_bitmapscan = off;
 SET LOCAL jit = off;
 """
-"""Searches go by index, whatever the statistics say, as in a lane: of a table that nobody has
-analyzed yet, PostgreSQL would read all pages for one row. What has to read everything still does."""
+"""Searches go by index, whatever the statistics say, as in a lane: of a table that was never
+analyzed PostgreSQL would read all pages for one row. What has to read everything still does."""
 
 T = TypeVar("T")
 
