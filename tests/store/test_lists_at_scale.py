@@ -288,15 +288,15 @@ def servers(postgres: Server, postgres_template: str) -> Iterator[dict[int, Post
     """Two databases, of which nobody has looked at the statistics, as readers see them."""
     urls = {size: postgres.create_database(template=postgres_template) for size in SIZES}
     for size, url in urls.items():
-        with psycopg.connect(url) as connection:
-            connection.cursor().executemany(
+        with psycopg.connect(url) as filling:
+            filling.cursor().executemany(
                 "INSERT INTO perdure.definitions"
                 " (definition_no, kind, name, variant, behaviour) VALUES (%s, %s, %s, %s, %s)",
                 definitions(),
             )
             for table, rows in rows_of(size).items():
                 text = f"COPY perdure.{table} ({COLUMNS[table]}) FROM STDIN"
-                with connection.cursor().copy(text.encode()) as copy:
+                with filling.cursor().copy(text.encode()) as copy:
                     for row in rows:
                         copy.write_row(row)
     connections = {size: PostgresConnection(Address.parse(url)) for size, url in urls.items()}
