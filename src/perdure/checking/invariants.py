@@ -216,13 +216,13 @@ def _check_values(contents: Contents) -> Iterator[Violation]:
         key = current_execution(contents, instance_id)
         assert key is not None
         first = first_event(contents, key)
-        events = contents.histories.get(key, [])
-        if first is None or any(event_of(event) is None for event in events):
+        recorded = contents.histories.get(key, [])
+        events = [event_of(stored) for stored in recorded]
+        if first is None or None in events:
             continue
         kept = {entry.key: KvRow(bytes(entry.value), entry.updated_ms) for entry in first.kv}
         report = None if bytes(first.report) == b"null" else bytes(first.report)
-        for stored in events:
-            event = event_of(stored)
+        for stored, event in zip(recorded, events, strict=True):
             if isinstance(event, Reported):
                 report = bytes(event.value)
             elif event is not None:
