@@ -18,7 +18,7 @@ CHUNK = 20_000
 
 
 async def plant(url: str, originals: Sequence[str], copies: int) -> None:
-    """Copy instances so often that there are so many more, each a millisecond younger than the one
+    """Copy instances so often that there are so many more, each a millisecond older than the one
     before."""
     for first in range(0, copies, CHUNK):
         numbers = range(first, min(first + CHUNK, copies))
@@ -85,5 +85,5 @@ def _copies(
             copy = list(row)
             copy[part], copy[name] = part_of(instance_id), instance_id
             if created is not None:
-                copy[created] += number
+                copy[created] -= number
             yield tuple(copy)
