@@ -1,7 +1,8 @@
 -- What listed and counted instances must meet besides, whatever way they were found by.
 -- Params: roots_only; and NULL for no such condition: statuses (a JSON list); parent_id; tag;
 -- id_prefix; ended_before_ms.
--- The prefix is compared as a text: no character of it has a meaning of its own.
+-- The prefix is compared as a text: no character of it has a meaning of its own. With `=` for the
+-- part, PostgreSQL may read all jobs once to have them at hand; ANY has it look up each instance's.
 (:statuses::jsonb IS NULL
      OR instances.status IN (SELECT jsonb_array_elements_text(:statuses::jsonb)))
 AND (:parent_id::text IS NULL OR instances.parent_id = :parent_id::text)
@@ -15,7 +16,7 @@ AND (:tag::text IS NULL OR EXISTS (
         ON definitions.part = 0
        AND definitions.definition_no = jobs.queue_no
        AND definitions.kind = 'activity'
-    WHERE jobs.part = instances.part
+    WHERE jobs.part = ANY (ARRAY[instances.part])
       AND jobs.instance_id = instances.instance_id
       AND jobs.incarnation = instances.incarnation
       AND definitions.variant = :tag::text

@@ -3,6 +3,7 @@
 -- (or inputs without a byte and no outputs). Returns: instance_id and the columns of
 -- read_instances.
 -- Of an unfinished instance the execution in the live row is right.
+-- ANY keeps definitions inside: see read_instances.
 SELECT
     instances.instance_id,
     instances.incarnation,
@@ -27,7 +28,7 @@ FROM (
 ) AS instances
 JOIN perdure.definitions
     ON definitions.part = 0
-   AND definitions.definition_no = instances.definition_no
+   AND definitions.definition_no = ANY (ARRAY[instances.definition_no])
 LEFT JOIN perdure.live
     ON live.part = instances.part
    AND live.instance_id = instances.instance_id

@@ -1,6 +1,7 @@
 -- Read the open jobs of a range of ids.
 -- Params: after_part, after_id (behind this id); to_part, to_id (up to this one).
 -- Returns: instance_id and the columns of read_jobs.
+-- ANY keeps definitions inside: see read_instances.
 SELECT
     jobs.instance_id,
     jobs.incarnation,
@@ -26,5 +27,5 @@ FROM (
 ) AS jobs
 JOIN perdure.definitions
     ON definitions.part = 0
-   AND definitions.definition_no = jobs.queue_no
+   AND definitions.definition_no = ANY (ARRAY[jobs.queue_no])
 ORDER BY jobs.part, jobs.instance_id, jobs.incarnation, jobs.execution, jobs.seq;

@@ -6,7 +6,8 @@
 -- of list_instances, but of definitions NULL means all. Returns: how many were to be looked at, and
 -- one JSON text as list_instances.
 -- Jobs with a session are in an index of their own. The range of ids is looked for in each part:
--- the part is the first in the key. ANY keeps the keys outside: see load_live.
+-- the part is the first in the key; OFFSET has each part looked up by itself. ANY keeps the keys
+-- outside: see load_live.
 WITH chosen AS MATERIALIZED (
     SELECT one.part, one.instance_id
     FROM (
@@ -35,15 +36,25 @@ WITH chosen AS MATERIALIZED (
         UNION ALL
         SELECT named.part, named.instance_id
         FROM jsonb_array_elements_text(:parts::jsonb) AS parts (part)
-        JOIN perdure.instances AS named ON named.part = ANY (ARRAY[parts.part::smallint])
-        WHERE named.instance_id >= :among_ids::text
-          AND named.instance_id < :ids_end::text
+        CROSS JOIN LATERAL (
+            SELECT instances.part, instances.instance_id
+            FROM perdure.instances
+            WHERE instances.part = parts.part::smallint
+              AND instances.instance_id >= :among_ids::text
+              AND instances.instance_id < :ids_end::text
+            OFFSET 0
+        ) AS named
         UNION ALL
-        SELECT live.part, live.instance_id
+        SELECT living.part, living.instance_id
         FROM jsonb_array_elements_text(:parts::jsonb) AS parts (part)
-        JOIN perdure.live ON live.part = ANY (ARRAY[parts.part::smallint])
-        WHERE live.instance_id >= :among_living::text
-          AND live.definition_no IS NOT NULL
+        CROSS JOIN LATERAL (
+            SELECT live.part, live.instance_id
+            FROM perdure.live
+            WHERE live.part = parts.part::smallint
+              AND live.instance_id >= :among_living::text
+              AND live.definition_no IS NOT NULL
+            OFFSET 0
+        ) AS living
     ) AS one
     LIMIT nullif(:few::bigint, -1)
 )
