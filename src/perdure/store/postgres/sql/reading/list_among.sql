@@ -6,8 +6,8 @@
 -- of list_instances, but of definitions NULL means all. Returns: how many were to be looked at, and
 -- one JSON text as list_instances.
 -- Jobs with a session are in an index of their own. The range of ids is looked for in each part:
--- the part is the first in the key; OFFSET has each part looked up by itself. ANY keeps the keys
--- outside: see load_live.
+-- the part is the first in the key. OFFSET has each part and each instance looked up by itself,
+-- whatever else is asked of them; ANY keeps definitions outside: see load_live.
 WITH chosen AS MATERIALIZED (
     SELECT one.part, one.instance_id
     FROM (
@@ -75,9 +75,15 @@ FROM (
         FROM chosen
         WHERE :few::bigint < 0 OR (SELECT count(*) FROM chosen) < :few::bigint
     ) AS wanted
-    JOIN perdure.instances
-        ON instances.part = ANY (ARRAY[wanted.part])
-       AND instances.instance_id = wanted.instance_id
+    CROSS JOIN LATERAL (
+        SELECT
+            one.part, one.instance_id, one.incarnation, one.definition_no, one.status,
+            one.created_ms, one.ended_ms, one.parent_id
+        FROM perdure.instances AS one
+        WHERE one.part = wanted.part
+          AND one.instance_id = wanted.instance_id
+        OFFSET 0
+    ) AS instances
     WHERE (:definitions::jsonb IS NULL
            OR instances.definition_no IN (
                SELECT asked.no::bigint
