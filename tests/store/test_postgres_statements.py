@@ -333,6 +333,16 @@ def test_a_statement_searches_by_index_whatever_the_statistics_say(url: str) -> 
         assert too_many({name: lanes.pages(name) for name in SEARCHING}) == {}
 
 
+def test_a_reader_searches_by_index_whatever_the_statistics_say(url: str) -> None:
+    """Readers have settings of their own: what reads everything is theirs as well."""
+    with Plans(url, readers.BEGIN) as reading:
+        reading.plan(READING)
+        plans.fill(url)
+        reading.plan_again()
+
+        assert too_many({name: reading.pages(name) for name in READING}) == {}
+
+
 @pytest.mark.parametrize("begin", [lane.BEGIN, "BEGIN"], ids=["of a lane", "of a user"])
 def test_a_commit_planned_for_empty_tables_is_quick_when_they_are_full(
     url: str, begin: str
