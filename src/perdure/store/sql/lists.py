@@ -41,7 +41,7 @@ AT_ONCE = 16
 
 _FIRST_MS, _LAST_MS = -(2**63), 2**63 - 1
 _ALL = -1
-_PARTS = pack(list(range(PARTS)))
+_PARTS, _NO_PARTS = pack(list(range(PARTS))), pack([])
 _LAST_CHARACTER = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 _NO_SET: dict[str, Value] = dict.fromkeys(
@@ -192,7 +192,7 @@ def _look_among(
     [(seen, text)] = connection.run(
         "list_among",
         **{**params, **_NO_SET, **chosen},
-        parts=_PARTS,
+        parts=_PARTS if {"among_ids", "among_living"} & {*chosen} else _NO_PARTS,
         few=few,
         definitions=pack(definitions) if is_named else None,
     )
