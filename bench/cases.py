@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench import (
+    at_rest,
+    backlog,
     bloat,
     ceiling,
     chain,
@@ -43,6 +45,8 @@ CASES: dict[str, Case] = {
         timers,
         children,
         recovery,
+        at_rest,
+        backlog,
         deciders,
         projections,
         ceiling,

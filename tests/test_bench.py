@@ -18,17 +18,20 @@ PROJECT = Path(__file__).parent.parent
 MACHINERY = {
     *("__init__", "__main__", "cases", "child", "databases", "harness", "machine", "peers"),
     *("report", "servers", "anatomy", "anatomy_run", "anatomy_subjects", "disk", "phases"),
-    *("stopwatch", "tracer"),
+    *("planting", "stopwatch", "tracer"),
 }
 """Files of `bench` that ask no question of their own."""
 
 
 QUESTIONS = {file.stem for file in (PROJECT / "bench").glob("*.py")} - MACHINERY
 ON_POSTGRES = {"postgres", "two_processes", "idle_fleet", "server_cost", "bloat"}
+AT_SCALE = {"at_rest", "backlog"}
 
 
 @pytest.mark.parametrize(
-    "questions", [QUESTIONS - ON_POSTGRES, ON_POSTGRES], ids=["sqlite", "postgresql"]
+    "questions",
+    [QUESTIONS - ON_POSTGRES - AT_SCALE, AT_SCALE, ON_POSTGRES],
+    ids=["sqlite", "at scale", "postgresql"],
 )
 def test_every_benchmark_gives_a_number(questions: set[str], tmp_path: Path) -> None:
     out = tmp_path / "results.json"

@@ -17,7 +17,10 @@ from perdure.store.sqlite.store import SqliteStore
 from tests.chaos.crashing import FaultyStore, World
 from tests.sizes import IS_FULL
 
-READS_ONLY = ("begin", "rollback", "load_", "read_", "list_", "next_wake", "find_", "feed_end")
+READS_ONLY = (
+    *("begin", "rollback", "load_", "read_", "list_", "slice_", "count_running"),
+    *("next_wake", "find_", "feed_end"),
+)
 """How statements begin that ask. To die before one is to die before the next that writes, or after
 the last commit; and how many there are depends on who asks when."""
 

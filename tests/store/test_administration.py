@@ -230,7 +230,8 @@ class _Steps:
 def steps(
     crowded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[SqliteConnection, _Steps]]:
-    monkeypatch.setattr(lists, "NEAR", 20)
+    monkeypatch.setattr(lists, "LOOKS", 20)
+    monkeypatch.setattr(lists, "FEW", 20)
     connection = connect(str(crowded), busy_ms=0)
     counter = _Steps()
     connection.bare.set_progress_handler(counter, 100)
@@ -284,11 +285,13 @@ def test_the_last_page_costs_as_little_as_the_first(
     assert counter.taken * 100 < 5 * MANY
 
 
-@pytest.mark.parametrize("near", [0, 1, 2, 3, 100])
+@pytest.mark.parametrize("few", [0, 3, 4, 100])
+@pytest.mark.parametrize("looks", [0, 1, 2, 3, 100])
 async def test_running_instances_are_found_however_old_they_are(
-    store: Store, monkeypatch: pytest.MonkeyPatch, near: int
+    store: Store, monkeypatch: pytest.MonkeyPatch, few: int, looks: int
 ) -> None:
-    monkeypatch.setattr(lists, "NEAR", near)
+    monkeypatch.setattr(lists, "FEW", few)
+    monkeypatch.setattr(lists, "LOOKS", looks)
     for number, status in enumerate("RCRCCCRRFC"):
         if status == "R":
             await started(store, f"i{number}", created_ms=number // 2)
@@ -309,6 +312,6 @@ async def test_running_instances_are_found_however_old_they_are(
 def test_a_look_at_everything_would_be_noticed(steps: tuple[SqliteConnection, _Steps]) -> None:
     connection, counter = steps
 
-    lists.list_instances(connection, InstanceFilter(id_prefix="never"), limit=10, after=None)
+    lists.count_instances(connection, EVERYTHING)
 
     assert counter.taken * 100 > 5 * MANY

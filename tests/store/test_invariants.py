@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from perdure.checking.checkup import check_slices
 from perdure.checking.invariants import check
+from perdure.model.admin import InstanceFilter
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
@@ -17,7 +19,10 @@ from perdure.model.events import (
     Failure,
     write_event,
 )
+from perdure.model.instances import PARTS
 from perdure.store.base import Store
+from perdure.store.contents import Sliced, SlicePlace
+from perdure.store.sql import slices
 from tests.contract.store_values import accepted, first_turn, new_instance
 from tests.store.sound import ANSWER, BEGIN, CALL, RAW, fill
 
@@ -26,6 +31,77 @@ async def test_a_sound_store_has_no_violations(store: Store) -> None:
     await fill(store)
 
     assert await check(store) == []
+
+
+@pytest.fixture
+def thin_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of one id each, as far as that is possible."""
+    monkeypatch.setattr(slices, "MAX_EVENTS", 1)
+    monkeypatch.setattr(slices, "MAX_ROWS", 0)
+    monkeypatch.setattr(slices, "MAX_KEYS", 1)
+
+
+async def slices_of(store: Store) -> list[set[str]]:
+    """Return the ids of each slice."""
+    assert isinstance(store, Sliced)
+    found: list[set[str]] = []
+    after: SlicePlace | None = SlicePlace(-1, "")
+    while after is not None:
+        contents, after = await store.read_slice(after, PARTS)
+        found.append({*contents.instances, *contents.live, *contents.inboxes})
+    return found
+
+
+@pytest.mark.usefixtures("thin_slices")
+async def test_everything_is_in_one_slice_and_a_slice_has_not_much(store: Store) -> None:
+    await fill(store)
+    assert isinstance(store, Sliced)
+    whole = await store.read_contents()  # type: ignore[attr-defined]  # SQL stores have it
+
+    found = await slices_of(store)
+
+    assert max(map(len, found)) == 1
+    assert sorted(one for ids in found for one in ids) == sorted({*whole.instances, *whole.live})
+
+
+async def test_large_histories_are_not_read_together(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(store)
+    monkeypatch.setattr(slices, "MAX_BYTES", 0)
+
+    assert len(await slices_of(store)) > 3
+
+
+@pytest.mark.parametrize("first_part", [0, 77, PARTS - 1])
+@pytest.mark.usefixtures("thin_slices")
+async def test_a_sound_store_has_no_violations_slice_by_slice(
+    store: Store, first_part: int
+) -> None:
+    await fill(store)
+    assert isinstance(store, Sliced)
+    shares: list[float] = []
+
+    checkup = await check_slices(
+        store, first_part=first_part, tell=lambda so_far: shares.append(so_far.share)
+    )
+
+    assert (checkup.violations, checkup.is_whole, checkup.share) == ([], True, 1.0)
+    assert checkup.instances == await store.count_instances(InstanceFilter())
+    assert shares == sorted(shares)
+
+
+@pytest.mark.usefixtures("thin_slices")
+async def test_a_checkup_without_time_is_a_sample(store: Store) -> None:
+    await fill(store)
+    assert isinstance(store, Sliced)
+    times_s = iter(range(10_000))
+
+    checkup = await check_slices(store, for_s=4, clock=lambda: next(times_s))
+
+    assert not checkup.is_whole
+    assert 0 < checkup.share < 1
+    assert 0 < checkup.instances < await store.count_instances(InstanceFilter())
 
 
 DAMAGE = {
@@ -232,6 +308,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.usefixtures("thin_slices")
 @pytest.mark.parametrize(("statement", "invariant"), DAMAGE.values(), ids=DAMAGE.keys())
 async def test_planted_damage_is_found(
     store: Store, path: Path, statement: str, invariant: str
@@ -242,8 +319,13 @@ async def test_planted_damage_is_found(
     connection.close()
 
     found = await check(store)
+    assert isinstance(store, Sliced)
+    checkup = await check_slices(store, first_part=77)
 
     assert invariant in {violation.invariant for violation in found}
+    assert {(one.invariant, one.instance_id) for one in checkup.violations} == {
+        (one.invariant, one.instance_id) for one in found
+    }
 
 
 async def test_an_answer_to_nothing_is_found(store: Store) -> None:

@@ -34,18 +34,10 @@ SCHEMA = (resources.files(PACKAGE) / "schema.sql").read_text(encoding="utf-8")
 SMALL = {"sqlite_schema", "migrations", "workers", "definitions", "sessions", "checkpoints"}
 """Tables that may be read whole."""
 WHOLE = {
-    "read_ids",
-    "read_executions",
-    "read_all_kv",
-    "read_all_reports",
-    "read_all_dead_jobs",
+    "find_torn_sessions",
     "read_all_feed",
-    "read_all_observations",
-    "read_all_receipts",
-    "read_all_snapshots",
-    "read_all_unique_keys",
     "totals",
-    "list_running",
+    "count_running",
     "find_old_receipts",
     "find_old_unborn",
     "find_old_dead_jobs",
@@ -100,6 +92,9 @@ def test_a_statement_searches_and_never_scans(name: str, empty: SqliteConnection
 
     plan = [row[-1] for row in empty.run_text(f"EXPLAIN QUERY PLAN {text}")]
 
+    # What is made on the way may have the name of the table that it is made of.
+    for made in re.findall(r"(?<=CO-ROUTINE )\w+", "\n".join(plan)):
+        plan.remove(f"SCAN {made}")
     for step in plan:
         scanned = re.match(r"SCAN (\w+)", step)
         if scanned and scanned[1] not in SMALL:

@@ -158,13 +158,8 @@ def _tokens(jobs: Sequence[WaitingJob], live: LiveRow, inbox: Sequence[Message])
 
 
 def _is_running_child(contents: Contents, live: LiveRow, event: ChildScheduled) -> bool:
-    child = contents.instances.get(event.instance_id)
-    return (
-        child is not None
-        and not child.status.is_terminal
-        and (child.parent_id, child.parent_incarnation)
-        == (live.instance_id, live.stamp.incarnation)
-    )
+    parent = (live.instance_id, live.stamp.incarnation)
+    return contents.children.get(event.instance_id) == parent
 
 
 def is_rerun(contents: Contents, job: WaitingJob) -> bool:

@@ -24,7 +24,6 @@ from perdure.store.contents import Contents
 def check_decisions(contents: Contents) -> Iterator[Violation]:
     """Check the rows that turns of deciders leave beside their histories."""
     yield from _check_feed(contents)
-    yield from _check_keys(contents)
     yield from _check_snapshots(contents)
     yield from _check_receipts(contents)
     for instance_id, numbers in contents.observations.items():
@@ -91,7 +90,8 @@ def _recorded(events: Sequence[StoredEvent]) -> list[tuple[int, str | None]]:
 # ---------------------------------------------------------------- keys and snapshots
 
 
-def _check_keys(contents: Contents) -> Iterator[Violation]:
+def check_keys(contents: Contents) -> Iterator[Violation]:
+    """Check that who has a business key lives."""
     for (scope, key), (holder, incarnation) in contents.unique_keys.items():
         live = contents.live.get(holder)
         if live is None or live.definition_no is None or live.stamp.incarnation != incarnation:

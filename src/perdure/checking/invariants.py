@@ -1,7 +1,8 @@
 """Check that what a store holds keeps the promises of `docs/reference/invariants.md`.
 
-Reads one consistent picture of everything, so it may run beside working workers. It looks inside
-events, which the store never does. Used by unit tests, chaos runs and `perdure doctor`.
+Reads consistent pictures, so it may run beside working workers. It looks inside events, which the
+store never does. Unit tests and chaos runs check all of a store at once; `checkup` does it slice by
+slice, for `perdure doctor`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from perdure.checking.conservation import check_live, is_rerun
-from perdure.checking.decider_checks import check_decisions
+from perdure.checking.decider_checks import check_decisions, check_keys
 from perdure.checking.violations import (
     ANSWERS,
     SCHEDULES,
@@ -44,7 +45,7 @@ from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import Contents, Inspectable
 
-__all__ = ["Violation", "check", "digest_of"]
+__all__ = ["Violation", "check", "check_contents", "digest_of"]
 
 
 async def check(store: Store) -> list[Violation]:
@@ -53,15 +54,21 @@ async def check(store: Store) -> list[Violation]:
         raise TypeError(f"{type(store).__name__} cannot be read as a whole")
     contents = await store.read_contents()
     return [
-        *_check_histories(contents),
-        *_check_chains(contents),
-        *_check_instances(contents),
-        *check_live(contents),
-        *_check_values(contents),
-        *check_decisions(contents),
+        *check_contents(contents),
+        *check_keys(contents),
         *_check_sessions(contents, store.clock()),
-        *_check_leftovers(contents),
     ]
+
+
+def check_contents(contents: Contents) -> Iterator[Violation]:
+    """Check all that belongs to single ids."""
+    yield from _check_histories(contents)
+    yield from _check_chains(contents)
+    yield from _check_instances(contents)
+    yield from check_live(contents)
+    yield from _check_values(contents)
+    yield from check_decisions(contents)
+    yield from _check_leftovers(contents)
 
 
 def digest_of(events: Sequence[StoredEvent]) -> bytes:
@@ -209,13 +216,13 @@ def _check_values(contents: Contents) -> Iterator[Violation]:
         key = current_execution(contents, instance_id)
         assert key is not None
         first = first_event(contents, key)
-        events = contents.histories.get(key, [])
-        if first is None or any(event_of(event) is None for event in events):
+        recorded = contents.histories.get(key, [])
+        events = [event_of(stored) for stored in recorded]
+        if first is None or None in events:
             continue
         kept = {entry.key: KvRow(bytes(entry.value), entry.updated_ms) for entry in first.kv}
         report = None if bytes(first.report) == b"null" else bytes(first.report)
-        for stored in events:
-            event = event_of(stored)
+        for stored, event in zip(recorded, events, strict=True):
             if isinstance(event, Reported):
                 report = bytes(event.value)
             elif event is not None:

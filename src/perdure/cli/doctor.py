@@ -1,31 +1,36 @@
 """`perdure doctor`: look at everything that matters for a store, and say what to do.
 
 It never changes the tables. What needs them (the checker, counts, workers) is left out if they are
-not up to date.
+not up to date. What is stored is held against the invariants for a minute, or all of it if asked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import click
 
-from perdure.checking.invariants import check
+from perdure.checking.checkup import Checkup, check_slices
 from perdure.cli.output import printable
 from perdure.errors import SchemaError, StoreError
+from perdure.ids import fresh_id
 from perdure.model.admin import PAGE_MAX, InstanceFilter
-from perdure.model.instances import Status
+from perdure.model.instances import PARTS, Status
 from perdure.store.base import Store
-from perdure.store.findings import Finding, Level, fail, ok, skipped, warn, worst
+from perdure.store.contents import Sliced
+from perdure.store.findings import Finding, Level, fail, ok, warn, worst
 from perdure.store.opening import open_store
 from perdure.store.upkeep import look_at_schema, upkeep_for
 from perdure.store.urls import shown_url
 
-CHECK_UP_TO_BYTES = 256 << 20
-"""Larger stores are held against the invariants only when asked: all of it is read into memory."""
+SAMPLE_S = 60.0
+"""For how long what is stored is held against the invariants, if not all of it is to be. A store
+that needs longer is checked in part, another part each time."""
 
 SILENT_AFTER_MS = 60_000
 """A worker gives a sign of life every 10 seconds."""
@@ -39,12 +44,17 @@ NUMBERS = "docs/reference/invariants.md"
 UNREADABLE = "mend this first: workers cannot read it either"
 
 
-def examine(url: str, *, is_thorough: bool) -> list[Finding]:
+Tell = Callable[[str], None]
+"""Is told what is being looked at."""
+
+
+def examine(url: str, *, is_thorough: bool, tell: Tell = lambda progress: None) -> list[Finding]:
     """Look at a store.
 
     Args:
         url: Where it is.
-        is_thorough: Also look at what takes long, or much memory, on a large store.
+        is_thorough: Look at everything, also if it takes long.
+        tell: Is told what is being looked at, and how far that is.
 
     Raises:
         StoreError: It cannot be reached, or there is no store of ours.
@@ -56,27 +66,28 @@ def examine(url: str, *, is_thorough: bool) -> list[Finding]:
             f"there is no perdure store at {upkeep.shown} yet; run: perdure migrate, or start a "
             "worker"
         )
+    tell("the database")
     findings = [*upkeep.examine(is_thorough=is_thorough), look_at_schema(migrations)]
     if migrations.missing:
         return findings
-    is_small = is_thorough or upkeep.size_bytes() <= CHECK_UP_TO_BYTES
-    return [*findings, *asyncio.run(_look_inside(url, is_small=is_small))]
+    return [*findings, *asyncio.run(_look_inside(url, is_thorough=is_thorough, tell=tell))]
 
 
-async def _look_inside(url: str, *, is_small: bool) -> list[Finding]:
+async def _look_inside(url: str, *, is_thorough: bool, tell: Tell) -> list[Finding]:
     store = open_store(url)
     try:
         await store.open()
     except StoreError as error:
         return [fail("open", str(error), UNREADABLE)]
     try:
+        tell("workers, instances in trouble, dead jobs, projections")
         return [
             await _tried("workers", _look_at_workers(store)),
             await _tried("parked", _look_at_status(store, Status.PARKED)),
             await _tried("blocked", _look_at_status(store, Status.BLOCKED)),
             await _tried("dead jobs", _look_at_dead_jobs(store)),
             await _tried("projections", _look_at_readers(store)),
-            await _tried("invariants", _look_at_invariants(store, is_small=is_small)),
+            await _tried("invariants", _look_at_invariants(store, is_thorough, tell)),
         ]
     finally:
         await store.close()
@@ -135,23 +146,50 @@ async def _look_at_readers(store: Store) -> Finding:
     return ok("projections", f"{len(checkpoints)}, none stuck" if checkpoints else "none")
 
 
-async def _look_at_invariants(store: Store, *, is_small: bool) -> Finding:
-    if not is_small:
-        return skipped(
-            "invariants",
-            f"the store has more than {CHECK_UP_TO_BYTES >> 20} MiB",
-            "run perdure doctor --deep where there is memory for all of it",
+async def _look_at_invariants(store: Store, is_thorough: bool, tell: Tell) -> Finding:
+    assert isinstance(store, Sliced)
+    with _no_collector():
+        checkup = await check_slices(
+            store,
+            for_s=None if is_thorough else SAMPLE_S,
+            # Another sample each time, so that looks at a large store see different parts of it.
+            first_part=fresh_id() % PARTS,
+            tell=lambda so_far: tell(f"invariants: {seen_of(so_far)}"),
         )
-    violations = await check(store)
-    if not violations:
-        return ok("invariants", "all hold")
-    shown = [f"{one.invariant} {one.instance_id}: {one.problem}" for one in violations]
+    if not checkup.found and checkup.is_whole:
+        return ok("invariants", f"all hold in {seen_of(checkup)}")
+    if not checkup.found:
+        return Finding(
+            check="invariants",
+            level=Level.OK,
+            found=f"hold in a sample: {seen_of(checkup)}, all that {SAMPLE_S:g} s were enough for",
+            advice="run perdure doctor --deep to check all of it",
+        )
+    shown = [f"{one.invariant} {one.instance_id}: {one.problem}" for one in checkup.violations]
     return fail(
         "invariants",
-        f"{len(violations)} broken: {_listed(shown)}",
+        f"{checkup.found:,} broken in {seen_of(checkup)}: {_listed(shown, checkup.found)}",
         "rows were changed by hand or the database is damaged, or it is a fault of perdure: report "
         f"it with this output; the numbers are explained in {NUMBERS}",
     )
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Keep the collector out: rows have no cycles, and it would go through them all the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def seen_of(checkup: Checkup) -> str:
+    """Return how much was looked at, for people."""
+    share = "" if checkup.is_whole else f" ({checkup.share:.0%} of the store)"
+    return f"{checkup.instances:,} instances with {checkup.events:,} events{share}"
 
 
 def _listed(items: list[str], count: int | None = None) -> str:
@@ -160,6 +198,23 @@ def _listed(items: list[str], count: int | None = None) -> str:
 
 
 # ------------------------------------------------------------------- showing it
+
+
+def progress_line() -> Tell:
+    """Return who shows on a terminal what is being looked at, in one line that is written over."""
+    if not sys.stderr.isatty():
+        return lambda progress: None
+
+    def tell(progress: str) -> None:
+        click.echo(f"\r\x1b[Klooking at {printable(progress)}", err=True, nl=False)
+
+    return tell
+
+
+def end_progress() -> None:
+    """Remove the line that told how far it is."""
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def show(url: str, findings: list[Finding], *, as_json: bool) -> None:

@@ -165,16 +165,25 @@ def roles(schema: str) -> None:
 
 @cli.command()
 @_store_option
-@click.option("--deep", is_flag=True, help="Also check what takes long or much memory.")
+@click.option(
+    "--deep", is_flag=True, help="Check all that is stored, however long that takes, not a sample."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(url: str, deep: bool, as_json: bool) -> None:
     """Check the settings that matter, the tables and what is in them, and say what to do.
+
+    What is stored is held against everything perdure promises, for a minute: that is all of a
+    store of up to some hundred thousand instances, and a sample of a larger one, another one
+    each time.
 
     Exits with 1 if something fails; a warning is none.
     """
     from perdure.cli import doctor as job  # late: brings the store
 
     with errors_as_lines(url):
-        findings = job.examine(url, is_thorough=deep)
+        try:
+            findings = job.examine(url, is_thorough=deep, tell=job.progress_line())
+        finally:
+            job.end_progress()
     job.show(url, findings, as_json=as_json)
     sys.exit(job.exit_code(findings))

@@ -61,7 +61,10 @@ async def instances(
 ) -> Page[InstanceInfo]:
     """Return instances, newest first, a page at a time.
 
-    Pages stay complete and without repeats while instances come and go.
+    Pages stay complete and without repeats while instances come and go. Each costs little however
+    many instances there are: if the conditions are such that very many have to be looked at for
+    a few, a page has fewer than it could have, none even, and its `next` goes on from there. The
+    list is at its end when `next` is None.
 
     Args:
         limit: How many at most, up to 500.
@@ -77,17 +80,12 @@ async def instances(
     mark = None
     if after is not None:
         mark = PageMark(*read_cursor("instances", after, (int, str)))
-    rows = await self._core.store.list_instances(wanted, limit=size, after=mark)
-    following = None
-    if len(rows) == size:
-        last = PageMark(rows[-1].created_ms, rows[-1].instance_id)
-        if await self._core.store.list_instances(wanted, limit=1, after=last):
-            following = write_cursor("instances", last)
+    rows, following = await self._core.store.list_page(wanted, limit=size, after=mark)
     is_any_running = any(row.status is Status.RUNNING for row in rows)
     workers = await self._core.live_workers() if is_any_running else []
     return Page(
         items=[info_of(row, unclaimed=unclaimed_row(row, workers)) for row in rows],
-        next=following,
+        next=None if following is None else write_cursor("instances", following),
     )
 
 

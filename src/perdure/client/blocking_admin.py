@@ -29,7 +29,10 @@ def instances(
 ) -> Page[InstanceInfo]:
     """Return instances, newest first, a page at a time.
 
-    Pages stay complete and without repeats while instances come and go.
+    Pages stay complete and without repeats while instances come and go. Each costs little however
+    many instances there are: if the conditions are such that very many have to be looked at for
+    a few, a page has fewer than it could have, none even, and its `next` goes on from there. The
+    list is at its end when `next` is None.
 
     Args:
         limit: How many at most, up to 500.

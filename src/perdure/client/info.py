@@ -180,7 +180,8 @@ class Page(Generic[T]):
 
     items: list[T]
     next: str | None
-    """Hand this over as `after=` to get the next part; None if this is the last."""
+    """Hand this over as `after=` to get the next part; None if this is the last. A part may be
+    shorter than was asked for, and yet not be the last."""
 
 
 def info_of(row: InstanceRow, *, last_at_ms: int = 0, unclaimed: str | None = None) -> InstanceInfo:

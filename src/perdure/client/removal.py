@@ -226,12 +226,11 @@ class Removal:
         left = limit
         while left is None or left > 0:
             size = PAGE_MAX if left is None else min(PAGE_MAX, left)
-            rows = await self._store.list_instances(filter, limit=size, after=mark)
+            rows, mark = await self._store.list_page(filter, limit=size, after=mark)
             for row in rows:
                 yield row
-            if len(rows) < size:
+            if mark is None:
                 return
-            mark = PageMark(rows[-1].created_ms, rows[-1].instance_id)
             left = None if left is None else left - len(rows)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from perdure.limits import BULK_MAX as BULK_MAX
 from perdure.limits import PAGE_MAX as PAGE_MAX
-from perdure.model.instances import DefinitionKey, Status
+from perdure.model.instances import DefinitionKey, InstanceRow, Status
 from perdure.model.jobs import JobFailures, JobKey
 
 
@@ -37,6 +37,15 @@ class PageMark(NamedTuple):
 
     created_ms: int
     instance_id: str
+
+
+class InstancePage(NamedTuple):
+    """A part of a list of instances."""
+
+    rows: list[InstanceRow]
+    next: PageMark | None
+    """From where to go on; None if this is the last part. There may be more even if the page is
+    not full: no page looks at more than a bounded number of instances."""
 
 
 class ExecutionRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,6 +43,10 @@ DECIDER = "decider"
 """The kind of definition whose instances have business keys, snapshots and a place in the feed."""
 
 
+QUEUE_KINDS = ("activity", "inline")
+"""The kinds of definition that jobs belong to; all others have instances."""
+
+
 class DefinitionKey(NamedTuple):
     """What a claim asks for: an orchestration's version, a decider, or an activity's queue.
 

@@ -15,6 +15,7 @@ from perdure.model.admin import (
     ExecutionRow,
     Expiry,
     InstanceFilter,
+    InstancePage,
     InstanceStats,
     KvRow,
     PageMark,
@@ -37,7 +38,15 @@ class AdminStore(Protocol):
         self, filter: InstanceFilter, *, limit: int, after: PageMark | None = None
     ) -> list[InstanceRow]:
         """Return instances, newest first, from behind a mark on. Stable while others come and go:
-        ordered by creation and then id, descending both."""
+        ordered by creation and then id, descending both. As many as there are up to the limit,
+        even if all of the store has to be looked at for that."""
+        ...
+
+    async def list_page(
+        self, filter: InstanceFilter, *, limit: int, after: PageMark | None = None
+    ) -> InstancePage:
+        """Return the same after looking at a bounded number of instances: the page may have fewer
+        than there are, none even, and then says from where to go on."""
         ...
 
     async def count_instances(self, filter: InstanceFilter) -> int:

@@ -1,4 +1,9 @@
-"""Everything a store holds, as one consistent picture, for the checker and for `doctor`."""
+"""What a store holds, as consistent pictures, for the checker and for `doctor`.
+
+All of it at once, for tests and small stores; or slice by slice: a slice has everything of the ids
+of a range, as of one moment, and not much more than a bounded number of rows. What belongs to no
+single id (keys, the feed, sessions) is looked at by itself.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,7 @@ class FedRow(NamedTuple):
 
 @dataclass(slots=True)
 class Contents:
-    """All rows of one state of the database. Held in memory: meant for stores that fit."""
+    """Rows of one state of the database. Held in memory."""
 
     instances: dict[str, InstanceRow] = field(default_factory=dict)
     live: dict[str, LiveRow] = field(default_factory=dict)
@@ -45,6 +50,64 @@ class Contents:
     """In the order of commits."""
     observations: dict[str, list[int]] = field(default_factory=dict)
     """Numbers of the observed inputs."""
+    children: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """The children that have not ended, with id and incarnation of who waits for them. They may be
+    of other slices."""
+
+
+class SlicePlace(NamedTuple):
+    """A place in the order of all ids."""
+
+    part: int
+    instance_id: str
+
+
+class KeyPlace(NamedTuple):
+    """A place in the order of all business keys."""
+
+    part: int
+    scope: str
+    key: str
+
+
+FIRST_PLACE = SlicePlace(-1, "")
+"""Before every id."""
+
+FIRST_KEY = KeyPlace(-1, "", "")
+"""Before every key."""
+
+
+class Slice(NamedTuple):
+    """What there is of the ids of a range."""
+
+    contents: Contents
+    """Without keys and sessions, and without the bytes of inputs, outputs and snapshots."""
+    end: SlicePlace | None
+    """The last id of the range; None if none is behind it."""
+
+
+class KeySlice(NamedTuple):
+    """Some business keys, and the live rows of who has them."""
+
+    contents: Contents
+    end: KeyPlace | None
+    """The last of them; None if none is behind it."""
+
+
+class StrayEvent(NamedTuple):
+    """An event that the feed has and no history."""
+
+    instance_id: str
+    execution: int
+    seq: int
+
+
+class TornSession(NamedTuple):
+    """A session that is not as it must be."""
+
+    session: str
+    workers: int
+    """How many workers run jobs of it; 0: it was used after its lease had run out."""
 
 
 @runtime_checkable
@@ -53,4 +116,30 @@ class Inspectable(Protocol):
 
     async def read_contents(self) -> Contents:
         """Return everything, as of one moment."""
+        ...
+
+
+@runtime_checkable
+class Sliced(Protocol):
+    """A store that can be read slice by slice."""
+
+    async def read_slice(self, after: SlicePlace, before_part: int) -> Slice:
+        """Return everything of some of the ids behind a place and of lower parts than one, as of
+        one moment."""
+        ...
+
+    async def read_keys(self, after: KeyPlace) -> KeySlice:
+        """Return some of the keys behind a place, as of one moment."""
+        ...
+
+    async def find_stray_feed(self, after: int, upto: int) -> list[StrayEvent]:
+        """Return what the feed has between two positions and no history has."""
+        ...
+
+    async def find_torn_sessions(self) -> list[TornSession]:
+        """Return the sessions that are not as they must be."""
+        ...
+
+    async def feed_end(self) -> int:
+        """Return the newest position of the feed."""
         ...

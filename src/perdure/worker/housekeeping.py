@@ -211,11 +211,11 @@ class Housekeeping:
         )
         deleted = DeletedCounts()
         for _ in range(MAX_PAGES):
-            page = await self._store.list_instances(wanted, limit=PAGE, after=self._ended_from)
+            page, reached = await self._store.list_page(wanted, limit=PAGE, after=self._ended_from)
             trees = await self._trees(await self._roots(page))
             ripe = [tree for tree in trees if _is_ripe(tree, before_ms)]
             deleted = _sum(deleted, await self._delete(ripe))
-            self._ended_from = _mark(page)
+            self._ended_from = reached
             if self._ended_from is None:
                 return deleted, False
         return deleted, True
@@ -295,14 +295,14 @@ class Housekeeping:
         # Once in a worker's life: what continued where nobody kept house. And once more if there
         # were too many to remember.
         for _ in range(MAX_PAGES):
-            page = await self._store.list_instances(
+            page, reached = await self._store.list_page(
                 InstanceFilter(), limit=PAGE, after=self._executions_from
             )
             for row in page:
                 if row.execution > keep_last:
                     done = await self._store.prune(row.instance_id, keep_last=keep_last)
                     pruned = _sum(pruned, done)
-            self._executions_from = _mark(page)
+            self._executions_from = reached
             if self._executions_from is None:
                 self._has_looked_through = True
                 return pruned, False
@@ -364,13 +364,6 @@ def _batches(trees: Iterable[Sequence[TreeMember]]) -> Iterator[list[Sequence[Tr
 
 def _keys(trees: Iterable[Sequence[TreeMember]]) -> list[tuple[str, int]]:
     return [member.key for tree in trees for member in tree]
-
-
-def _mark(page: Sequence[InstanceRow]) -> PageMark | None:
-    """Return where a page ended, if it was not the last."""
-    if len(page) < PAGE:
-        return None
-    return PageMark(page[-1].created_ms, page[-1].instance_id)
 
 
 def _sum(one: DeletedCounts, other: DeletedCounts | None) -> DeletedCounts:

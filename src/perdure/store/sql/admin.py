@@ -18,6 +18,7 @@ from perdure.model.admin import (
     ExecutionRow,
     Expiry,
     InstanceFilter,
+    InstancePage,
     InstanceStats,
     KvRow,
     PageMark,
@@ -62,6 +63,12 @@ class SqlAdmin(ABC):
     ) -> list[InstanceRow]:
         """Return instances, newest first, from behind a mark on."""
         return await self._read(lambda c: lists.list_instances(c, filter, limit=limit, after=after))
+
+    async def list_page(
+        self, filter: InstanceFilter, *, limit: int, after: PageMark | None = None
+    ) -> InstancePage:
+        """Return a page of instances after looking at a bounded number of them."""
+        return await self._read(lambda c: lists.list_page(c, filter, limit=limit, after=after))
 
     async def count_instances(self, filter: InstanceFilter) -> int:
         """Return how many instances there are of this sort."""

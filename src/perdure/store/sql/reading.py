@@ -7,15 +7,12 @@ from typing import Any
 
 import msgspec
 
-from perdure.model.admin import KvRow, ReportRow, SessionRow
 from perdure.model.events import StoredEvent
-from perdure.model.feeds import StoredSnapshot
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status, part_of
 from perdure.model.jobs import JobFailures, JobKey
 from perdure.model.messages import Message
-from perdure.model.turns import UniqueKey, WorkerRow
+from perdure.model.turns import WorkerRow
 from perdure.store.base import ExecutionKey, WaitingJob
-from perdure.store.contents import Contents, FedRow
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import cut, pack, text_of, unpack
 
@@ -68,11 +65,12 @@ def read_instances(connection: Connection, instance_ids: Sequence[str]) -> list[
     found: list[InstanceRow | None] = [None] * len(instance_ids)
     keys = pack([(part_of(instance_id), instance_id) for instance_id in instance_ids])
     for index, *values in connection.run("read_instances", keys=keys):
-        found[index] = _instance_row(instance_ids[index], values)
+        found[index] = instance_row(instance_ids[index], values)
     return found
 
 
-def _instance_row(instance_id: str, values: Sequence[Any]) -> InstanceRow:
+def instance_row(instance_id: str, values: Sequence[Any]) -> InstanceRow:
+    """Return a wide row, from its columns."""
     return InstanceRow(
         instance_id=instance_id,
         incarnation=values[0],
@@ -99,11 +97,12 @@ def read_lives(connection: Connection, instance_ids: Sequence[str]) -> list[Live
     keys = pack([(part_of(instance_id), instance_id) for instance_id in instance_ids])
     [(text,)] = connection.run("load_live", keys=keys)
     for index, *values in unpack(text):
-        found[index] = _live_row(instance_ids[index], values)
+        found[index] = live_row(instance_ids[index], values)
     return found
 
 
-def _live_row(instance_id: str, row: Sequence[Any]) -> LiveRow:
+def live_row(instance_id: str, row: Sequence[Any]) -> LiveRow:
+    """Return a narrow row, from its columns."""
     definition_no, incarnation, execution, next_seq, *values = row
     return LiveRow(
         instance_id=instance_id,
@@ -129,12 +128,13 @@ def read_inbox(connection: Connection, instance_id: str) -> list[Message]:
 def read_jobs(connection: Connection, instance_id: str) -> list[WaitingJob]:
     """Return the open jobs of an instance."""
     rows = connection.run("read_jobs", part=part_of(instance_id), instance_id=instance_id)
-    return [
-        WaitingJob(JobKey(instance_id, *row[:3]), DefinitionKey(*row[3:7]), *row[7:14])._replace(
-            misfit=_misfit_in(row[14]), is_rerun=bool(row[15])
-        )
-        for row in rows
-    ]
+    return [waiting_job(instance_id, row) for row in rows]
+
+
+def waiting_job(instance_id: str, row: Sequence[Any]) -> WaitingJob:
+    """Return an open job, from its columns."""
+    job = WaitingJob(JobKey(instance_id, *row[:3]), DefinitionKey(*row[3:7]), *row[7:14])
+    return job._replace(misfit=_misfit_in(row[14]), is_rerun=bool(row[15]))
 
 
 def _misfit_in(failures: bytes | None) -> str:
@@ -173,47 +173,3 @@ def next_wake_ms(
     )
     at: int | None = at_ms
     return at
-
-
-def read_contents(connection: Connection) -> Contents:
-    """Return everything the database holds."""
-    contents = Contents()
-    ids = [instance_id for (instance_id,) in connection.run("read_ids")]
-    for instance_id, row in zip(ids, read_instances(connection, ids), strict=True):
-        if row is not None:
-            contents.instances[instance_id] = row
-        [live] = read_lives(connection, [instance_id])
-        if live is not None:
-            contents.live[instance_id] = live
-        if inbox := read_inbox(connection, instance_id):
-            contents.inboxes[instance_id] = inbox
-        if jobs := read_jobs(connection, instance_id):
-            contents.jobs[instance_id] = jobs
-    keys = [ExecutionKey(*row) for row in connection.run("read_executions")]
-    histories = read_histories(connection, keys, after_seq=0, limit=None)
-    contents.histories = dict(zip(keys, histories, strict=True))
-    for instance_id, *key in connection.run("read_all_dead_jobs"):
-        contents.dead_jobs.setdefault(instance_id, []).append(JobKey(instance_id, *key))
-    for instance_id, key, updated_ms, value in connection.run("read_all_kv"):
-        contents.kv.setdefault(instance_id, {})[key] = KvRow(value, updated_ms)
-    for instance_id, version, updated_ms, value in connection.run("read_all_reports"):
-        contents.reports[instance_id] = ReportRow(version, value, updated_ms)
-    [(text,)] = connection.run("read_sessions")
-    contents.sessions = [SessionRow(*row) for row in unpack(text)]
-    _read_decisions(connection, contents)
-    return contents
-
-
-def _read_decisions(connection: Connection, contents: Contents) -> None:
-    """Add what only deciders have."""
-    for instance_id, input_id, outcome in connection.run("read_all_receipts"):
-        contents.receipts.setdefault(instance_id, {})[input_id] = outcome
-    for scope, key, *holder in connection.run("read_all_unique_keys"):
-        contents.unique_keys[UniqueKey(scope, key)] = (holder[0], holder[1])
-    for *execution, seq, schema, version, body in connection.run("read_all_snapshots"):
-        snapshot = StoredSnapshot(seq, schema, version, body)
-        contents.snapshots[ExecutionKey(*execution)] = snapshot
-    for *execution, seq, tag in connection.run("read_all_feed"):
-        contents.feed.append(FedRow(ExecutionKey(*execution), seq, tag))
-    for instance_id, no in connection.run("read_all_observations"):
-        contents.observations.setdefault(instance_id, []).append(no)

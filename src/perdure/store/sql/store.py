@@ -32,12 +32,20 @@ from perdure.model.turns import (
 )
 from perdure.store.base import ExecutionKey, JobLease, TurnLease, WaitingJob
 from perdure.store.batching import LATER
-from perdure.store.contents import Contents
+from perdure.store.contents import (
+    Contents,
+    KeyPlace,
+    KeySlice,
+    Slice,
+    SlicePlace,
+    StrayEvent,
+    TornSession,
+)
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
 from perdure.store.forking import ProcessMark
 from perdure.store.observer import Observer
-from perdure.store.sql import claims, reading, sessions
+from perdure.store.sql import claims, reading, sessions, slices
 from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
@@ -341,7 +349,23 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def read_contents(self) -> Contents:
         """Return everything, as of one moment, for the checker."""
-        return await self._read(reading.read_contents)
+        return await self._read(slices.read_contents)
+
+    async def read_slice(self, after: SlicePlace, before_part: int) -> Slice:
+        """Return everything of some of the ids behind a place, as of one moment."""
+        return await self._read(lambda c: slices.read_slice(c, after, before_part))
+
+    async def read_keys(self, after: KeyPlace) -> KeySlice:
+        """Return some of the keys behind a place, as of one moment."""
+        return await self._read(lambda c: slices.read_keys(c, after))
+
+    async def find_stray_feed(self, after: int, upto: int) -> list[StrayEvent]:
+        """Return what the feed has between two positions and no history has."""
+        return await self._read(lambda c: slices.find_stray_feed(c, after, upto))
+
+    async def find_torn_sessions(self) -> list[TornSession]:
+        """Return the sessions that are not as they must be."""
+        return await self._read(lambda c: slices.find_torn_sessions(c, now_ms=self.clock()))
 
 
 async def _receipts(answers: Awaitable[list[Any]]) -> list[TurnReceipt]:

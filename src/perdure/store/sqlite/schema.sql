@@ -67,12 +67,14 @@ CREATE TABLE instances (
     output             BLOB,
     PRIMARY KEY (part, instance_id)      -- load_instances, read_instances, end_instances
 ) STRICT;
--- list_instances, read_age. Grows at its end, so a start pays little for it.
-CREATE INDEX instances_by_age ON instances (created_ms, instance_id);
+-- list_instances, read_age. Grows at one end per definition, so a start pays little for it; there
+-- are few definitions, so a list of all is put together from a list of each.
+CREATE INDEX instances_by_age ON instances (definition_no, created_ms, instance_id);
 -- read_children, list_among, find_stray_children, free_children. Empty while nothing has children.
 CREATE INDEX instances_by_parent ON instances (parent_id) WHERE parent_id IS NOT NULL;
--- list_in_trouble, totals: what people look for among the very many that run or went well.
-CREATE INDEX instances_by_trouble ON instances (status, created_ms, instance_id)
+-- list_in_trouble, read_trouble_age, totals: what people look for among the very many that run or
+-- went well.
+CREATE INDEX instances_by_trouble ON instances (status, definition_no, created_ms, instance_id)
 WHERE status NOT IN ('running', 'completed');
 
 -- Append only, one row per event. A rowid table: appending is several times faster than

@@ -96,11 +96,12 @@ CREATE TABLE perdure.instances (
     PRIMARY KEY (part, instance_id)      -- load_instances, read_instances, end_instances
 ) WITH (fillfactor = 85);
 -- list_instances, read_age.
-CREATE INDEX instances_by_age ON perdure.instances (created_ms, instance_id);
+CREATE INDEX instances_by_age ON perdure.instances (definition_no, created_ms, instance_id);
 -- read_children, list_among, find_stray_children, free_children.
 CREATE INDEX instances_by_parent ON perdure.instances (parent_id) WHERE parent_id IS NOT NULL;
--- list_in_trouble, totals.
-CREATE INDEX instances_by_trouble ON perdure.instances (status, created_ms, instance_id)
+-- list_in_trouble, read_trouble_age, totals.
+CREATE INDEX instances_by_trouble
+ON perdure.instances (status, definition_no, created_ms, instance_id)
 WHERE status NOT IN ('running', 'completed');
 
 CREATE TABLE perdure.history (

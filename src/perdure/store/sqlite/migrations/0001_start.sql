@@ -60,9 +60,9 @@ CREATE TABLE instances (
     output             BLOB,
     PRIMARY KEY (part, instance_id)
 ) STRICT;
-CREATE INDEX instances_by_age ON instances (created_ms, instance_id);
+CREATE INDEX instances_by_age ON instances (definition_no, created_ms, instance_id);
 CREATE INDEX instances_by_parent ON instances (parent_id) WHERE parent_id IS NOT NULL;
-CREATE INDEX instances_by_trouble ON instances (status, created_ms, instance_id)
+CREATE INDEX instances_by_trouble ON instances (status, definition_no, created_ms, instance_id)
 WHERE status NOT IN ('running', 'completed');
 
 CREATE TABLE history (

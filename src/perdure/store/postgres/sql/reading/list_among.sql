@@ -1,68 +1,96 @@
--- List or count instances among few, newest first: those of some ids, or the children of an
--- instance, or those with an open job of a tag.
--- Params: one of among (JSON [[part, instance_id], ...]), among_children and among_tagged, the
--- others NULL; parent_id; tag; and those of list_instances. Returns: as list_instances.
--- Jobs with a session are in an index of their own.
-SELECT
-    count(*),
-    coalesce(
-        json_agg(json_build_array(found.created_ms, found.instance_id))
-            FILTER (WHERE :is_list::boolean),
-        '[]'::json
-    )
-FROM (
-    SELECT instances.created_ms, instances.instance_id
+-- List or count instances among few: those of some ids, or the children of an instance, or those
+-- with an open job of a tag, or those whose ids lie in a range, or those that are alive.
+-- Params: one of among (JSON [[part, instance_id], ...]), among_children, among_tagged, among_ids
+-- (with ids_end) and among_living (an empty text: yes), the others NULL; parts (JSON [part, ...],
+-- all of them); few (nothing is found if there are so many to look at, -1: however many); and those
+-- of list_instances, but of definitions NULL means all. Returns: how many were to be looked at, and
+-- one JSON text as list_instances.
+-- Jobs with a session are in an index of their own. The range of ids is looked for in each part:
+-- the part is the first in the key. OFFSET has each part and each instance looked up by itself,
+-- whatever else is asked of them; ANY keeps definitions outside: see load_live.
+WITH chosen AS MATERIALIZED (
+    SELECT one.part, one.instance_id
     FROM (
         SELECT (named.value ->> 0)::smallint AS part, named.value ->> 1 AS instance_id
         FROM jsonb_array_elements(:among::jsonb) AS named (value)
-        UNION
+        UNION ALL
         SELECT children.part, children.instance_id
         FROM perdure.instances AS children
         WHERE children.parent_id = :among_children::text
-        UNION
+        UNION ALL
         SELECT jobs.part, jobs.instance_id
         FROM perdure.definitions
-        JOIN perdure.jobs ON jobs.queue_no = definitions.definition_no
+        JOIN perdure.jobs ON jobs.queue_no = ANY (ARRAY[definitions.definition_no])
         WHERE definitions.part = 0
           AND definitions.kind = 'activity'
           AND definitions.variant = :among_tagged::text
           AND jobs.session IS NULL
-        UNION
+        UNION ALL
         SELECT jobs.part, jobs.instance_id
         FROM perdure.definitions
-        JOIN perdure.jobs ON jobs.queue_no = definitions.definition_no
+        JOIN perdure.jobs ON jobs.queue_no = ANY (ARRAY[definitions.definition_no])
         WHERE definitions.part = 0
           AND definitions.kind = 'activity'
           AND definitions.variant = :among_tagged::text
           AND jobs.session IS NOT NULL
-    ) AS chosen
-    JOIN perdure.instances
-        ON instances.part = chosen.part
-       AND instances.instance_id = chosen.instance_id
-    WHERE (instances.created_ms, instances.instance_id) < (:before_ms::bigint, :before_id::text)
-      AND instances.created_ms >= :from_ms::bigint
-      AND (:statuses::jsonb IS NULL
-           OR instances.status IN (SELECT jsonb_array_elements_text(:statuses::jsonb)))
-      AND (:parent_id::text IS NULL OR instances.parent_id = :parent_id::text)
-      AND (:tag::text IS NULL OR EXISTS (
-          SELECT 1
-          FROM perdure.jobs
-          JOIN perdure.definitions
-              ON definitions.part = 0
-             AND definitions.definition_no = jobs.queue_no
-          WHERE jobs.part = instances.part
-            AND jobs.instance_id = instances.instance_id
-            AND jobs.incarnation = instances.incarnation
-            AND definitions.variant = :tag::text
-      ))
-      AND (:definitions::jsonb IS NULL
+        UNION ALL
+        SELECT named.part, named.instance_id
+        FROM jsonb_array_elements_text(:parts::jsonb) AS parts (part)
+        CROSS JOIN LATERAL (
+            SELECT instances.part, instances.instance_id
+            FROM perdure.instances
+            WHERE instances.part = parts.part::smallint
+              AND instances.instance_id >= :among_ids::text
+              AND instances.instance_id < :ids_end::text
+            OFFSET 0
+        ) AS named
+        UNION ALL
+        SELECT living.part, living.instance_id
+        FROM jsonb_array_elements_text(:parts::jsonb) AS parts (part)
+        CROSS JOIN LATERAL (
+            SELECT live.part, live.instance_id
+            FROM perdure.live
+            WHERE live.part = parts.part::smallint
+              AND live.instance_id >= :among_living::text
+              AND live.definition_no IS NOT NULL
+            OFFSET 0
+        ) AS living
+    ) AS one
+    LIMIT nullif(:few::bigint, -1)
+)
+SELECT
+    (SELECT count(*) FROM chosen),
+    json_build_array(
+        count(*),
+        coalesce(
+            json_agg(json_build_array(listed.created_ms, listed.instance_id))
+                FILTER (WHERE :is_list::boolean),
+            '[]'::json
+        )
+    )
+FROM (
+    SELECT instances.created_ms, instances.instance_id
+    FROM (
+        SELECT DISTINCT chosen.part, chosen.instance_id
+        FROM chosen
+        WHERE :few::bigint < 0 OR (SELECT count(*) FROM chosen) < :few::bigint
+    ) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT
+            one.part, one.instance_id, one.incarnation, one.definition_no, one.status,
+            one.created_ms, one.ended_ms, one.parent_id
+        FROM perdure.instances AS one
+        WHERE one.part = wanted.part
+          AND one.instance_id = wanted.instance_id
+        OFFSET 0
+    ) AS instances
+    WHERE (:definitions::jsonb IS NULL
            OR instances.definition_no IN (
-               SELECT wanted.no::bigint
-               FROM jsonb_array_elements_text(:definitions::jsonb) AS wanted (no)
+               SELECT asked.no::bigint
+               FROM jsonb_array_elements_text(:definitions::jsonb) AS asked (no)
            ))
-      AND (:id_prefix::text IS NULL OR starts_with(instances.instance_id, :id_prefix::text))
-      AND (:ended_before_ms::bigint IS NULL OR instances.ended_ms < :ended_before_ms::bigint)
-      AND (NOT :roots_only::boolean OR instances.parent_id IS NULL)
+      AND @list_range
+      AND @list_conditions
     ORDER BY instances.created_ms DESC, instances.instance_id DESC
     LIMIT nullif(:limit::bigint, -1)
-) AS found;
+) AS listed;

@@ -1,0 +1,29 @@
+-- Read the open jobs of a range of ids.
+-- Params: after_part, after_id (behind this id); to_part, to_id (up to this one).
+-- Returns: instance_id and the columns of read_jobs.
+SELECT
+    jobs.instance_id,
+    jobs.incarnation,
+    jobs.execution,
+    jobs.seq,
+    definitions.kind,
+    definitions.name,
+    definitions.variant,
+    definitions.behaviour,
+    jobs.visible_at_ms,
+    jobs.token,
+    jobs.worker_id,
+    jobs.attempt,
+    jobs.created_ms,
+    jobs.session,
+    jobs.start_by_ms,
+    jobs.failures,
+    jobs.rerun
+FROM (
+    SELECT *
+    FROM jobs
+    WHERE @slice_range
+) AS jobs
+CROSS JOIN definitions
+WHERE definitions.definition_no = jobs.queue_no
+ORDER BY jobs.part, jobs.instance_id, jobs.incarnation, jobs.execution, jobs.seq;

@@ -1,5 +1,0 @@
--- Read where all stored states stand, for the checker.
--- Params: none. Returns: instance_id, incarnation, execution, seq, schema, version, body.
-SELECT instance_id, incarnation, execution, seq, schema, version, body
-FROM snapshots
-ORDER BY instance_id;
