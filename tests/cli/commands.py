@@ -1,4 +1,4 @@
-"""Running the `perdure` command as people do: as a process of its own."""
+"""Running the `perdure` command: as a process of its own, as people do, or in this process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
+from click.testing import CliRunner, Result
+
+from perdure.cli.main import cli
 from tests.engine.stage import until
 
 ENDS_WITHIN_S = 60
@@ -29,6 +32,19 @@ def perdure(
         text=True,
         timeout=ENDS_WITHIN_S,
     )
+
+
+def typed(*args: str, store: str | None = None, stdin: str | None = None) -> Result:
+    """Run a command to its end in this process, in a pipe: all that most tests need."""
+    where = [] if store is None else ["--store", store]
+    return CliRunner().invoke(cli, [*args, *where], input=stdin, catch_exceptions=False)
+
+
+def lines(*args: str, store: str | None = None, stdin: str | None = None) -> list[list[str]]:
+    """Run a command that succeeds, and return what it prints: lines and their cells."""
+    done = typed(*args, store=store, stdin=stdin)
+    assert done.exit_code == 0, done.stderr
+    return [line.split("\t") for line in done.stdout.splitlines()]
 
 
 class Command:
