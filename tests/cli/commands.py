@@ -21,13 +21,17 @@ PROGRAM = [sys.executable, "-c", "from perdure.cli.main import cli; cli()"]
 
 
 def perdure(
-    *args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    *args: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
         [*PROGRAM, *args],
         cwd=cwd,
         env={**os.environ, **(env or {})},
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=ENDS_WITHIN_S,

@@ -164,7 +164,13 @@ db_command.add_command(migrate_command)
 
 
 @click.command("roles")
-@click.option("--schema", metavar="NAME", default="perdure", show_default=True)
+@click.option(
+    "--schema",
+    metavar="NAME",
+    default="perdure",
+    show_default=True,
+    help="The schema of the tables.",
+)
 def roles_command(schema: str) -> None:
     """Print SQL that makes roles for PostgreSQL: owner, worker and reader of a schema.
 

@@ -88,7 +88,13 @@ def _print_result(form: str, instance_id: str, result: Json, *, is_alone: bool) 
 
 @click.command("tail")
 @click.argument("instance_id", metavar="ID")
-@click.option("--events", default=10, show_default=True, type=click.IntRange(0, 10_000))
+@click.option(
+    "--events",
+    default=10,
+    show_default=True,
+    type=click.IntRange(0, 10_000),
+    help="How many of those that are there already.",
+)
 @form_options
 @store_option
 def tail_command(instance_id: str, events: int, form: str, url: str) -> None:

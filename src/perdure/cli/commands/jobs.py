@@ -34,7 +34,13 @@ def job_command() -> None:
 @click.option("--dead", is_flag=True, help="Dead jobs, of the whole store if no ID is given.")
 @click.option("--activity", help="With --dead: of this activity.")
 @click.option("--tag", help="With --dead: of calls with this tag.")
-@click.option("--limit", type=click.IntRange(1, PAGE_MAX), default=100, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, PAGE_MAX),
+    default=100,
+    show_default=True,
+    help="How many at most.",
+)
 @watch_option
 @form_options
 @store_option

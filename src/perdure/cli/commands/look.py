@@ -35,7 +35,9 @@ SHOWN_EVENTS = 20
 @click.command("list", epilog=WORDS_HELP)
 @click.argument("words", metavar="[FILTER]...", nargs=-1)
 @where_option
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at most."
+)
 @click.option("--all", "is_all", is_flag=True, help="All of them, however many.")
 @click.option("--count", "is_count", is_flag=True, help="Print how many there are, and no more.")
 @watch_option
@@ -104,7 +106,13 @@ class ShownInstance(NamedTuple):
 
 @click.command("show")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--events", default=SHOWN_EVENTS, show_default=True, type=click.IntRange(0, 10_000))
+@click.option(
+    "--events",
+    default=SHOWN_EVENTS,
+    show_default=True,
+    type=click.IntRange(0, 10_000),
+    help="How many of the newest events.",
+)
 @form_options
 @store_option
 def show_command(ids: tuple[str, ...], events: int, form: str, url: str) -> None:
