@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from perdure import Client, Decider, Decision, Engine, Retry, Signal, activity, orchestration
+from perdure.authoring.decider_definition import AnyDecider
 from perdure.errors import ActivityError, InstanceFailedError
+from perdure.model.feeds import ReaderStatus
 from perdure.model.instances import Status
 from perdure.model.turns import NOBODY, Hold
-from tests.engine.stage import waits_for
+from perdure.projection import EventMeta, Projection
+from tests.engine.stage import until, waits_for
 
 EVIL = "\x1b[31mred\x07\n<script>\x7f\u202e"
 """What a terminal must not get as it is."""
@@ -98,7 +103,19 @@ class Till(Decider[Balance, Deposit, Deposited, str]):
         return replace(state, amount=state.amount + event.amount)
 
 
-ALL = [say_hello, charge, greet, approve, fulfil, fail, pay, echo, Till]
+class Sums(Projection[object]):
+    """Gets stuck at the second deposit."""
+
+    name = "sums"
+    deciders: ClassVar[Sequence[type[AnyDecider]]] = (Till,)
+    retry = Retry(max_attempts=1)
+
+    async def handle(self, event: object, meta: EventMeta, /) -> None:
+        if event == Deposited(7):
+            raise ArithmeticError("seven is too much")
+
+
+ALL = [say_hello, charge, greet, approve, fulfil, fail, pay, echo, Till, Sums]
 
 IDS = {
     "greet-1": "completed",
@@ -139,9 +156,15 @@ async def seed(url: str) -> None:
         await engine.handle("terminated-1").terminate("enough")
         await engine.execute(Till, Deposit("t-1", 5))
         await engine.execute(Till, Deposit("t-1", 7))
+        await until(lambda: _is_stuck(engine))
     async with Client(url) as client:
         await _hold(client, "parked-1", Status.PARKED, "a turn took too long")
         await _hold(client, "blocked-1", Status.BLOCKED, "does not match\nat event 2")
+
+
+async def _is_stuck(client: Client) -> bool:
+    found = await client.projections()
+    return [one.status for one in found] == [ReaderStatus.STUCK]
 
 
 async def _hold(client: Client, instance_id: str, status: Status, reason: str) -> None:

@@ -34,6 +34,9 @@ Cell: TypeAlias = str | int | datetime | Exact | timedelta | None
 MAX_CELL = 200
 """How many characters of a cell a table shows; `wide` and the other forms show all."""
 
+MAX_WHOLE = 48
+"""Up to how many characters what names a thing stays on one line."""
+
 STYLES = {
     "running": "cyan",
     "completed": "green",
@@ -108,11 +111,14 @@ class Listing(Generic[T]):
         moment = now or datetime.now(UTC)
         columns = [column for column in self.columns if wide or not column.wide]
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+        rows = [[for_people(column.cell(item), moment) for column in columns] for item in items]
+        # What names a thing is not broken in two, unless it is so long that it has to be.
+        longest = max((len(row[0]) for row in rows), default=0)
         for number, column in enumerate(columns):
-            table.add_column(column.heading, overflow="fold", no_wrap=number == 0 and not wide)
-        for item in items:
-            texts = [for_people(column.cell(item), moment) for column in columns]
-            cut = [text if wide else shortened(text, MAX_CELL) for text in texts]
+            is_whole = number == 0 and longest <= MAX_WHOLE
+            table.add_column(Text(printable(column.heading)), overflow="fold", no_wrap=is_whole)
+        for row in rows:
+            cut = [row[0], *(text if wide else shortened(text, MAX_CELL) for text in row[1:])]
             table.add_row(*(Text(text, style=STYLES.get(text, "")) for text in cut))
         return table
 
@@ -122,7 +128,7 @@ class Listing(Generic[T]):
     def _csv(self, items: Iterable[T]) -> str:
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([column.heading for column in self.columns])
+        writer.writerow([printable(column.heading) for column in self.columns])
         for item in items:
             writer.writerow([plain(column.cell(item)) for column in self.columns])
         return file.getvalue().removesuffix("\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -37,7 +38,9 @@ async def show_or_watch(
     if form in ("json", "csv"):
         raise UsageError(f"--watch never ends, which {form} cannot say: give --jsonl")
     if form in ("table", "wide"):
-        await _draw(listing, form, read)
+        if sys.stdout.isatty():
+            await _draw(listing, form, read)
+        form = "tsv"
     await _tell(listing, form, read)
 
 
@@ -48,7 +51,7 @@ async def _draw(
     from rich.live import Live
 
     console = Console(highlight=False)
-    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
+    with Live(console=console, auto_refresh=False, screen=True) as live:
         while True:
             live.update(listing.table(await read(), wide=form == "wide"), refresh=True)
             await asyncio.sleep(WATCH_EVERY_S)

@@ -15,7 +15,6 @@ from perdure.cli.forms import Column, Listing, json_line, json_text
 from perdure.cli.opening import ask, require_store
 from perdure.cli.options import DURATION, form_options, store_option
 from perdure.cli.output import errors_as_lines, say
-from perdure.client.client import Client
 from perdure.store.read_only_query import QueryAnswer
 from perdure.store.urls import shown_url
 
@@ -40,24 +39,20 @@ def show_info(form: str, url: str) -> None:
     """Show what is in the store: how many instances of each status, events, jobs."""
     upkeep = require_store(url)
     migrations = upkeep.migrations()
-    totals = ask(url, _totals)
+    totals = ask(url, lambda client: client.metrics())
     facts: dict[str, Any] = {
         "store": shown_url(url),
         "migration": len(migrations.known) - len(migrations.missing),
         "size_bytes": upkeep.size_bytes(),
-        **totals,
     }
+    counts = {name: getattr(totals, name) for name in totals.__struct_fields__}
     if form in ("json", "jsonl"):
-        click.echo(json_text(facts) if form == "json" else json_line(facts))
-    else:
-        FACTS.show(form, list(facts.items()))
-
-
-async def _totals(client: Client) -> dict[str, int]:
-    totals = await client.metrics()
-    found = {f"instances {status}": count for status, count in sorted(totals.instances.items())}
-    names = (name for name in totals.__struct_fields__ if name != "instances")
-    return found | {name: getattr(totals, name) for name in names}
+        whole = facts | counts
+        click.echo(json_text(whole) if form == "json" else json_line(whole))
+        return
+    by_status = counts.pop("instances")
+    rows = [*facts.items(), *((f"instances {one}", by_status[one]) for one in sorted(by_status))]
+    FACTS.show(form, [*rows, *counts.items()])
 
 
 @db_command.command("size")

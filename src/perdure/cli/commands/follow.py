@@ -208,6 +208,7 @@ def _line(name: str, value: Json) -> Any:
 def _bar(one: Progress) -> Any:
     from rich.progress_bar import ProgressBar  # late: rich is needed on a terminal only
     from rich.table import Table
+    from rich.text import Text
 
     fraction = fraction_of(one.value)
     name = f"{one.activity} (attempt {one.attempt})"
@@ -215,7 +216,7 @@ def _bar(one: Progress) -> Any:
         return _line(name, one.value) if one.value is not None else _line(name, "runs")
     row = Table.grid(padding=(0, 2, 0, 0))
     bar = ProgressBar(total=1.0, completed=fraction, width=BAR_WIDTH)
-    row.add_row(printable(name), bar, f"{fraction:.0%}")
+    row.add_row(Text(printable(name)), bar, f"{fraction:.0%}")
     return row
 
 
