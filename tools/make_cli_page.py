@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -168,7 +169,7 @@ def _option(option: click.Option) -> str:
     return f"| `{' '.join(words)}` | {meaning} |"
 
 
-def _kind(kind: click.ParamType) -> str:
+def _kind(kind: Any) -> str:
     if isinstance(kind, click.Choice):
         return ", ".join(map(str, kind.choices))
     if isinstance(kind, click.types.IntParamType):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from perdure import Client, Decider, Decision, Engine, Retry, Signal, activity, orchestration
 from perdure.authoring.decider_definition import AnyDecider
@@ -115,7 +115,7 @@ class Sums(Projection[object]):
             raise ArithmeticError("seven is too much")
 
 
-ALL = [say_hello, charge, greet, approve, fulfil, fail, pay, echo, Till, Sums]
+ALL: list[Any] = [say_hello, charge, greet, approve, fulfil, fail, pay, echo, Till, Sums]
 
 IDS = {
     "greet-1": "completed",

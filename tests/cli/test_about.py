@@ -83,7 +83,7 @@ def test_a_completion_script_is_printed(shell: str) -> None:
 
 
 def test_versions_are_printed() -> None:
-    rows = dict(tuple(row) for row in lines("version"))
+    rows = {row[0]: row[1] for row in lines("version")}
 
     assert {"perdure", "python", "SQLite"} <= rows.keys()
     assert typed("--version").stdout == f"perdure {rows['perdure']}\n"

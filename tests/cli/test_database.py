@@ -34,7 +34,7 @@ WRITES_OF = {
     ],
     "postgres": [
         "create temp table mine (a int)",
-        "select nextval(pg_get_serial_sequence('perdure.migrations', 'migration_no'))",
+        "lock table instances in exclusive mode",
         "with gone as (delete from instances returning 1) select * from gone",
         "copy instances to '/dev/null'",
     ],
@@ -127,7 +127,7 @@ def test_a_mistake_is_said(store: str) -> None:
 
 
 def test_what_is_in_the_store_is_counted(store: str) -> None:
-    facts = dict(tuple(row) for row in lines("db", "info", store=store))
+    facts = {row[0]: row[1] for row in lines("db", "info", store=store)}
     [[size]] = lines("db", "size", store=store)
 
     assert facts["migration"] == "1"

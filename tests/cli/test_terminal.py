@@ -37,7 +37,7 @@ def test_a_payload_cannot_reach_the_terminal_with_its_codes(shop: str) -> None:
         with Terminal(*args, "--store", shop, env={"NO_COLOR": "1"}) as terminal:
             assert terminal.end() == 0
 
-        assert "\\x1b[31mred" in terminal.text, args
+        assert "[31mred" in terminal.text, args
         assert "\x1b[31m" not in terminal.raw, args
         assert "\x07" not in terminal.raw, args
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from perdure.authoring.signal import Signal
-from perdure.cli.chosen import Chosen, choose, confirm, find_ids, where_option
+from perdure.cli.chosen import choose, confirm, find_ids, where_option
 from perdure.cli.exit_codes import ExitCode, exit_code_of
 from perdure.cli.forms import Column, Listing
 from perdure.cli.json_values import parse_value
@@ -200,23 +200,21 @@ def _do(
     url: str,
 ) -> None:
     chosen = choose(words, where)
-
-    async def work(client: Client) -> ExitCode:
-        return await _do_to_all(client, act, chosen, yes=yes, dry_run=dry_run, form=form, url=url)
-
-    sys.exit(ask(url, work))
-
-
-async def _do_to_all(
-    client: Client, act: Act, chosen: Chosen, *, yes: bool, dry_run: bool, form: str, url: str
-) -> ExitCode:
-    ids = await find_ids(client, chosen, act.statuses)
+    ids = chosen.ids
     if chosen.query is not None:
+        ids = ask(url, lambda client: find_ids(client, chosen, act.statuses))
         say("1 instance matches" if len(ids) == 1 else f"{len(ids):,} instances match")
     if dry_run:
         DONE.show(form, [Done(one, f"would {act.verb}") for one in ids])
-        return ExitCode.GOOD
+        return
+    # Outside any event loop, which would keep Ctrl-C for itself while a person is asked.
     confirm(act.verb, ids, yes=yes)
+    sys.exit(ask(url, lambda client: _do_to_all(client, act, ids, form=form, url=url)))
+
+
+async def _do_to_all(
+    client: Client, act: Act, ids: Sequence[str], *, form: str, url: str
+) -> ExitCode:
     done: list[Done] = []
     code = ExitCode.GOOD
     for instance_id in ids:

@@ -39,7 +39,12 @@ _READING_PRAGMAS = {
 }
 _TAKES_A_NAME = ("table_", "index_", "foreign_key_list")
 """Pragmas whose argument is a table or an index, and no new value."""
-_OF_STATEMENT = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY}
+_OF_STATEMENT = {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_AUTH,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_SCHEMA,  # what was not authorized to make a table
+}
 
 
 def query(path: str, text: str, *, within_s: float, limit: int) -> QueryAnswer:
