@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
 from perdure.cli.main import COMMANDS, ListedGroup, cli
@@ -142,7 +143,9 @@ def test_the_flags_of_a_worker_become_its_options() -> None:
         }
     )
 
-    options = WorkerSettings(url="", target="", others=said).options()
+    settings = WorkerSettings(url="", target="", others=said)
+    # As they reach the processes of a fleet.
+    options = msgspec.json.decode(msgspec.json.encode(settings), type=WorkerSettings).options()
 
     assert options == WorkerOptions(
         lease_for=timedelta(seconds=5),
