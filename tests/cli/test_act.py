@@ -127,7 +127,7 @@ def test_a_filter_hits_only_whom_the_command_is_for(shop: str) -> None:
     parked = lines("unpark", "--where", "name:approve", "--yes", store=shop)
     ended = lines("restart", "--where", "name:approve", "--dry-run", store=shop)
 
-    assert parked == [["blocked-1", "unparked"], ["parked-1", "unparked"]]
+    assert sorted(parked) == [["blocked-1", "unparked"], ["parked-1", "unparked"]]
     assert {row[0] for row in ended} == {"cancelled-1", "terminated-1"}
     assert status(shop, "parked-1") == "running"
 

@@ -54,7 +54,8 @@ def test_show_has_the_answer_first(shop: str) -> None:
 def test_several_are_hit_only_if_the_person_says_yes(shop: str) -> None:
     args = ["terminate", "--where", "prefix:wait-", "--store", shop]
     with Terminal(*args) as terminal:
-        terminal.says("terminate 2 instances (wait-2, wait-1)? [y/N]: ")
+        terminal.says("? [y/N]: ")
+        assert "2 instances match\nterminate 2 instances (wait-" in terminal.text
         terminal.types("n\n")
         assert terminal.end() == 1
     assert "nothing was done" in terminal.text
