@@ -120,13 +120,17 @@ def confirm(verb: str, ids: Sequence[str], *, yes: bool) -> None:
         SystemExit: The person said no.
         UsageError: There is nobody to ask, and `--yes` was not given.
     """
-    if yes or len(ids) <= 1:
+    if len(ids) > 1:
+        some = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")
+        confirm_what(f"{verb} {len(ids):,} instances ({some})", yes=yes)
+
+
+def confirm_what(what: str, *, yes: bool) -> None:
+    """Have a person confirm something. See `confirm`."""
+    if yes:
         return
-    some = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")
     if not sys.stdin.isatty():
-        raise UsageError(
-            f"this would {verb} {len(ids):,} instances ({some}): give --yes if you mean it"
-        )
-    if not click.confirm(f"{verb} {len(ids):,} instances ({some})?", err=True):
+        raise UsageError(f"this would {what}: give --yes if you mean it")
+    if not click.confirm(f"{what}?", err=True):
         say("nothing was done")
         sys.exit(ExitCode.FAILED)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
 from perdure.cli import migrate as migrating
+from perdure.cli.chosen import confirm_what, where_option
 from perdure.cli.exit_codes import ExitCode
 from perdure.cli.forms import Column, Listing, json_line, json_text
 from perdure.cli.opening import ask, require_store
 from perdure.cli.options import DURATION, form_options, store_option
 from perdure.cli.output import errors_as_lines, say
+from perdure.client.client import Client
+from perdure.client.filters import parse_filter
+from perdure.client.lists import InstanceQuery
+from perdure.limits import BULK_MAX
 from perdure.store.read_only_query import QueryAnswer
 from perdure.store.urls import shown_url
 
@@ -67,6 +72,39 @@ def show_size(form: str, url: str) -> None:
         click.echo(f"{size:,} bytes ({size / (1 << 20):,.1f} MiB)")
     else:
         click.echo(size)
+
+
+@db_command.command("prune")
+@click.option("--before", metavar="TIME", required=True, help="Ended before then: 30d, 2026-11-01.")
+@where_option
+@click.option("--dry-run", is_flag=True, help="Print how many, and do nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_option
+def prune(before: str, where: str | None, dry_run: bool, yes: bool, url: str) -> None:
+    """Delete instances that ended before a time, each with everything below it.
+
+    A tree in which something has not ended is left alone. Workers do it by themselves with
+    --retain-ended.
+    """
+    query = parse_filter([where or "", f"ended-before:{before}"], now=datetime.now(UTC))
+    query["roots_only"] = True
+    count = ask(url, lambda client: client.count(**query))
+    trees = f"{count:,} instance{'s' * (count != 1)}, with all below"
+    if dry_run or not count:
+        say(f"would delete {trees}")
+        return
+    # Outside any event loop, which would keep Ctrl-C for itself while a person is asked.
+    confirm_what(f"delete {trees}", yes=yes)
+    deleted = ask(url, lambda client: _delete(client, query))
+    click.echo(f"deleted\t{deleted}")
+
+
+async def _delete(client: Client, query: InstanceQuery) -> int:
+    """Delete all that are found; return how many, those below them counted."""
+    deleted = 0
+    while found := (await client.delete_all(limit=BULK_MAX, **query)).instances:
+        deleted += found
+    return deleted
 
 
 # --------------------------------------------------------------------------- sql
