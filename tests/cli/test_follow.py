@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 
 import pytest
+from rich.console import Console
 
 from perdure import Client
-from perdure.cli.commands.follow import fraction_of
-from perdure.client.info import Json
+from perdure.cli.commands.follow import drawn_progress, fraction_of
+from perdure.client.info import Json, Progress
 from tests.cli.commands import Command, lines, typed
+from tests.cli.shop import EVIL
 
 
 def test_a_result_is_printed_and_the_outcome_is_the_exit_code(shop: str) -> None:
@@ -104,6 +107,24 @@ def test_progress_is_a_bar_where_it_is_a_part_of_a_whole(
     value: Json, fraction: float | None
 ) -> None:
     assert fraction_of(value) == fraction
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [([1, 4], "25%"), ("half of it", '"half of it"'), (None, '"runs"'), (EVIL, "u001b[31mred")],
+)
+def test_a_running_activity_is_drawn_as_far_as_it_is(value: Json, shown: str) -> None:
+    one = Progress(
+        key="k", activity="[red]pack", tag=None, attempt=2, worker_id="w", value=value, at=None
+    )
+    console = Console(file=io.StringIO(), width=120, no_color=True)
+
+    console.print(drawn_progress(one))
+
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # made above
+    assert text.startswith("[red]pack (attempt 2)")
+    assert shown in text
+    assert "\x1b" not in text
 
 
 # -------------------------------------------------------------------------- deciders

@@ -192,7 +192,7 @@ async def _with_progress(client: Client, tree: Any) -> Any:
     if tree.info.status is Status.RUNNING:
         handle = client.handle(tree.info.instance_id)
         for one in await handle.progress():
-            drawn.add(_bar(one))
+            drawn.add(drawn_progress(one))
         report = await handle.report()
         if report is not None:
             drawn.add(_line("report", report.value))
@@ -205,7 +205,8 @@ def _line(name: str, value: Json) -> Any:
     return Text(f"{printable(name)}  {printable(value_text(value))}", style="dim")
 
 
-def _bar(one: Progress) -> Any:
+def drawn_progress(one: Progress) -> Any:
+    """Return a running activity as rich draws it: a bar, or what it says."""
     from rich.progress_bar import ProgressBar  # late: rich is needed on a terminal only
     from rich.table import Table
     from rich.text import Text
