@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from perdure.cli.forms import Column, Exact, Listing, value_text
-from perdure.client.as_json import as_json, shown_time
+from perdure.client.as_json import shown_time
 from perdure.client.info import HistoryEvent, Json
 from perdure.clock import to_datetime
 from perdure.codec import by_position_and_name
@@ -70,14 +69,9 @@ def history_listing(names: Mapping[int, str]) -> Listing[HistoryEvent]:
             Column("value", value_of),
             Column("answers", _answers, wide=True),
         ),
-        json=_event_json,
     )
 
 
 def _answers(event: HistoryEvent) -> int | None:
     asked = event.data.get("schedule")
     return asked if isinstance(asked, int) else None
-
-
-def _event_json(event: HistoryEvent) -> Any:
-    return as_json(event)

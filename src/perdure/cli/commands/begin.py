@@ -68,8 +68,5 @@ def new_command(file: Path) -> None:
     except OSError as error:
         raise click.UsageError(f"{file} cannot be written: {error.strerror}") from None
     click.echo(str(file))
-    name = "greet_all"
-    say(
-        f"Next: perdure worker {file}, and in another terminal: "
-        f'perdure start {name} \'["Ada", "Grace"]\' --wait'
-    )
+    start = """perdure start greet_all '["Ada", "Grace"]' --wait"""
+    say(f"Next: perdure worker {file}, and in another terminal: {start}")
