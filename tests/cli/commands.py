@@ -1,4 +1,4 @@
-"""Running the `perdure` command as people do: as a process of its own."""
+"""Running the `perdure` command: as a process of its own, as people do, or in this process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
+from click.testing import CliRunner, Result
+
+from perdure.cli.main import cli
 from tests.engine.stage import until
 
 ENDS_WITHIN_S = 60
@@ -18,17 +21,34 @@ PROGRAM = [sys.executable, "-c", "from perdure.cli.main import cli; cli()"]
 
 
 def perdure(
-    *args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    *args: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
         [*PROGRAM, *args],
         cwd=cwd,
         env={**os.environ, **(env or {})},
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=ENDS_WITHIN_S,
     )
+
+
+def typed(*args: str, store: str | None = None, stdin: str | None = None) -> Result:
+    """Run a command to its end in this process, in a pipe: all that most tests need."""
+    where = [] if store is None else ["--store", store]
+    return CliRunner().invoke(cli, [*args, *where], input=stdin, catch_exceptions=False)
+
+
+def lines(*args: str, store: str | None = None, stdin: str | None = None) -> list[list[str]]:
+    """Run a command that succeeds, and return what it prints: lines and their cells."""
+    done = typed(*args, store=store, stdin=stdin)
+    assert done.exit_code == 0, done.stderr
+    return [line.split("\t") for line in done.stdout.splitlines()]
 
 
 class Command:

@@ -173,7 +173,7 @@ def test_tables_that_are_missing_are_a_clear_error_for_a_worker_role(
 
     done = perdure("worker", "shop.py", "--store", shop.store("app"), cwd=folder)
 
-    assert done.returncode == 2
+    assert done.returncode == 7
     assert done.stderr.startswith("Error: ")
     assert "perdure" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -125,7 +125,7 @@ async def _look_at_status(store: Store, status: Status) -> Finding:
         return ok(status.value, "none")
     rows = await store.list_instances(wanted, limit=LISTED)
     found = f"{count}: {_listed([row.instance_id for row in rows], count)}"
-    return warn(status.value, found, "see client.handle(ID).explain()")
+    return warn(status.value, found, "see perdure explain ID, or client.handle(ID).explain()")
 
 
 async def _look_at_dead_jobs(store: Store) -> Finding:
@@ -134,7 +134,7 @@ async def _look_at_dead_jobs(store: Store) -> Finding:
         return ok("dead jobs", "none")
     count = f"{len(jobs)} or more" if len(jobs) == PAGE_MAX else str(len(jobs))
     names = sorted({job.queue.name for job in jobs})
-    advice = "see client.dead_jobs(); then retry_dead_job(KEY) or forget_dead_job(KEY)"
+    advice = "see perdure job list --dead; then perdure job retry KEY or perdure job forget KEY"
     return warn("dead jobs", f"{count}, of {_listed(names)}", advice)
 
 
@@ -142,7 +142,11 @@ async def _look_at_readers(store: Store) -> Finding:
     checkpoints = await store.read_checkpoints()
     stuck = [one.name for one in checkpoints if one.status == "stuck"]
     if stuck:
-        return warn("projections", f"stuck: {_listed(stuck)}", "see client.projections()")
+        return warn(
+            "projections",
+            f"stuck: {_listed(stuck)}",
+            "see perdure projection list, or client.projections()",
+        )
     return ok("projections", f"{len(checkpoints)}, none stuck" if checkpoints else "none")
 
 

@@ -1,189 +1,121 @@
 """The `perdure` command.
 
-Every command is declared here and done elsewhere: what it needs is imported when it is run, so that
-help and completion stay quick.
+The commands are listed here and written in `perdure.cli.commands`. One is imported when it is used,
+so that help and completion stay quick: they load nothing but click and this list.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable
-from typing import TypeVar
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import click
 
-from perdure.cli.output import errors_as_lines
-
-MAX_PROCESSES = 512
-
-F = TypeVar("F", bound=Callable[..., object])
+PACKAGE = "perdure.cli.commands"
 
 
-def _store_option(command: F) -> F:
-    return click.option(
-        "--store",
-        "url",
-        metavar="URL",
-        default=lambda: os.environ.get("PERDURE_STORE", "sqlite:///perdure.db"),
-        help="Where the store is: sqlite:///shop.db or postgresql://user@host/database."
-        "  [default: $PERDURE_STORE, or sqlite:///perdure.db]",
-    )(command)
+class ListedCommand(NamedTuple):
+    """A command as `perdure --help` shows it."""
+
+    file: str
+    """The module of `perdure.cli.commands` that has it, under its own name."""
+    help: str
 
 
-@click.group()
+SECTIONS: dict[str, dict[str, ListedCommand]] = {
+    "Begin": {
+        "demo": ListedCommand("begin", "Run an order, kill its worker, and see it go on."),
+        "new": ListedCommand("begin", "Write a first program to a file."),
+        "worker": ListedCommand("serve", "Run definitions until SIGTERM or Ctrl-C."),
+    },
+    "Look": {
+        "list": ListedCommand("look", "List instances, newest first."),
+        "show": ListedCommand("look", "Show where an instance stands."),
+        "explain": ListedCommand("look", "Say why an instance does not move."),
+        "history": ListedCommand("histories", "Print what is recorded of an instance."),
+        "tree": ListedCommand("look", "Show an instance and everything below it."),
+        "tail": ListedCommand("follow", "Print events as they are recorded, to the end."),
+        "watch": ListedCommand("follow", "Watch instances live, with progress bars."),
+        "wait": ListedCommand("follow", "Wait for instances to end, and print their results."),
+        "diff": ListedCommand("histories", "Compare two histories."),
+        "decider": ListedCommand("deciders", "Events and state of deciders."),
+        "job": ListedCommand("jobs", "Look at jobs, and mend what got stuck."),
+        "queues": ListedCommand("overview", "List what waits, and who takes it."),
+        "workers": ListedCommand("overview", "List the workers that live."),
+        "projection": ListedCommand("projections", "Look at projections, and steer them."),
+    },
+    "Act": {
+        "start": ListedCommand("starting", "Start an instance of an orchestration."),
+        "signal": ListedCommand("act", "Send a signal to instances."),
+        "cancel": ListedCommand("act", "Ask instances to stop."),
+        "terminate": ListedCommand("act", "Stop instances now; their code is not asked."),
+        "unpark": ListedCommand("act", "Let parked or blocked instances be tried again."),
+        "restart": ListedCommand("act", "Start instances again that have ended."),
+        "retry": ListedCommand("act", "Put the dead jobs of instances back into their queues."),
+    },
+    "Store": {
+        "db": ListedCommand("database", "Look after the database."),
+        "doctor": ListedCommand("database", "Check what matters, and say what to do."),
+        "export": ListedCommand("histories", "Write histories to a file, as JSON lines."),
+        "migrate": ListedCommand("database", "Bring the tables of a store up to date."),
+        "replay": ListedCommand("replay", "Run the code on disk against recorded histories."),
+        "roles": ListedCommand("database", "Print SQL that makes roles for PostgreSQL."),
+        "sql": ListedCommand("database", "Ask the database something, read-only."),
+    },
+    "This command": {
+        "completion": ListedCommand("about", "Print the completion script of a shell."),
+        "config": ListedCommand("about", "Show the settings, and where each comes from."),
+        "version": ListedCommand("about", "Print the versions of what matters."),
+    },
+}
+"""What there is, by section. A new command gets a line here, and its place in a file."""
+
+COMMANDS = {name: one for section in SECTIONS.values() for name, one in section.items()}
+
+
+class ListedGroup(click.Group):
+    """A group that knows its commands by name, and loads one when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names, in the order of the sections."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; None if there is none of that name."""
+        listed = COMMANDS.get(cmd_name)
+        if listed is None:
+            return None
+        found: Any = getattr(import_module(f"{PACKAGE}.{listed.file}"), f"{cmd_name}_command")
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands, without loading any of them."""
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, one.help) for name, one in commands.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Complete the name of a command, without loading any of them."""
+        from click.shell_completion import CompletionItem  # late: for completion only
+
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        if incomplete.startswith("-"):
+            return list(super().shell_complete(ctx, incomplete))
+        return [CompletionItem(name, help=COMMANDS[name].help) for name in names]
+
+
+EPILOG = (
+    "Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 not found, 4 still running, 5 "
+    "cancelled or terminated, 6 code does not fit the history, 7 no store, 130 interrupted."
+)
+
+
+@click.group(cls=ListedGroup, epilog=EPILOG, context_settings={"max_content_width": 100})
 @click.version_option(package_name="perdure", message="perdure %(version)s")
 def cli() -> None:
     """Durable execution for Python."""
 
 
-@cli.command()
-@click.option("--seconds", default=1.0, show_default=True, help="How long each activity takes.")
-def demo(seconds: float) -> None:
-    """Run an order, kill its worker in the middle, start it again: the order goes on."""
-    # Late: the demo brings the whole engine and, on a terminal, rich.
-    from perdure.cli.demo import run_demo
-
-    if seconds < 0.05:
-        raise click.BadParameter(f"must be at least 0.05, got {seconds:g}", param_hint="--seconds")
-    with errors_as_lines():
-        report = run_demo(seconds)
-    if report.repeated:
-        sys.exit(1)
-
-
-@cli.command()
-@click.argument("target")
-@_store_option
-@click.option(
-    "--processes",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1, MAX_PROCESSES),
-    help="How many worker processes; one that dies is replaced.",
-)
-@click.option(
-    "--name",
-    help="A lasting name for the worker, so that its sessions are still its own after a restart."
-    " Several processes get a number behind it.",
-)
-@click.option(
-    "--tag",
-    "tags",
-    multiple=True,
-    help="Take activity calls with this tag, and none without it; may be given several times."
-    "  [default: untagged calls and the tags of the target's own activities]",
-)
-@click.option(
-    "--concurrency",
-    type=click.IntRange(min=1),
-    help="How many async and how many threaded activities may run at the same time in a process."
-    "  [default: 1000 and 32]",
-)
-@click.option(
-    "--stop-grace",
-    "stop_grace_s",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="How long running activities may go on after SIGTERM or Ctrl-C.  [default: 10]",
-)
-def worker(
-    target: str,
-    url: str,
-    processes: int,
-    name: str | None,
-    tags: tuple[str, ...],
-    concurrency: int | None,
-    stop_grace_s: float | None,
-) -> None:
-    """Run the definitions of TARGET until SIGTERM or Ctrl-C.
-
-    TARGET is a module (shop.orders), a file (shop/orders.py), or a name in one of them
-    (shop.orders:registry): a registry, a list of definitions, or a single one.
-
-    A second signal grants running activities no more time: they are given back, and run again
-    elsewhere.
-    """
-    from perdure.cli.worker import WorkerSettings, run_worker  # late: brings the engine
-
-    settings = WorkerSettings(
-        url=url,
-        target=target,
-        name=name,
-        tags=tags,
-        concurrency=concurrency,
-        stop_grace_s=stop_grace_s,
-    )
-    with errors_as_lines(url):
-        sys.exit(run_worker(settings, processes))
-
-
-@cli.command()
-@_store_option
-@click.option("--schema", metavar="NAME", help="PostgreSQL: the schema of the tables.")
-@click.option(
-    "--print", "is_print", is_flag=True, help="Print the SQL of all migrations; do nothing."
-)
-@click.option(
-    "--check", "is_check", is_flag=True, help="Exit with 1 if one is missing; do nothing."
-)
-def migrate(url: str, schema: str | None, is_print: bool, is_check: bool) -> None:
-    """Bring the tables of a store up to date.
-
-    Workers and clients do it by themselves when they may. Where only an owner may change tables,
-    run this, or what --print prints (with psql or sqlite3), before a new version is deployed.
-    """
-    from perdure.cli import migrate as job  # late: brings the store
-
-    if is_print and is_check:
-        raise click.UsageError("--print and --check are two things: give one of them")
-    with errors_as_lines(url):
-        url = job.url_with(url, schema)
-        if is_print:
-            click.echo(job.read_script(url), nl=False)
-        elif is_check:
-            missing = job.read_migrations(url).missing
-            click.echo(f"missing: {job.described(missing)}" if missing else "up to date")
-            sys.exit(1 if missing else 0)
-        else:
-            applied = job.migrate(url)
-            click.echo(f"applied: {job.described(applied)}" if applied else "up to date")
-
-
-@cli.command()
-@click.option("--schema", metavar="NAME", default="perdure", show_default=True)
-def roles(schema: str) -> None:
-    """Print SQL that makes roles for PostgreSQL: owner, worker and reader of a schema.
-
-    Run it once with psql as somebody who may create roles, before or after the first migration.
-    """
-    from perdure.cli.migrate import read_roles  # late: brings the store
-
-    with errors_as_lines():
-        click.echo(read_roles(schema), nl=False)
-
-
-@cli.command()
-@_store_option
-@click.option(
-    "--deep", is_flag=True, help="Check all that is stored, however long that takes, not a sample."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(url: str, deep: bool, as_json: bool) -> None:
-    """Check the settings that matter, the tables and what is in them, and say what to do.
-
-    What is stored is held against everything perdure promises, for a minute: that is all of a
-    store of up to some hundred thousand instances, and a sample of a larger one, another one
-    each time.
-
-    Exits with 1 if something fails; a warning is none.
-    """
-    from perdure.cli import doctor as job  # late: brings the store
-
-    with errors_as_lines(url):
-        try:
-            findings = job.examine(url, is_thorough=deep, tell=job.progress_line())
-        finally:
-            job.end_progress()
-    job.show(url, findings, as_json=as_json)
-    sys.exit(job.exit_code(findings))
+if __name__ == "__main__":
+    cli()

@@ -1,33 +1,48 @@
-"""What the commands say: errors as one line, without passwords."""
+"""What the commands say beside their answer: errors as one line, without passwords."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
+from perdure.cli.exit_codes import ExitCode, exit_code_of
 from perdure.errors import PerdureError
 from perdure.store.urls import hide_password
 
-UNUSABLE = 2
-"""Exit code: the command cannot do what it was asked for."""
+UNUSABLE = int(ExitCode.USAGE)
+"""Exit code of a worker process that cannot do what it was asked for; another would not either."""
 
 
 def printable(text: str) -> str:
     """Return a text that comes from a database as it may be written to a terminal (SEC-20)."""
+    if text.isprintable():
+        return text
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 @contextmanager
-def errors_as_lines(url: str = "") -> Iterator[None]:
-    """Turn what goes wrong into one line and an exit code, without a traceback."""
+def errors_as_lines(url: str = "", *, exit_code: int | None = None) -> Iterator[None]:
+    """Turn what goes wrong into one line and an exit code, without a traceback.
+
+    Args:
+        url: The store, whose password is not said.
+        exit_code: For every error; by default what `exit_codes` says of it.
+    """
     try:
         yield
     except PerdureError as error:
         say_error(hide_password(str(error), url))
-        sys.exit(UNUSABLE)
+        sys.exit(exit_code_of(error) if exit_code is None else exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of the pipe has seen enough: what Python would still write goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ExitCode.GOOD)
 
 
 def say_error(text: str) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
+from typing import Any
 
 import msgspec
 
@@ -15,6 +17,7 @@ from perdure.authoring.registry import Registry
 from perdure.cli.fleet import STOPPING, Fleet
 from perdure.cli.output import say
 from perdure.cli.targets import described, load_target
+from perdure.cli.worker_flags import RETAIN, WORKER_FLAGS
 from perdure.client.worker import Worker
 from perdure.clock import to_ms
 from perdure.errors import PerdureError, UsageError
@@ -40,6 +43,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str | None, ...] = ()
     concurrency: int | None = None
     stop_grace_s: float | None = None
+    others: dict[str, Any] = {}
+    """Further options by their names, those of retention behind `retain_`; durations in seconds."""
 
     def options(self) -> WorkerOptions:
         """Return how such a worker behaves; what is not said is as ever.
@@ -50,15 +55,39 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         usual = WorkerOptions()
         grace_s = self.stop_grace_s
         try:
-            return WorkerOptions(
+            chosen = WorkerOptions(
                 name=self.name,
                 tags=self.tags or usual.tags,
                 async_jobs=usual.async_jobs if self.concurrency is None else self.concurrency,
                 threaded_jobs=usual.threaded_jobs if self.concurrency is None else self.concurrency,
                 stop_grace=usual.stop_grace if grace_s is None else timedelta(seconds=grace_s),
             )
+            return replace(chosen, **self._others(chosen))
         except ValueError as error:
             raise UsageError(str(error)) from error
+
+    def _others(self, usual: WorkerOptions) -> dict[str, Any]:
+        """Return the further options, as values of their types."""
+        kept = {
+            name.removeprefix(RETAIN): _typed(name, value)
+            for name, value in self.others.items()
+            if name.startswith(RETAIN)
+        }
+        found = {
+            name: _typed(name, value)
+            for name, value in self.others.items()
+            if not name.startswith(RETAIN)
+        }
+        return found | {"retention": replace(usual.retention, **kept)}
+
+
+def _typed(name: str, value: Any) -> Any:
+    match WORKER_FLAGS[name].type:
+        case "duration":
+            return timedelta(seconds=value)
+        case "range":
+            return tuple(value)
+    return value
 
 
 def run_worker(settings: WorkerSettings, processes: int) -> int:

@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from perdure.authoring.registry import Registry
-from perdure.cli.output import errors_as_lines
+from perdure.cli.output import UNUSABLE, errors_as_lines
 from perdure.cli.targets import load_target
 from perdure.cli.worker import WorkerSettings, serve, start_logging
 
@@ -27,7 +27,7 @@ def main(file_no: int) -> None:
         if not line:
             return  # The parent is gone already.
         settings = msgspec.json.decode(line, type=WorkerSettings)
-        with errors_as_lines(settings.url):
+        with errors_as_lines(settings.url, exit_code=UNUSABLE):
             registry = load_target(settings.target)
             start_logging()
             asyncio.run(_serve(settings, registry, parent))

@@ -103,7 +103,10 @@ def _state(evidence: Evidence) -> str:
             "code fits"
         )
     if row.status is Status.PARKED:
-        return f"is parked: {row.reason}; handle.unpark() lets it be tried again"
+        return (
+            f"is parked: {row.reason}; handle.unpark() lets it be tried again (perdure unpark "
+            f"{row.instance_id})"
+        )
     if live.lease and live.lease_until_ms > evidence.now_ms:
         until = _time(live.lease_until_ms)
         return f"is being worked on by {live.home or 'a worker'} (lease until {until})"
@@ -136,7 +139,8 @@ def _dead(evidence: Evidence) -> str:
         return ""
     count = f"{evidence.dead}{'+' if evidence.dead == MAX_DEAD_COUNTED else ''}"
     jobs = "dead job" if evidence.dead == 1 else "dead jobs"
-    return f"; it has {count} {jobs}, see client.dead_jobs()"
+    command = f"perdure job list --dead {evidence.row.instance_id}"
+    return f"; it has {count} {jobs}, see client.dead_jobs() ({command})"
 
 
 def _unserved(evidence: Evidence) -> str:

@@ -13,6 +13,7 @@ from perdure.errors import UsageError
 from perdure.store.findings import Finding, fail, ok
 from perdure.store.migrate import Migration
 from perdure.store.opening import open_store
+from perdure.store.read_only_query import QueryAnswer
 
 
 class Migrations(NamedTuple):
@@ -61,6 +62,20 @@ class Upkeep(Protocol):
         """Return how large it is, roughly."""
         ...
 
+    def query(self, text: str, *, within_s: float, limit: int) -> QueryAnswer:
+        """Run one statement of a person's own. The database itself lets it do nothing but read.
+
+        Args:
+            text: The statement.
+            within_s: How long it may take.
+            limit: How many rows at most.
+
+        Raises:
+            UsageError: The database refuses it, or it takes too long.
+            StoreError: The database cannot be reached.
+        """
+        ...
+
 
 def upkeep_for(url: str) -> Upkeep:
     """Return who looks after the database behind a URL.
@@ -93,3 +108,10 @@ def look_at_schema(migrations: Migrations) -> Finding:
     names = ", ".join(f"{one.number} {one.name}" for one in migrations.missing)
     missing = f"{len(migrations.missing)} of {known} migrations are missing: {names}"
     return fail("schema", missing, "run: perdure migrate")
+
+
+def library_versions() -> list[tuple[str, str]]:
+    """Return the versions of the databases that come with this Python."""
+    import sqlite3  # late: whoever only imports perdure loads no driver
+
+    return [("SQLite", sqlite3.sqlite_version)]

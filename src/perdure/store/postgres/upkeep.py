@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from perdure.store.findings import Finding
 from perdure.store.migrate import Migration, read_migrations
+from perdure.store.postgres import read_only_query
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PACKAGE, PIN, PostgresConnection, in_schema
 from perdure.store.postgres.database import pending, script
@@ -31,6 +32,7 @@ from perdure.store.postgres.examining import (
     look_at_transactions,
     look_at_version,
 )
+from perdure.store.read_only_query import QueryAnswer
 from perdure.store.sql.statement_files import text_of
 from perdure.store.upkeep import Migrations
 
@@ -57,6 +59,10 @@ class PostgresUpkeep:
         """Return how much room the tables and indexes take."""
         [(size,)] = self._read(lambda one: self._ask(one, "size"))
         return int(size)
+
+    def query(self, text: str, *, within_s: float, limit: int) -> QueryAnswer:
+        """Run one statement of a person's own, read-only."""
+        return read_only_query.query(self._address, text, within_s=within_s, limit=limit)
 
     def examine(self, *, is_thorough: bool) -> list[Finding]:
         """Look at the server, the connection to it, and who keeps rows from being cleaned up."""

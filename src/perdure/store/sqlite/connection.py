@@ -133,7 +133,7 @@ def connect(
             factory=factory,
         )
     except sqlite3.Error as error:
-        _raise_ours(path, error)
+        raise_ours(path, error)
     connection = SqliteConnection(bare, path)
     if read_only:
         connection.run("set_query_only")
@@ -176,7 +176,7 @@ class SqliteConnection:
         try:
             return self.bare.execute(statement(name), params).fetchall()
         except sqlite3.Error as error:
-            _raise_ours(self._path, error)
+            raise_ours(self._path, error)
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
 
@@ -202,7 +202,7 @@ class SqliteConnection:
         try:
             return self.bare.execute(text).fetchall()
         except sqlite3.Error as error:
-            _raise_ours(self._path, error)
+            raise_ours(self._path, error)
 
     def change_by(self, text: str, values: Sequence[Value]) -> int:
         """Run one statement that is not in a file, and return how many rows it changed."""
@@ -216,7 +216,7 @@ class SqliteConnection:
         try:
             return self.bare.execute(text, parameters).fetchall()
         except sqlite3.Error as error:
-            _raise_ours(self._path, error)
+            raise_ours(self._path, error)
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
 
@@ -225,7 +225,7 @@ class SqliteConnection:
         try:
             self.bare.executemany(text, rows)
         except sqlite3.Error as error:
-            _raise_ours(self._path, error)
+            raise_ours(self._path, error)
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
 
@@ -262,7 +262,7 @@ def trouble_of(path: str, error: BaseException | None) -> StoreUnavailableError 
     return None
 
 
-def _raise_ours(path: str, error: sqlite3.Error) -> NoReturn:
+def raise_ours(path: str, error: sqlite3.Error) -> NoReturn:
     """Raise the error of ours that one of SQLite stands for."""
     # What has no code is of the driver itself, about a value that it cannot bind.
     primary = getattr(error, "sqlite_errorcode", _RANGE) & 0xFF  # The rest is the extended code.

@@ -12,6 +12,8 @@ from typing import TypeVar
 from perdure.errors import StoreError
 from perdure.store.findings import Finding, fail, ok, skipped, warn
 from perdure.store.migrate import Migration, missing, read_migrations
+from perdure.store.read_only_query import QueryAnswer
+from perdure.store.sqlite import read_only_query
 from perdure.store.sqlite.connection import (
     OLDEST_SQLITE,
     SAFE_SQLITE,
@@ -64,6 +66,10 @@ class SqliteUpkeep:
     def size_bytes(self) -> int:
         """Return the size of the file and its WAL."""
         return _size(self._path) + _size(f"{self._path}-wal")
+
+    def query(self, text: str, *, within_s: float, limit: int) -> QueryAnswer:
+        """Run one statement of a person's own, read-only."""
+        return read_only_query.query(self._path, text, within_s=within_s, limit=limit)
 
     def examine(self, *, is_thorough: bool) -> list[Finding]:
         """Look at the library, the file and what is in it."""

@@ -1,0 +1,231 @@
+"""`perdure signal`, `cancel`, `terminate`, `unpark`, `restart`, `retry`: done to instances.
+
+Each takes ids, `-` for ids on standard input, or `--where FILTER`. What hits several is confirmed.
+One that is refused does not keep the others from being done; the exit code is that of the first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from perdure.authoring.signal import Signal
+from perdure.cli.chosen import choose, confirm, find_ids, where_option
+from perdure.cli.exit_codes import ExitCode, exit_code_of
+from perdure.cli.forms import Column, Listing
+from perdure.cli.json_values import parse_value
+from perdure.cli.opening import ask
+from perdure.cli.options import form_options, store_option
+from perdure.cli.output import say, say_error
+from perdure.client.client import Client
+from perdure.errors import PerdureError, StoreError, UsageError
+from perdure.model.instances import Status
+from perdure.store.urls import hide_password
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LIVE = tuple(one for one in Status if not one.is_terminal)
+ENDED = tuple(one for one in Status if one.is_terminal)
+HELD = (Status.BLOCKED, Status.PARKED)
+
+
+class Act(NamedTuple):
+    """Something that is done to instances."""
+
+    verb: str
+    """For the question: `cancel 12 instances?`"""
+    done: str
+    """For the answer."""
+    statuses: Sequence[Status]
+    """Whom a filter finds that names no status."""
+    do: Callable[[Client, str], Awaitable[str]]
+    """Does it to one, and returns what came of it if that is not `done`."""
+
+
+class Done(NamedTuple):
+    """What became of one instance."""
+
+    instance_id: str
+    result: str
+
+
+DONE = Listing[Done](
+    columns=(
+        Column("instance", lambda one: one.instance_id),
+        Column("result", lambda one: one.result),
+    ),
+)
+
+
+def _act_options(command: F) -> F:
+    for option in (
+        store_option,
+        form_options,
+        click.option("--dry-run", is_flag=True, help="Print which ones, and do nothing."),
+        click.option("--yes", is_flag=True, help="Do not ask, also if it hits several."),
+        where_option,
+    ):
+        command = option(command)
+    return command
+
+
+_reason_option = click.option("--reason", default="", help="Why; kept with the instance.")
+
+
+@click.command("signal")
+@click.argument("words", metavar="[ID] NAME [VALUE]", nargs=-1, required=True)
+@click.option("--message-id", help="Sent again with the same id, it is delivered once.")
+@_act_options
+def signal_command(words: tuple[str, ...], message_id: str | None, **options: Any) -> None:
+    """Send the signal NAME, with VALUE as JSON (null if left out), to an instance.
+
+    With --where, to all that the filter finds: perdure signal --where name:order approved true
+    """
+    has_filter = options["where"] is not None
+    ids, rest = ((), words) if has_filter else (words[:1], words[1:])
+    if not 1 <= len(rest) <= 2:
+        usage = "NAME [VALUE]" if has_filter else "ID NAME [VALUE]"
+        raise UsageError(f"write perdure signal {usage}; a VALUE with spaces is in quotes")
+    signal: Signal[Any] = Signal(rest[0], Any)
+    value = parse_value(rest[1], what=f"value of signal {rest[0]}") if len(rest) > 1 else None
+
+    async def do(client: Client, instance_id: str) -> str:
+        await client.handle(instance_id).send(signal, value, message_id=message_id)
+        return ""
+
+    _do(Act("send the signal to", "sent", LIVE, do), ids, **options)
+
+
+@click.command("cancel")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@_reason_option
+@_act_options
+def cancel_command(ids: tuple[str, ...], reason: str, **options: Any) -> None:
+    """Ask instances to stop: their code sees CancelledError and may clean up."""
+
+    async def do(client: Client, instance_id: str) -> str:
+        return await _unless_ended(
+            client, instance_id, lambda: client.handle(instance_id).cancel(reason)
+        )
+
+    _do(Act("cancel", "asked to stop", LIVE, do), ids, **options)
+
+
+@click.command("terminate")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@_reason_option
+@_act_options
+def terminate_command(ids: tuple[str, ...], reason: str, **options: Any) -> None:
+    """Stop instances now. Their code is not asked, and no worker is needed."""
+
+    async def do(client: Client, instance_id: str) -> str:
+        return await _unless_ended(
+            client, instance_id, lambda: client.handle(instance_id).terminate(reason)
+        )
+
+    _do(Act("terminate", "terminated", LIVE, do), ids, **options)
+
+
+@click.command("unpark")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@_act_options
+def unpark_command(ids: tuple[str, ...], **options: Any) -> None:
+    """Let parked or blocked instances be tried again, by any worker."""
+
+    async def do(client: Client, instance_id: str) -> str:
+        was_held = await client.handle(instance_id).unpark()
+        return "" if was_held else "was neither parked nor blocked"
+
+    _do(Act("unpark", "unparked", HELD, do), ids, **options)
+
+
+@click.command("restart")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@_act_options
+def restart_command(ids: tuple[str, ...], **options: Any) -> None:
+    """Start instances again that have ended, with the same definition and input.
+
+    What they left behind is removed.
+    """
+
+    async def do(client: Client, instance_id: str) -> str:
+        await client.handle(instance_id).restart()
+        return ""
+
+    _do(Act("restart", "restarted", ENDED, do), ids, **options)
+
+
+@click.command("retry")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@_act_options
+def retry_command(ids: tuple[str, ...], **options: Any) -> None:
+    """Put the dead jobs of instances back into their queues, with all their attempts.
+
+    A single one by its key: perdure job retry KEY
+    """
+
+    async def do(client: Client, instance_id: str) -> str:
+        await client.handle(instance_id).info()  # fails for one that is not there
+        retried = await client.retry_dead_jobs(instance_id=instance_id)
+        return f"{retried} job{'s' * (retried != 1)} put back" if retried else "had no dead job"
+
+    _do(Act("retry the dead jobs of", "retried", tuple(Status), do), ids, **options)
+
+
+# ------------------------------------------------------------------------ inside
+
+
+async def _unless_ended(
+    client: Client, instance_id: str, stop: Callable[[], Awaitable[None]]
+) -> str:
+    """Stop an instance; of one that has ended, say that."""
+    info = await client.handle(instance_id).info()
+    if info.status.is_terminal:
+        return f"had ended: {info.status.value}"
+    await stop()
+    return ""
+
+
+def _do(
+    act: Act,
+    words: Sequence[str],
+    *,
+    where: str | None,
+    yes: bool,
+    dry_run: bool,
+    form: str,
+    url: str,
+) -> None:
+    chosen = choose(words, where)
+    ids = chosen.ids
+    if chosen.query is not None:
+        ids = ask(url, lambda client: find_ids(client, chosen, act.statuses))
+        say("1 instance matches" if len(ids) == 1 else f"{len(ids):,} instances match")
+    if dry_run:
+        DONE.show(form, [Done(one, f"would {act.verb}") for one in ids])
+        return
+    # Outside any event loop, which would keep Ctrl-C for itself while a person is asked.
+    confirm(act.verb, ids, yes=yes)
+    sys.exit(ask(url, lambda client: _do_to_all(client, act, ids, form=form, url=url)))
+
+
+async def _do_to_all(
+    client: Client, act: Act, ids: Sequence[str], *, form: str, url: str
+) -> ExitCode:
+    done: list[Done] = []
+    code = ExitCode.GOOD
+    for instance_id in ids:
+        try:
+            done.append(Done(instance_id, await act.do(client, instance_id) or act.done))
+        except StoreError:
+            raise
+        except PerdureError as error:
+            say_error(hide_password(str(error), url))
+            code = code or exit_code_of(error)
+    DONE.show(form, done)
+    if len(ids) > 1:
+        say(f"{len(done):,} of {len(ids):,} done")
+    return code

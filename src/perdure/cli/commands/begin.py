@@ -1,0 +1,72 @@
+"""`perdure demo` and `perdure new`: the first minutes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from perdure.cli.exit_codes import ExitCode
+from perdure.cli.output import errors_as_lines, say
+
+HELLO = '''\
+"""A first program. Serve it with `perdure worker {file}`, or run it: `python {file}`."""
+
+import asyncio
+
+from perdure import activity, orchestration, run
+
+
+@activity
+async def say_hello(name: str) -> str:
+    """Whatever touches the world is an activity: it is tried again until it succeeds."""
+    return f"Hello, {{name}}!"
+
+
+@orchestration
+async def greet_all(names: list[str]) -> list[str]:
+    """Plain asyncio. It goes on to its end, whatever dies in between."""
+    return await asyncio.gather(*(say_hello(name) for name in names))
+
+
+if __name__ == "__main__":
+    print(run(greet_all, ["Ada", "Grace"]))
+'''
+"""What `perdure new` writes."""
+
+
+@click.command("demo")
+@click.option("--seconds", default=1.0, show_default=True, help="How long each activity takes.")
+def demo_command(seconds: float) -> None:
+    """Run an order, kill its worker in the middle, start it again: the order goes on."""
+    # Late: the demo brings the whole engine and, on a terminal, rich.
+    from perdure.cli.demo import run_demo
+
+    if seconds < 0.05:
+        raise click.BadParameter(f"must be at least 0.05, got {seconds:g}", param_hint="--seconds")
+    with errors_as_lines():
+        report = run_demo(seconds)
+    if report.repeated:
+        sys.exit(ExitCode.FAILED)
+
+
+@click.command("new")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def new_command(file: Path) -> None:
+    """Write a first program to FILE, such as hello.py: an orchestration and an activity."""
+    if file.suffix != ".py" or not file.stem.isidentifier():
+        raise click.UsageError(
+            f"{file} cannot be imported: name a file such as hello.py, of letters, digits and _"
+        )
+    try:
+        # Never over a file that is there.
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(HELLO.format(file=file))
+    except FileExistsError:
+        raise click.UsageError(f"{file} exists; name another file") from None
+    except OSError as error:
+        raise click.UsageError(f"{file} cannot be written: {error.strerror}") from None
+    click.echo(str(file))
+    start = """perdure start greet_all '["Ada", "Grace"]' --wait"""
+    say(f"Next: perdure worker {file}, and in another terminal: {start}")

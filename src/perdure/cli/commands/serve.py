@@ -1,0 +1,95 @@
+"""`perdure worker`: serve definitions."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from perdure.cli.options import store_option
+from perdure.cli.settings import read_setting
+from perdure.cli.worker_flags import said_flags, worker_flags
+from perdure.errors import UsageError
+
+MAX_PROCESSES = 512
+
+
+@click.command("worker")
+@click.argument("target", required=False)
+@store_option
+@click.option(
+    "--processes",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, MAX_PROCESSES),
+    help="How many worker processes; one that dies is replaced.",
+)
+@click.option(
+    "--name",
+    help="A lasting name for the worker, so that its sessions are still its own after a restart."
+    " Several processes get a number behind it.",
+)
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    help="Take activity calls with this tag, and none without it; may be given several times."
+    "  [default: untagged calls and the tags of the target's own activities]",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    help="How many async and how many threaded activities may run at the same time in a process."
+    "  [default: 1000 and 32]",
+)
+@click.option(
+    "--stop-grace",
+    "stop_grace_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long running activities may go on after SIGTERM or Ctrl-C.  [default: 10]",
+)
+@worker_flags
+def worker_command(
+    target: str | None,
+    url: str,
+    processes: int,
+    name: str | None,
+    tags: tuple[str, ...],
+    concurrency: int | None,
+    stop_grace_s: float | None,
+    **flags: Any,
+) -> None:
+    """Run the definitions of TARGET until SIGTERM or Ctrl-C.
+
+    TARGET is a module (shop.orders), a file (shop/orders.py), or a name in one of them
+    (shop.orders:registry): a registry, a list of definitions, or a single one. Without it,
+    $PERDURE_TARGET or target in [tool.perdure].
+
+    A second signal grants running activities no more time: they are given back, and run again
+    elsewhere.
+
+    Lengths of time are written 500ms, 30s, 1h30m, 2d.
+    """
+    from perdure.cli.worker import WorkerSettings, run_worker  # late: brings the engine
+
+    others = said_flags(flags)
+    if concurrency is not None and {"async_jobs", "threaded_jobs"} & others.keys():
+        raise UsageError("--concurrency is --async-jobs and --threaded-jobs: give one")
+    found = read_setting("target", target).value
+    if not found:
+        raise UsageError(
+            "which definitions? Name a module or file, as in perdure worker shop.py, or set "
+            "$PERDURE_TARGET or target in [tool.perdure]"
+        )
+    settings = WorkerSettings(
+        url=url,
+        target=found,
+        name=name,
+        tags=tags,
+        concurrency=concurrency,
+        stop_grace_s=stop_grace_s,
+        others=others,
+    )
+    sys.exit(run_worker(settings, processes))

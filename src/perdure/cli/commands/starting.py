@@ -1,0 +1,107 @@
+"""`perdure start`: an instance of an orchestration that a worker elsewhere runs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Literal
+
+import click
+
+from perdure.authoring.orchestration import Orchestration
+from perdure.cli.forms import json_line, json_text
+from perdure.cli.json_values import parse_value
+from perdure.cli.opening import ask
+from perdure.cli.options import DURATION, form_options, store_option
+from perdure.cli.output import printable, say
+from perdure.client.client import Client
+from perdure.client.handle import Handle
+from perdure.client.info import Json
+from perdure.errors import UsageError
+
+IF_EXISTS = ("join", "fail", "restart", "terminate")
+
+
+@click.command("start")
+@click.argument("name")
+@click.argument("values", metavar="[VALUE]...", nargs=-1)
+@click.option("--arg", "named", metavar="NAME=VALUE", multiple=True, help="An argument by name.")
+@click.option("--id", "instance_id", help="Its id; one is made if none is given.")
+@click.option("--version", help="The version to begin with.  [default: as the worker prefers]")
+@click.option("--delay", type=DURATION, help="How long until its first turn, as in 10m.")
+@click.option(
+    "--if-exists",
+    type=click.Choice(IF_EXISTS),
+    default="join",
+    show_default=True,
+    help="What to do when the id exists: return it if definition and input are equal, refuse, "
+    "begin it anew if it has ended, or terminate it and begin it anew.",
+)
+@click.option("--wait", is_flag=True, help="Wait for its end, and print its result.")
+@click.option(
+    "--timeout", type=DURATION, help="How long to wait, as in 30s; for ever if not given."
+)
+@form_options
+@store_option
+def start_command(
+    name: str,
+    values: tuple[str, ...],
+    named: tuple[str, ...],
+    instance_id: str | None,
+    version: str | None,
+    delay: timedelta | None,
+    if_exists: Literal["join", "fail", "restart", "terminate"],
+    wait: bool,
+    timeout: timedelta | None,
+    form: str,
+    url: str,
+) -> None:
+    """Start an instance of the orchestration NAME, and print its id.
+
+    Each VALUE is an argument, as JSON: perdure start greet_all '["Ada", "Grace"]'. @FILE reads one
+    from a file. The instance is durable when this returns; a worker that has NAME runs it.
+    """
+    if timeout is not None and not wait:
+        raise UsageError("--timeout is for --wait: give both")
+    args = [parse_value(one, what=f"argument {n}") for n, one in enumerate(values, start=1)]
+    kwargs = dict(_named(one) for one in named)
+    definition: Orchestration[..., Any] = Orchestration.named(name, Any)
+    definition = definition.with_options(if_exists=if_exists, delay=delay)
+    if version is not None:
+        definition = definition.with_options(version=version)
+
+    async def work(client: Client) -> None:
+        handle = (
+            await client.start(definition, *args, **kwargs)
+            if instance_id is None
+            else await client.start(instance_id, definition, *args, **kwargs)
+        )
+        info = await handle.info()
+        if info.unclaimed:
+            say(f"it waits: {info.unclaimed}, which no live worker has; run perdure worker TARGET")
+        if wait:
+            await _print_result(handle, form, timeout)
+        else:
+            _print_id(handle.instance_id, form)
+
+    ask(url, work)
+
+
+def _named(text: str) -> tuple[str, Json]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"--arg {text!r} must be NAME=VALUE, as in --arg amount=12")
+    return name, parse_value(value, what=f"argument {name}")
+
+
+def _print_id(instance_id: str, form: str) -> None:
+    if form in ("json", "jsonl"):
+        whole = {"instance_id": instance_id}
+        click.echo(json_text(whole) if form == "json" else json_line(whole))
+    else:
+        click.echo(printable(instance_id))
+
+
+async def _print_result(handle: Handle[Any], form: str, within: timedelta | None) -> None:
+    say(printable(handle.instance_id))
+    result = await handle.result(timeout=within)
+    click.echo(json_text(result) if form == "json" else json_line(result))

@@ -1,0 +1,63 @@
+"""Jobs, messages, queues and workers as the commands show them."""
+
+from __future__ import annotations
+
+from perdure.cli.forms import Column, Listing, value_text
+from perdure.client.info import MessageInfo
+from perdure.client.overview import DeadJobInfo, QueueInfo, WorkerInfo
+
+DEAD_JOBS = Listing[DeadJobInfo](
+    columns=(
+        Column("job", lambda one: one.key),
+        Column("activity", lambda one: one.activity),
+        Column("attempts", lambda one: one.attempts),
+        Column("died", lambda one: one.died_at),
+        Column("failure", lambda one: one.failures[-1] if one.failures else ""),
+        Column("instance", lambda one: one.instance_id, wide=True),
+        Column("tag", lambda one: one.tag, wide=True),
+        Column("input", lambda one: value_text(one.input), wide=True),
+    ),
+)
+
+INBOX = Listing[MessageInfo](
+    columns=(
+        Column("no", lambda one: one.no),
+        Column("kind", lambda one: one.kind.replace("_", " ")),
+        Column("at", lambda one: one.at),
+        Column("timer", lambda one: one.timer_key),
+        Column("content", lambda one: value_text(one.data)),
+    ),
+)
+
+QUEUES = Listing[QueueInfo](
+    columns=(
+        Column("queue", lambda one: one.name),
+        Column("kind", lambda one: one.kind),
+        Column("variant", lambda one: one.version or one.tag),
+        Column("ready", lambda one: one.ready),
+        Column("running", lambda one: one.leased),
+        Column("later", lambda one: one.later),
+        Column("oldest", lambda one: one.oldest_ready_at),
+        Column("workers", lambda one: len(one.served_by)),
+        Column("unclaimed", lambda one: one.unclaimed),
+    ),
+)
+
+WORKERS = Listing[WorkerInfo](
+    columns=(
+        Column("worker", lambda one: one.worker_id),
+        Column("host", lambda one: one.host),
+        Column("process", lambda one: str(one.pid)),
+        Column("started", lambda one: one.started_at),
+        Column("seen", lambda one: one.seen_at),
+        Column("takes", lambda one: len(one.definitions)),
+        Column("definitions", lambda one: _definitions(one), wide=True),
+    ),
+)
+
+
+def _definitions(worker: WorkerInfo) -> str:
+    return ", ".join(
+        f"{key.kind} {key.name}" + (f" {key.variant}" if key.variant else "")
+        for key in worker.definitions
+    )

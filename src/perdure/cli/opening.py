@@ -1,0 +1,46 @@
+"""A client for the length of a command, on a store that must be there already.
+
+Looking at a store must not make one: a name that was typed wrong is said, not created.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from perdure.client.client import Client
+from perdure.errors import SchemaError
+from perdure.store.upkeep import Upkeep, upkeep_for
+
+T = TypeVar("T")
+
+
+def ask(url: str, work: Callable[[Client], Awaitable[T]]) -> T:
+    """Do something with a client, and return what that returns.
+
+    Raises:
+        StoreError: There is no store, or it cannot be reached.
+    """
+    require_store(url)
+
+    async def run() -> T:
+        async with Client(url) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+def require_store(url: str) -> Upkeep:
+    """Return who looks after a store that is there.
+
+    Raises:
+        SchemaError: There are no tables of ours.
+    """
+    upkeep = upkeep_for(url)
+    if upkeep.migrations().is_new:
+        raise SchemaError(
+            f"there is no perdure store at {upkeep.shown} yet; name another with --store, run: "
+            "perdure migrate, or start a worker"
+        )
+    return upkeep

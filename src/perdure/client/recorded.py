@@ -1,0 +1,201 @@
+"""Histories outside a store: read as they are recorded, written as lines of JSON, and replayed.
+
+A line is a JSON object. The first of a history says whose it is; each further one is an event. Its
+body is kept as the very text that is stored: what is replayed must be the same to the byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perdure.authoring.registry import Registry
+from perdure.core.deciders.execution import DeciderExecution
+from perdure.core.guard import Guard
+from perdure.core.identity import ExecutionId
+from perdure.core.orchestrations.execution import Execution
+from perdure.errors import InstanceNotFoundError, UsageError
+from perdure.model.events import StoredEvent
+from perdure.store.base import ExecutionKey
+
+if TYPE_CHECKING:
+    from perdure.client.client import Client
+
+FORMAT = 1
+"""Number of the form of the lines; a reader refuses a higher one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedHistory:
+    """The history of one execution, and whose it is."""
+
+    instance_id: str
+    kind: str
+    """orchestration or decider"""
+    name: str
+    version: str
+    status: str
+    incarnation: int
+    execution: int
+    events: Sequence[StoredEvent]
+
+
+async def read_recorded(
+    client: Client, instance_id: str, execution: int | None = None
+) -> RecordedHistory:
+    """Return what is recorded of an instance.
+
+    Args:
+        client: Where to look.
+        instance_id: Which instance.
+        execution: Which execution, from 1; the current one if not given.
+
+    Raises:
+        InstanceNotFoundError: There is no such instance.
+        UsageError: There was no such execution.
+    """
+    [row] = await client._core.store.read_instances([instance_id])
+    if row is None:
+        raise InstanceNotFoundError(instance_id)
+    number = row.execution if execution is None else execution
+    if not 1 <= number <= row.execution:
+        raise UsageError(
+            f"instance {instance_id!r} has no execution {number}: the current one is "
+            f"{row.execution}"
+        )
+    key = ExecutionKey(row.instance_id, row.incarnation, number)
+    [events] = await client._core.store.read_histories([key])
+    return RecordedHistory(
+        instance_id=row.instance_id,
+        kind=row.kind,
+        name=row.name,
+        version=row.version,
+        status=row.status.value,
+        incarnation=row.incarnation,
+        execution=number,
+        events=events,
+    )
+
+
+# ------------------------------------------------------------------------- lines
+
+
+def write_lines(history: RecordedHistory) -> Iterator[str]:
+    """Return a history as lines of JSON."""
+    facts = {name: getattr(history, name) for name in _FACTS}
+    yield _line({"perdure_history": FORMAT, **facts, "events": len(history.events)})
+    for seq, kind, at_ms, body in history.events:
+        yield _line({"seq": seq, "kind": kind, "at_ms": at_ms, "body": body.decode()})
+
+
+def read_lines(lines: Iterable[str], *, source: str) -> list[RecordedHistory]:
+    """Return the histories that were written as lines.
+
+    Args:
+        lines: As `write_lines` makes them, of any number of histories.
+        source: Where they come from, for errors.
+
+    Raises:
+        UsageError: They are not such lines, or some are missing.
+    """
+    found: list[RecordedHistory] = []
+    numbered = ((n, text) for n, text in enumerate(lines, start=1) if text.strip())
+    for number, text in numbered:
+        head = _object(text, f"{source}, line {number}")
+        facts = _facts(head, f"{source}, line {number}")
+        events: list[StoredEvent] = []
+        for _ in range(head["events"]):
+            number, text = next(numbered, (number, ""))
+            events.append(_event(text, len(events) + 1, f"{source}, line {number}"))
+        found.append(RecordedHistory(**facts, events=events))
+    if not found:
+        raise UsageError(f"{source} has no history in it")
+    return found
+
+
+_FACTS: dict[str, type] = {
+    "instance_id": str,
+    "kind": str,
+    "name": str,
+    "version": str,
+    "status": str,
+    "incarnation": int,
+    "execution": int,
+}
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError(f"{where} is not what `perdure export` writes: a JSON object is expected")
+    return found
+
+
+def _facts(head: dict[str, Any], where: str) -> dict[str, Any]:
+    form = head.get("perdure_history")
+    if not isinstance(form, int) or not isinstance(head.get("events"), int):
+        raise UsageError(f"{where}: a history is expected to begin here, as `perdure export` does")
+    if form > FORMAT:
+        raise UsageError(
+            f"{where}: it was written by a newer perdure (form {form}, this version knows "
+            f"{FORMAT}); use that version"
+        )
+    for name, kind in _FACTS.items():
+        if type(head.get(name)) is not kind:
+            raise UsageError(f"{where}: {name} must be a {kind.__name__}, got {head.get(name)!r}")
+    return {name: head[name] for name in _FACTS}
+
+
+def _event(text: str, seq: int, where: str) -> StoredEvent:
+    if not text:
+        raise UsageError(f"{where}: the file ends before event {seq} of the history")
+    found = _object(text, where)
+    types = {"seq": int, "kind": str, "at_ms": int, "body": str}
+    if any(type(found.get(name)) is not kind for name, kind in types.items()):
+        raise UsageError(f"{where}: event {seq} of the history is expected here")
+    if found["seq"] != seq:
+        raise UsageError(f"{where}: event {seq} is expected here, got {found['seq']}")
+    return StoredEvent(seq, found["kind"], found["at_ms"], found["body"].encode())
+
+
+# ------------------------------------------------------------------------ replay
+
+
+def replay(registry: Registry, history: RecordedHistory, *, watch_calls: bool = True) -> None:
+    """Run code against a history. Nothing is written, and no activity runs.
+
+    Args:
+        registry: Where the code is.
+        history: What to run it against.
+        watch_calls: Also watch for clocks, random numbers and uuids.
+
+    Raises:
+        NotRegisteredError: The code is not there, or not in the version on record.
+        NondeterminismError: The code does not fit the history.
+        UnreadableEventError: An event is damaged or of an unknown kind.
+    """
+    if not history.events:
+        return
+    guard = Guard(watch_calls=watch_calls)
+    key = ExecutionId(history.instance_id, history.incarnation, history.execution)
+    execution: Execution | DeciderExecution
+    if history.kind == "decider":
+        decider = registry.decider(history.name)
+        execution = DeciderExecution(decider, key, registry.code_of_decider(decider.name), guard)
+    else:
+        code = registry.orchestration(history.name, history.version)
+        digest = registry.code_of(code.name, code.version)
+        execution = Execution(code, key, digest, guard, version=history.version)
+    try:
+        execution.replay(history.events)
+    finally:
+        execution.tear_down()

@@ -1,0 +1,169 @@
+"""`perdure wait`, `tail` and `watch`: until the end, whose exit code they have."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from perdure import Client
+from perdure.cli.commands.follow import drawn_progress, fraction_of
+from perdure.client.info import Json, Progress
+from tests.cli.commands import Command, lines, typed
+from tests.cli.shop import EVIL
+
+
+def test_a_result_is_printed_and_the_outcome_is_the_exit_code(shop: str) -> None:
+    one = typed("wait", "greet-1", store=shop)
+    both = typed("wait", "greet-1", "fail-1", store=shop)
+
+    assert (one.exit_code, one.stdout) == (0, '["Hello, Ada!","Hello, Grace!"]\n')
+    assert json.loads(typed("wait", "greet-1", "--json", store=shop).stdout)[0] == "Hello, Ada!"
+    assert both.exit_code == 1
+    assert both.stdout == 'greet-1\t["Hello, Ada!","Hello, Grace!"]\n'
+    assert both.stderr.startswith("Error: instance 'fail-1' failed: RuntimeError: no luck")
+    by_line = typed("wait", "greet-1", "evil-1", "--jsonl", store=shop).stdout.splitlines()
+    assert [json.loads(line)["instance_id"] for line in by_line] == ["greet-1", "evil-1"]
+
+
+@pytest.mark.parametrize(
+    ("instance_id", "code", "last"),
+    [
+        ("greet-1", 0, "completed"),
+        ("fail-1", 1, "failed"),
+        ("cancelled-1", 5, "cancelled"),
+        ("terminated-1", 5, "terminated"),
+    ],
+)
+def test_a_tail_ends_with_the_instance(shop: str, instance_id: str, code: int, last: str) -> None:
+    done = typed("tail", instance_id, store=shop)
+    newest = typed("tail", instance_id, "--events", "1", "--jsonl", store=shop)
+
+    assert done.exit_code == code
+    assert done.stdout.splitlines()[-1].split("\t")[2] == last
+    assert json.loads(newest.stdout)["kind"] == last
+
+
+async def test_a_tail_prints_what_comes_until_the_end(
+    shop: str, begin: Callable[..., Command]
+) -> None:
+    tail = begin("tail", "wait-1", "--store", shop)
+    await tail.says("signal awaited")
+
+    async with Client(shop) as client:
+        await client.handle("wait-1").terminate("enough")
+
+    await tail.says("terminated")
+    assert tail.end() == 5
+
+
+async def test_a_list_that_is_watched_tells_what_has_changed(
+    shop: str, begin: Callable[..., Command]
+) -> None:
+    watched = begin("list", "--watch", "prefix:wait", "--jsonl", "--store", shop)
+    await watched.says('"wait-1"')
+
+    async with Client(shop) as client:
+        await client.handle("wait-1").terminate("enough")
+
+    await watched.says('"status":"terminated"')
+    assert watched.said().count('"instance_id":"wait-2"') == 1
+
+
+def test_what_never_ends_cannot_be_one_document(shop: str) -> None:
+    done = typed("list", "--watch", "--json", store=shop)
+
+    assert done.exit_code == 2
+    assert "--watch never ends, which json cannot say: give --jsonl" in done.stderr
+
+
+def test_watching_live_needs_a_terminal(shop: str) -> None:
+    done = typed("watch", "greet-1", store=shop)
+
+    assert done.exit_code == 2
+    assert "watch needs a terminal; in a pipe use: perdure tail ID" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "fraction"),
+    [
+        (0.25, 0.25),
+        (1, 1.0),
+        ([1, 4], 0.25),
+        ({"done": 1, "total": 4, "what": "rows"}, 0.25),
+        ({"done": 1}, None),
+        ([1, 0], None),
+        ([5, 4], None),
+        (True, None),
+        (17, None),
+        ("half", None),
+        (None, None),
+    ],
+)
+def test_progress_is_a_bar_where_it_is_a_part_of_a_whole(
+    value: Json, fraction: float | None
+) -> None:
+    assert fraction_of(value) == fraction
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [([1, 4], "25%"), ("half of it", '"half of it"'), (None, '"runs"'), (EVIL, "u001b[31mred")],
+)
+def test_a_running_activity_is_drawn_as_far_as_it_is(value: Json, shown: str) -> None:
+    one = Progress(
+        key="k", activity="[red]pack", tag=None, attempt=2, worker_id="w", value=value, at=None
+    )
+    console = Console(file=io.StringIO(), width=120, no_color=True)
+
+    console.print(drawn_progress(one))
+
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # made above
+    assert text.startswith("[red]pack (attempt 2)")
+    assert shown in text
+    assert "\x1b" not in text
+
+
+# -------------------------------------------------------------------------- deciders
+
+
+def test_the_events_of_a_decider_need_no_code(shop: str) -> None:
+    rows = lines("decider", "events", "till:t-1", store=shop)
+
+    assert [(row[0], *row[2:6]) for row in rows] == [
+        ("1", "Deposited", '{"amount": 5}', "Deposit", "client"),
+        ("2", "Deposited", '{"amount": 7}', "Deposit", "client"),
+    ]
+    assert typed("decider", "events", "greet-1", store=shop).exit_code == 2
+    assert typed("decider", "events", "till:none", store=shop).exit_code == 3
+
+
+def test_the_state_of_a_decider_is_folded_by_its_code(
+    shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = ["--target", "tests.cli.shop"]
+    now = typed("decider", "state", "till:t-1", *target, store=shop).stdout
+    then = typed("decider", "state", "till:t-1", "--at", "1", *target, store=shop).stdout
+
+    assert (json.loads(now), json.loads(then)) == ({"amount": 12}, {"amount": 5})
+    monkeypatch.delenv("PERDURE_TARGET", raising=False)
+    without = typed("decider", "state", "till:t-1", store=shop)
+    assert without.exit_code == 2
+    assert "a state is folded by code" in without.stderr
+    other = ["--target", "tests.cli.test_histories:OTHERWISE"]
+    assert typed("decider", "state", "till:t-1", *other, store=shop).exit_code == 3
+
+
+def test_an_input_is_queued_for_a_worker(shop: str) -> None:
+    value = '{"till": "t-1", "amount": 3}'
+
+    assert lines("decider", "send", "till:t-1", "Deposit", value, store=shop) == [
+        ["till:t-1", "sent"]
+    ]
+    late = typed("decider", "execute", "till:t-1", "Deposit", value, "--timeout", "1ms", store=shop)
+    assert late.exit_code == 4
+    assert typed("decider", "send", "t-1", "Deposit", value, store=shop).exit_code == 2
+    assert typed("decider", "send", "shop:t-1", "Deposit", value, store=shop).exit_code == 3
