@@ -27,7 +27,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy & types=$$!; \
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal; tests=$$?; \
+	PERDURE_TYPES_BESIDE=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal; tests=$$?; \
 	wait $$types && exit $$tests
 
 # While working: what most mistakes show up in, on one store, in less than a minute.
