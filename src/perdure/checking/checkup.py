@@ -128,7 +128,7 @@ async def _check_keys(
 async def _check_feed(
     store: Sliced, checkup: Checkup, clock: Callable[[], float], end_s: float | None
 ) -> bool:
-    end = await store.feed_end()
+    end = await store.last_position()
     for after in range(0, end + 1, FEED_STEP):
         if end_s is not None and clock() >= end_s:
             return False

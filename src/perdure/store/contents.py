@@ -140,6 +140,7 @@ class Sliced(Protocol):
         """Return the sessions that are not as they must be."""
         ...
 
-    async def feed_end(self) -> int:
-        """Return the newest position of the feed."""
+    async def last_position(self) -> int:
+        """Return the newest position of the feed, and give none as `feed_end` may: a role that may
+        only read can check."""
         ...

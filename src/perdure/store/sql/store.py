@@ -45,7 +45,7 @@ from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
 from perdure.store.forking import ProcessMark
 from perdure.store.observer import Observer
-from perdure.store.sql import claims, reading, sessions, slices
+from perdure.store.sql import claims, feed, reading, sessions, slices
 from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
@@ -362,6 +362,10 @@ class SqlStore(SqlAdmin, SqlDeciders):
     async def find_stray_feed(self, after: int, upto: int) -> list[StrayEvent]:
         """Return what the feed has between two positions and no history has."""
         return await self._read(lambda c: slices.find_stray_feed(c, after, upto))
+
+    async def last_position(self) -> int:
+        """Return the newest position of the feed, without giving any."""
+        return await self._read(feed.feed_end)
 
     async def find_torn_sessions(self) -> list[TornSession]:
         """Return the sessions that are not as they must be."""
