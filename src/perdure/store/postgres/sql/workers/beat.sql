@@ -1,7 +1,7 @@
 -- Record a worker's sign of life.
--- Params: worker_id; host; pid; started_ms; seen_ms; definitions; place; born; lease_ms; is_lasting.
--- Returns: one JSON text, the other workers of its place:
--- [[worker_id, pid, born, lease_ms, is_lasting], ...].
+-- Params: worker_id; host; pid; started_ms; seen_ms; definitions; place; born; lease_ms;
+-- is_lasting. Returns: one JSON text, the other workers of its place, [[worker_id, pid, born,
+-- lease_ms, is_lasting], ...].
 WITH beaten AS (
     INSERT INTO perdure.workers (
         worker_id, host, pid, started_ms, seen_ms, definitions, place, born, lease_ms, is_lasting
