@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -50,7 +51,7 @@ async def test_the_loop_goes_round_between_slices(pace: Pace, watch: Watch) -> N
     assert await pace.finish(work("a", 7, log, pace, watch))
     beside.cancel()
 
-    assert "".join(log).strip("-") == "aaa-aaa-a"
+    assert re.sub("-+", "-", "".join(log).strip("-")) == "aaa-aaa-a"
 
 
 async def test_those_that_have_more_to_do_take_turns(pace: Pace, watch: Watch) -> None:

@@ -14,6 +14,10 @@ from collections.abc import Callable, Iterator
 SLICE_S = 0.005
 """How long replays may keep the loop. What an instance does takes several rounds of the loop."""
 
+REST_S = 0.0005
+"""How long the loop and Python's global lock are left to others after each slice. Without it the
+thread that writes would have to wait for that lock at each of its steps."""
+
 
 class Pace:
     """Measures slices, and lets the loop go round between them."""
@@ -38,8 +42,8 @@ class Pace:
         return self._now_s() - self._began_s >= SLICE_S
 
     async def rest(self) -> None:
-        """Let the loop go round."""
-        await asyncio.sleep(0)
+        """Leave the loop to others."""
+        await asyncio.sleep(REST_S)
         self.begin()
 
     async def finish(self, slices: Iterator[None]) -> bool:

@@ -124,7 +124,7 @@ class Neighbours:
             return
         self._freed()
         if sweep == 1:
-            logger.warning(
+            logger.info(
                 "a worker's process is gone; what it held goes to others at once",
                 extra={"worker_id": dead.worker_id, "pid": dead.pid},
             )
