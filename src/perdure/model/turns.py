@@ -184,7 +184,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def next_stamp(self) -> Stamp:
         """The stamp of its instance after it was accepted, if the instance has not ended."""
-        incarnation, execution, seq = self.stamp.place
+        incarnation, execution, seq, _ = self.stamp
         if self.continued is not None:
             return Stamp(incarnation, execution + 1, 1, self.commit_id)
         return Stamp(incarnation, execution, seq + len(self.events), self.commit_id)

@@ -77,13 +77,15 @@ class WriteLock:
 
         Where the file cannot be read or written, others notice a little later.
         """
-        with suppress(OSError):
+        try:
             total, process = self._last_change()
             if total != self._last_total and process != self._process:
                 self.is_shared = True
             os.pwrite(self._file, _LAST_CHANGE.pack(total + 1, self._process), 0)
-            self._last_total = total + 1
-            self._own_changes += 1
+        except OSError:
+            return
+        self._last_total = total + 1
+        self._own_changes += 1
 
     def count_as_ours(self) -> None:
         """Another lock of this store on the same file has noted a change; it is held."""
