@@ -51,8 +51,8 @@ def test_slices_come_to_the_same() -> None:
     assert {seq: ask.event for seq, ask in in_slices.open.items()} == {
         seq: ask.event for seq, ask in at_once.open.items()
     }
-    assert in_slices.report == at_once.report
-    assert not in_slices.is_replaying
+    assert in_slices.scope.report == at_once.scope.report
+    assert not in_slices.scope.is_replaying
 
 
 def test_between_slices_other_code_runs_outside_of_the_durable_loop() -> None:
@@ -60,7 +60,7 @@ def test_between_slices_other_code_runs_outside_of_the_durable_loop() -> None:
     execution = new_execution(long)
 
     for _ in execution.replaying(script.history, lambda: True):
-        assert execution.is_replaying
+        assert execution.scope.is_replaying
         with pytest.raises(RuntimeError, match="no running event loop"):
             asyncio.get_running_loop()
 

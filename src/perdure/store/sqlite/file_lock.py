@@ -59,7 +59,7 @@ class WriteLock:
                 "writable for this user"
             ) from error
         self.contended = 0
-        """How often somebody else had it when it was wanted."""
+        """How often another process had it when it was wanted."""
         self.is_shared = False
         """Whether another process of ours has changed something since this was opened."""
         self._own_changes = 0
@@ -92,9 +92,9 @@ class WriteLock:
         self._own_changes += 1
 
     def announce(self) -> None:
-        """Raise the number for somebody who has written without the lock.
+        """Raise the number for a process that has written without the lock.
 
-        If somebody has the lock now, that one raises the number soon.
+        If a process has the lock now, that one raises the number soon.
         """
         with suppress(OSError, StoreUnavailableError):
             # Not our own: whether we have the lock is for the writing thread to know.
@@ -107,7 +107,7 @@ class WriteLock:
                 other.close()
 
     def may_warn(self, now_ms: int) -> bool:
-        """Tell whether a warning about this file is due, once a day among all who use it, and take
+        """Return whether a warning about this file is due, once a day among all its users, and take
         it on; the lock is held. Never fails."""
         at = _LAST_CHANGE.size
         with suppress(OSError):
@@ -197,7 +197,7 @@ class WriteLock:
 
     def close(self) -> None:
         """Let go of the lock and its file. Harmless the second time."""
-        # Whoever still asks must not read the file that gets this number next.
+        # Threads that still ask must not read the file that gets this number next.
         file, self._file = self._file, _CLOSED
         if file != _CLOSED:
             with suppress(OSError):

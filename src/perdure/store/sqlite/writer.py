@@ -2,10 +2,10 @@
 
 What happens inside it is told in `perdure.store.sql.batch`. There are two ways. Turns whose rows
 are known from the transaction before are decided first and written as one statement, which also
-makes sure that nobody else has written meanwhile. All else, and what that finds to be otherwise, is
-run in steps: begin, load, decide, write, commit. There the time is taken when nobody else can write
-any more, so that no lease is born old because its transaction had to wait; one statement gives no
-leases but those of its turns, which bring their own time.
+makes sure that no other process has written meanwhile. All else, and what that finds to be
+otherwise, is run in steps: begin, load, decide, write, commit. There the time is taken when no
+other can write any more, so that no lease is born old because its transaction had to wait; one
+statement gives no leases but those of its turns, which bring their own time.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Writer:
         self._checks_remembered = is_switched_on()
         self._after_commit = _AfterCommit(self)
         self._version: int | None = None
-        """What the database says as long as nobody else writes; None: nothing is kept."""
+        """What the database says as long as no other process writes; None: nothing is kept."""
         self._warned_of_old_sqlite = not has_wal_reset_bug(sqlite3.sqlite_version_info)
         self._warned_of_wal = False
         self._warned_of_refusal = False
@@ -216,7 +216,7 @@ class Writer:
         )
 
     def _forget(self) -> None:
-        """Load everything again: somebody else may have changed it."""
+        """Load everything again: another process may have changed it."""
         self._version = None
         self._remembered.forget()
 
@@ -257,7 +257,7 @@ class Writer:
             self._disconnect()
 
     def _is_refusal(self, error: BaseException) -> bool:
-        """Tell whether only the one statement is at fault, and say so once.
+        """Return whether only the one statement is at fault, and say so once.
 
         SQLite does not run it as it is written, whatever the values: in steps it may work.
         """
