@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from perdure.clock import ManualClock
 from perdure.model.instances import DefinitionKey
-from perdure.model.turns import WorkerRow
+from perdure.model.turns import Neighbour, ProcessId, WorkerRow
 from perdure.store.base import Store
 from tests.contract.store_values import (
+    FED,
     LEASE_MS,
     ORCHESTRATION,
     QUEUE,
@@ -16,6 +20,7 @@ from tests.contract.store_values import (
     claim,
     claim_bound,
     claim_jobs,
+    decided,
     job,
     message,
     new_instance,
@@ -144,3 +149,121 @@ class TestDeadWorkers:
         live = await store.read_live("asleep")
         assert live is not None
         assert live.wake_at_ms == due_ms
+
+    async def test_a_reader_of_a_dead_worker_goes_to_others_and_counts_as_lost(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await decided(store, feed=(FED._replace(index=1),))
+        for name, worker_id in (("mail", "dead"), ("other", "w2")):
+            await store.claim_feed(name, lease=5, lease_ms=LEASE_MS, worker_id=worker_id)
+        clock.advance(MS)
+
+        await store.release_worker("dead", lease_ms=LEASE_MS)
+
+        found = await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS, worker_id="w2")
+        assert found is not None
+        assert found.losses == 1
+        assert await store.claim_feed("other", lease=6, lease_ms=LEASE_MS) is None
+
+    async def test_a_reader_that_was_given_back_is_not_lost(self, store: Store) -> None:
+        await decided(store, feed=(FED._replace(index=1),))
+        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS, worker_id="dead")
+        await store.release_feed("mail", lease=5)
+
+        await store.release_worker("dead", lease_ms=LEASE_MS)
+
+        found = await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
+        assert found is not None
+        assert found.losses == 0
+
+
+PROCESS = ProcessId("host boot", pid=7, born=70)
+
+
+def _row(worker_id: str, **fields: Any) -> WorkerRow:
+    row = WorkerRow(worker_id, "host", 7, 1, 1, (), "host boot", born=70, lease_ms=LEASE_MS)
+    return row._replace(**fields)
+
+
+class TestDeadProcesses:
+    """What a worker holds is freed for the death of that very process, and for no other."""
+
+    async def test_the_worker_of_that_very_process_is_released_once(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await store.beat(_row("dead"))
+        await begun(store, jobs=(job(2),))
+        await claim_jobs(store, "dead")
+
+        released = [
+            await store.release_worker("dead", lease_ms=LEASE_MS, process=PROCESS) for _ in range(2)
+        ]
+
+        assert released == [True, False]
+        assert len(await claim_jobs(store, "w2")) == 1
+        assert await store.read_workers(seen_since_ms=0) == []
+
+    @pytest.mark.parametrize(
+        "row",
+        [
+            _row("dead", born=71),
+            _row("dead", pid=8),
+            _row("dead", place="host another boot"),
+            _row("another"),
+        ],
+        ids=["same pid, later", "another pid", "another place", "no such worker"],
+    )
+    async def test_a_worker_of_any_other_process_keeps_all(
+        self, store: Store, row: WorkerRow
+    ) -> None:
+        await store.beat(row)
+        await begun(store, jobs=(job(2, session="s"), job(3)))
+        await claim_bound(store, "dead")
+        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS, worker_id="dead")
+        await store.start([new_instance("busy")])
+        await claim(store, "dead")
+
+        assert not await store.release_worker("dead", lease_ms=LEASE_MS, process=PROCESS)
+
+        assert await claim_bound(store, "w2") == []
+        assert await claim(store, "w2") == []
+        assert await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS) is None
+        assert await store.read_workers(seen_since_ms=0) == [row]
+
+    async def test_a_process_without_a_place_is_nobody(self, store: Store) -> None:
+        nowhere = PROCESS._replace(place="")
+        await store.beat(_row("dead", place=""))
+
+        assert not await store.release_worker("dead", lease_ms=LEASE_MS, process=nowhere)
+        assert await store.read_neighbours("w2", "") == []
+
+    async def test_what_came_late_is_freed_too_as_long_as_the_worker_has_not_retired(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        """A server may commit for a process after its death what that had sent before."""
+        await store.beat(_row("dead"))
+        await store.release_worker("dead", lease_ms=LEASE_MS, process=PROCESS, retires=False)
+        await begun(
+            store,
+            worker_id="dead",
+            jobs=(job(2, leased=True),),
+            jobs_leased_until_ms=clock() + LEASE_MS,
+        )
+
+        assert await store.release_worker("dead", lease_ms=LEASE_MS, process=PROCESS)
+
+        assert len(await claim_jobs(store, "w2")) == 1
+
+    async def test_a_sign_of_life_tells_of_the_others_of_its_place(self, store: Store) -> None:
+        others = [_row("b", pid=8, is_lasting=True), _row("c", place="elsewhere"), _row("d")]
+        for row in (*others, _row("nowhere", place="")):
+            await store.beat(row)
+
+        neighbours = await store.beat(_row("a"))
+
+        assert sorted(neighbours) == [
+            Neighbour("b", 8, 70, LEASE_MS, is_lasting=True),
+            Neighbour("d", 7, 70, LEASE_MS, is_lasting=False),
+        ]
+        assert sorted(await store.read_neighbours("a", "host boot")) == sorted(neighbours)
+        assert await store.beat(_row("z", place="")) == []

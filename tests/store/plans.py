@@ -45,9 +45,9 @@ FILL = """
 INSERT INTO perdure.definitions (kind, name, variant, behaviour)
 SELECT CASE WHEN n < 8 THEN 'decider' ELSE 'activity' END, 'definition-' || n, '', 1
 FROM generate_series(1, 10) AS n;
-INSERT INTO perdure.workers SELECT 0, 'worker-' || n, 'host', 1, 1, 1, '[]'
+INSERT INTO perdure.workers SELECT 0, 'worker-' || n, 'host', 1, 1, 1, '[]', 'place', 1, 1, 0
 FROM generate_series(1, 4) AS n;
-INSERT INTO perdure.checkpoints VALUES (0, 'name', 0, 1, 0, 'running', NULL, 0, 1);
+INSERT INTO perdure.checkpoints VALUES (0, 'name', 0, 1, 0, 'w', 'running', NULL, 0, 1);
 INSERT INTO perdure.live SELECT
     part, id, 1 + n % 5, n, 1, 3, n, n, {until_ms}, worker, 2, 1, 1, 0,
     CASE WHEN n % 500 = 0 THEN 'code' END FROM {one};

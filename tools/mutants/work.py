@@ -193,6 +193,36 @@ LEASES = (
             "::test_renewal_of_what_is_held_does_not_revive_what_is_not[postgres]",
         ),
     ),
+    Mutant(
+        "start-of-a-process-is-ignored",
+        "the next process of a worker's name loses what it has, for the death of the one before",
+        "store/sqlite/sql/workers/lock_worker.sql",
+        "\n  AND born = :born",
+        "",
+        (
+            f"{CONTRACT}test_dead_workers.py::TestDeadProcesses"
+            "::test_a_worker_of_any_other_process_keeps_all",
+        ),
+    ),
+    Mutant(
+        "released-on-suspicion",
+        "a worker whose process cannot be seen loses what it has",
+        "worker/process_id.py",
+        "return False  # It ended just now",
+        "return True  # It ended just now",
+        (
+            "tests/worker/test_process_id.py"
+            "::test_a_process_of_which_nothing_can_be_seen_is_not_gone",
+        ),
+    ),
+    Mutant(
+        "stopped-is-dead",
+        "a worker that was stopped for a while loses what it has",
+        "worker/process_id.py",
+        'DEAD_STATES = "ZX"',
+        'DEAD_STATES = "ZXT"',
+        ("tests/worker/test_process_id.py::test_only_what_runs_nothing_is_dead",),
+    ),
 )
 
 ONCE = (

@@ -65,13 +65,14 @@ class Engine(Client):
             core.endings,
             ClientForJobs(core, self._inputs, self._client_here),
             core.metrics,
-            reader_loops(
+            lambda worker_id: reader_loops(
                 core.raw_store,
                 registry.readers,
                 options,
                 core.metrics,
                 core.noticed_work,
                 self._handlers,
+                worker_id=worker_id,
             ),
         )
 

@@ -343,3 +343,31 @@ class WorkerRow(NamedTuple):
     started_ms: int
     seen_ms: int
     definitions: tuple[DefinitionKey, ...]
+    place: str = ""
+    """Where its pid and `born` mean one process and no other, ever: `ProcessId.place`."""
+    born: int = 0
+    lease_ms: int = 0
+    """How long its leases last."""
+    is_lasting: bool = False
+    """Whether its name is one that the next process of it has too."""
+
+
+class ProcessId(NamedTuple):
+    """One process and no other, ever."""
+
+    place: str
+    """The host, its boot and what else a pid depends on. Empty: that is not known here, and nobody
+    can tell whether the process lives."""
+    pid: int
+    born: int
+    """When it started, as the kernel counts: a pid is given to others later."""
+
+
+class Neighbour(NamedTuple):
+    """A worker of the same place."""
+
+    worker_id: str
+    pid: int
+    born: int
+    lease_ms: int
+    is_lasting: bool

@@ -63,8 +63,9 @@ class WorkerOptions:
     """Activities with `process=True` running at the same time. 0: one per core."""
 
     lease_for: timedelta = timedelta(seconds=30)
-    """How long work stays ours without a sign of life. Longer: slower recovery after a crash.
-    Shorter: more renewals, and more repeated work when the machine stalls."""
+    """How long work stays ours without a sign of life. Longer: slower recovery after the crash of a
+    machine, or of a process where no worker of the same host can see it. Shorter: more renewals,
+    and more repeated work when the machine stalls."""
 
     poll_min: timedelta = timedelta(milliseconds=20)
     """How soon to look again for work of other processes after there was some."""

@@ -16,7 +16,9 @@ from perdure.store.base import Store
 class ReaderLease:
     """A lease on a name, while it lasts."""
 
-    def __init__(self, store: Store, found: Checkpoint, *, lease: int, lease_ms: int) -> None:
+    def __init__(
+        self, store: Store, found: Checkpoint, *, lease: int, lease_ms: int, worker_id: str
+    ) -> None:
         self.name = found.name
         self.pos = found.pos
         """Up to where the store knows that events were handled."""
@@ -29,6 +31,7 @@ class ReaderLease:
         self._store = store
         self._lease = lease
         self._lease_ms = lease_ms
+        self._worker_id = worker_id
         self._until_ms = found.lease_until_ms
         self._moving_to = found.pos
 
@@ -38,7 +41,9 @@ class ReaderLease:
         Raises:
             LeaseLostError: It is another's by now, or the reader was paused or set elsewhere.
         """
-        found = await self._store.claim_feed(self.name, lease=self._lease, lease_ms=self._lease_ms)
+        found = await self._store.claim_feed(
+            self.name, lease=self._lease, lease_ms=self._lease_ms, worker_id=self._worker_id
+        )
         if found is None or found.pos not in (self.pos, self._moving_to):
             raise self._lost()
         self._until_ms = found.lease_until_ms

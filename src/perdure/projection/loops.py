@@ -26,6 +26,8 @@ def reader_loops(
     metrics: Metrics,
     notice: Callable[[], None],
     watch: HandlerWatch,
+    *,
+    worker_id: str,
 ) -> Loops:
     """Return a loop for each reader of the feed, and one that wakes them; none if there is none.
 
@@ -36,6 +38,7 @@ def reader_loops(
         metrics: Where to count.
         notice: Hears that a worker of this process may find work.
         watch: Runs handlers that hold the store.
+        worker_id: Who reads.
     """
     if not readers:
         return {}
@@ -43,7 +46,8 @@ def reader_loops(
     loops: Loops = {"feed": wake.run}
     for name, reader in readers.items():
         handler = _handler(reader, store, notice, watch)
-        loops[f"projection {name}"] = FeedReader(store, handler, options, metrics, wake).run
+        read = FeedReader(store, handler, options, metrics, wake, worker_id=worker_id)
+        loops[f"projection {name}"] = read.run
     return loops
 
 

@@ -112,6 +112,8 @@ class FeedReader:
         options: WorkerOptions,
         metrics: Metrics,
         wake: FeedWake,
+        *,
+        worker_id: str,
     ) -> None:
         self._store = store
         self._metrics = metrics
@@ -120,6 +122,7 @@ class FeedReader:
         self._policy = msgspec.json.decode(job_policy(handler.retry, None), type=JobPolicy)
         self._wake = wake
         self._lease = fresh_id()
+        self._worker_id = worker_id
         self._lease_ms = to_ms(options.lease_for)
         self._renew_every_s = renew_every(options.lease_for).total_seconds()
         self._failures = 0
@@ -133,13 +136,22 @@ class FeedReader:
             while True:
                 self._wake.clear(self._name)
                 found = await self._store.claim_feed(
-                    self._name, lease=self._lease, lease_ms=self._lease_ms
+                    self._name,
+                    lease=self._lease,
+                    lease_ms=self._lease_ms,
+                    worker_id=self._worker_id,
                 )
                 if found is None:
                     await self._rest(min(STAND_BY_S, self._renew_every_s))
                 else:
                     await self._hold(
-                        ReaderLease(self._store, found, lease=self._lease, lease_ms=self._lease_ms)
+                        ReaderLease(
+                            self._store,
+                            found,
+                            lease=self._lease,
+                            lease_ms=self._lease_ms,
+                            worker_id=self._worker_id,
+                        )
                     )
         finally:
             with suppress(TimeoutError):

@@ -30,6 +30,8 @@ from perdure.model.turns import (
     ClaimedTurn,
     Hold,
     JobClaim,
+    Neighbour,
+    ProcessId,
     Turn,
     TurnClaim,
     TurnReceipt,
@@ -256,8 +258,12 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         """Let any worker try a parked or blocked instance again; tell whether it was one."""
         ...
 
-    async def beat(self, worker: WorkerRow) -> None:
-        """Record a worker's sign of life; workers that gave none for an hour are forgotten."""
+    async def beat(self, worker: WorkerRow) -> list[Neighbour]:
+        """Record a worker's sign of life; workers that gave none for an hour are forgotten.
+
+        Returns:
+            The other workers of its place.
+        """
         ...
 
     async def retire(self, worker_id: str) -> None:
@@ -265,17 +271,31 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         ...
 
     async def release_worker(
-        self, worker_id: str, *, lease_ms: int, keeps_sessions: bool = False
-    ) -> None:
+        self,
+        worker_id: str,
+        *,
+        lease_ms: int,
+        keeps_sessions: bool = False,
+        process: ProcessId | None = None,
+        retires: bool = True,
+    ) -> bool:
         """End everything that a worker holds whose process is known to be dead.
 
-        Its leases on turns and jobs end now, as if they had run out: attempts are counted and jobs
-        are lost. Nothing fences this but the id, so no other process may use that meanwhile.
+        Its leases on turns, jobs and the feed end now, as if they had run out: attempts are counted
+        and jobs are lost.
 
         Args:
             worker_id: Whose.
             lease_ms: How long its leases last: what ends later than twice that is not looked at.
             keeps_sessions: Whether its sessions stay its own, for the next process of its name.
+            process: The one that is dead. If the worker's last sign of life is of another one, or
+                it has retired, nothing is done. None: nothing fences this but the id, so no other
+                process may use that meanwhile.
+            retires: Whether the worker retires, too. If not it can be released again, of what the
+                database had still under way for it.
+
+        Returns:
+            Whether it was done.
         """
         ...
 
@@ -305,6 +325,10 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
 
     async def read_workers(self, *, seen_since_ms: int) -> list[WorkerRow]:
         """Return the workers that gave a sign of life since then."""
+        ...
+
+    async def read_neighbours(self, worker_id: str, place: str) -> list[Neighbour]:
+        """Return the other workers of a worker's place."""
         ...
 
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:

@@ -77,11 +77,14 @@ class DeciderStore(Protocol):
         """
         ...
 
-    async def claim_feed(self, name: str, *, lease: int, lease_ms: int) -> Checkpoint | None:
+    async def claim_feed(
+        self, name: str, *, lease: int, lease_ms: int, worker_id: str = ""
+    ) -> Checkpoint | None:
         """Take or keep the right to read under a name, made at position 0 if it is new.
 
         None: another has it, or the reader is paused or stuck. Taken from one that did not give it
-        back while there were events to handle, a loss is counted until the reader moves on.
+        back while there were events to handle, a loss is counted until the reader moves on. What a
+        worker has goes to others when it is known to be dead: see `release_worker`.
         """
         ...
 

@@ -18,10 +18,11 @@ from perdure.model.jobs import JobKey
 from perdure.model.turns import ClaimedTurn
 from perdure.store.base import ExecutionKey, Store
 from perdure.turns.any_execution import AnyExecution
+from perdure.turns.background import Background
+from perdure.turns.cold import ColdInstance
 from perdure.turns.coverage import Coverage
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
-from perdure.turns.hot import HotInstance
 from perdure.turns.memory import Memory
 from perdure.turns.orphans import end_orphans
 from perdure.turns.pasts import Past, WantedPast, read_pasts
@@ -41,6 +42,7 @@ class ClaimLoader:
         memory: Memory,
         holds: Holds,
         way: TurnWay,
+        background: Background,
         *,
         max_attempts: int,
     ) -> None:
@@ -54,6 +56,7 @@ class ClaimLoader:
             memory: Where they come.
             holds: Stops those that this code cannot replay.
             way: Takes their turns on.
+            background: Runs what nothing awaits.
             max_attempts: How often a turn may have been claimed in vain before it is parked.
         """
         self._store = store
@@ -63,6 +66,8 @@ class ClaimLoader:
         self._memory = memory
         self._holds = holds
         self._way = way
+        self._background = background
+        self._pace = executions.pace
         self._max_attempts = max_attempts
 
     async def take(self, claims: Sequence[ClaimedTurn]) -> None:
@@ -112,7 +117,10 @@ class ClaimLoader:
             await self._executions.taken.check(self._store, [one.instance_id for one in claims])
             pasts = await read_pasts(self._store, wanted)
             claims = await end_orphans(self._store, claims)
+            self._pace.begin()
             for claim, past in zip(claims, pasts, strict=True):
+                if self._pace.is_spent():
+                    await self._pace.rest()
                 self._take_read(claim, past)
         except Exception:
             # No longer renewed, so that a worker claims them again.
@@ -133,21 +141,54 @@ class ClaimLoader:
     def _take_cold(self, claim: ClaimedTurn, past: Past) -> None:
         """Replay a claimed instance and take its turn on; hold it if that cannot be done."""
         try:
-            hot = self._replayed(
-                claim.instance_id, claim.stamp, claim.definition_no, past, seen_no=claim.last_no
-            )
-        except NondeterminismError as error:
-            self._memory.unlease(claim.instance_id)
-            self._holds.block(claim, error)
-        except (UnreadableEventError, TurnTooLongError) as error:
-            self._memory.unlease(claim.instance_id)
-            self._holds.park(claim, str(error), type(error).__name__)
-        except Exception as error:
-            # Of user code that runs before any event, or a defect of ours.
-            self._memory.unlease(claim.instance_id)
-            self._holds.park(claim, f"{type(error).__name__}: {error}", type(error).__name__)
+            cold = self._cold(claim.instance_id, claim.stamp, claim.definition_no, past)
+            is_whole = cold.go_on()
+        except (Exception, TurnTooLongError) as error:
+            self._hold(claim, error)
         else:
-            self._way.take_claim(hot, claim)
+            if is_whole:
+                self._arrive(claim, cold)
+            else:
+                self._background.spawn(self._take_slowly(claim, cold))
+
+    async def _take_slowly(self, claim: ClaimedTurn, cold: ColdInstance) -> None:
+        """Replay the rest of a long history while others get their turns; then as `_take_read`."""
+        epoch_no = self._store.epoch.number
+        try:
+            is_whole = await cold.finish()
+        except (Exception, TurnTooLongError) as error:
+            self._hold(claim, error)
+            return
+        if not is_whole or not self._memory.has_lease(claim):
+            # The worker stops and gives the lease back, or it was lost.
+            cold.drop()
+            return
+        if epoch_no != self._store.epoch.number:
+            cold.drop()
+            self._memory.unlease(claim.instance_id)
+            return
+        hot = self._memory.hot.get(claim.instance_id)
+        if hot is None or not self._way.take_claim(hot, claim):
+            self._arrive(claim, cold)
+        else:
+            cold.drop()
+
+    def _arrive(self, claim: ClaimedTurn, cold: ColdInstance) -> None:
+        hot = cold.arrived(seen_no=claim.last_no)
+        self._memory.hot.put(hot)
+        self._way.take_claim(hot, claim)
+
+    def _hold(self, claim: ClaimedTurn, error: BaseException) -> None:
+        """Stop an instance that cannot be replayed."""
+        self._memory.unlease(claim.instance_id)
+        match error:
+            case NondeterminismError():
+                self._holds.block(claim, error)
+            case UnreadableEventError() | TurnTooLongError():
+                self._holds.park(claim, str(error), type(error).__name__)
+            case _:
+                # Of user code that runs before any event, or a defect of ours.
+                self._holds.park(claim, f"{type(error).__name__}: {error}", type(error).__name__)
 
     async def warm(self, instance_id: str, stamp: Stamp, definition_no: int) -> None:
         """Bring an instance into memory without a turn."""
@@ -155,25 +196,20 @@ class ClaimLoader:
         [past] = await read_pasts(self._store, [wanted])
         if self._memory.hot.get(instance_id) is not None or past.next_seq != stamp.next_seq:
             return
+        cold = self._cold(instance_id, stamp, definition_no, past)
+        self._pace.begin()
         # What cannot be replayed is held by its next claimed turn, which meets the same error.
         with suppress(NondeterminismError, UnreadableEventError, TurnTooLongError):
-            # Messages that no turn has taken yet count as unseen: the number is that of none.
-            self._replayed(instance_id, stamp, definition_no, past, seen_no=0)
+            is_whole = cold.go_on() or await cold.finish()
+            if is_whole and self._memory.hot.get(instance_id) is None:
+                # Messages that no turn has taken yet count as unseen: the number is that of none.
+                self._memory.hot.put(cold.arrived(seen_no=0))
+            else:
+                cold.drop()
 
-    def _replayed(
-        self, instance_id: str, stamp: Stamp, definition_no: int, past: Past, *, seen_no: int
-    ) -> HotInstance:
-        """Bring an instance into memory from what it was."""
+    def _cold(self, instance_id: str, stamp: Stamp, definition_no: int, past: Past) -> ColdInstance:
         execution = self._new_execution(definition_no, instance_id, stamp)
-        try:
-            self._executions.replay(execution, past)
-        except BaseException:
-            execution.tear_down()
-            raise
-        hot = HotInstance(execution, stamp, seen_no)
-        hot.tally.read(past.history)
-        self._memory.hot.put(hot)
-        return hot
+        return ColdInstance(execution, stamp, past, self._executions)
 
     def _wanted(self, instance_id: str, stamp: Stamp, definition_no: int) -> WantedPast:
         key = ExecutionKey(instance_id, stamp.incarnation, stamp.execution)

@@ -7,7 +7,8 @@ room for the jobs that come out of a turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -31,10 +32,13 @@ from perdure.model.turns import Turn
 from perdure.turns.any_execution import AnyExecution
 from perdure.turns.coverage import Coverage
 from perdure.turns.hot import HotInstance
+from perdure.turns.pace import Pace
 from perdure.turns.pasts import Past
 from perdure.turns.taken_keys import TakenKeys
 from perdure.turns.waiting_input import InputTooLongError
 from perdure.turns.watchdog import TurnTooLongError, Watchdog
+
+OVER = object()
 
 
 class Executions:
@@ -44,6 +48,7 @@ class Executions:
         self, coverage: Coverage, options: WorkerOptions, *, clock: Clock, worker_id: str
     ) -> None:
         self.watchdog = Watchdog(options.turn_warning, options.turn_limit)
+        self.pace = Pace()
         self._coverage = coverage
         self._options = options
         self._clock = clock
@@ -115,16 +120,41 @@ class Executions:
         Raises:
             NondeterminismError, UnreadableEventError, TurnTooLongError: It cannot be.
         """
+        for _ in self._replaying(execution, past, is_enough=lambda: False):
+            pass
+
+    def replaying(self, execution: AnyExecution, past: Past) -> Generator[None, None, None]:
+        """The same, and yield whenever a slice is over. Each is watched by itself.
+
+        A decider's is one slice: what comes after its newest snapshot is short.
+
+        Raises:
+            NondeterminismError, UnreadableEventError, TurnTooLongError: It cannot be.
+        """
+        return self._replaying(execution, past, is_enough=self.pace.is_spent)
+
+    def _replaying(
+        self, execution: AnyExecution, past: Past, *, is_enough: Callable[[], bool]
+    ) -> Generator[None, None, None]:
         try:
-            with self.watchdog.watching(execution.instance_id, execution.name):
-                if past.snapshot is None:
-                    execution.replay(past.history)
-                else:
-                    assert isinstance(execution, DeciderExecution), "only deciders have snapshots"
-                    is_restored = execution.restore(past.snapshot, past.history)
-                    assert is_restored, "snapshots that cannot be used are not read"
+            if isinstance(execution, Execution):
+                yield from self._watched(execution, execution.replaying(past.history, is_enough))
+            else:
+                with self.watchdog.watching(execution.instance_id, execution.name):
+                    _refold(execution, past)
         except UnreadableEventError as error:
             raise error.of(execution.instance_id, execution.execution) from error
+
+    def _watched(
+        self, execution: Execution, slices: Generator[None, None, None]
+    ) -> Generator[None, None, None]:
+        is_over = False
+        with closing(slices):
+            while not is_over:
+                with self.watchdog.watching(execution.instance_id, execution.name):
+                    is_over = next(slices, OVER) is OVER
+                if not is_over:
+                    yield
 
     def run(
         self,
@@ -219,6 +249,15 @@ class Executions:
             guard = self._close if look_at(code) else self._in_known_code
             self._later_guards[definition] = guard
         return guard
+
+
+def _refold(execution: AnyExecution, past: Past) -> None:
+    if past.snapshot is None:
+        execution.replay(past.history)
+    else:
+        assert isinstance(execution, DeciderExecution), "only deciders have snapshots"
+        is_restored = execution.restore(past.snapshot, past.history)
+        assert is_restored, "snapshots that cannot be used are not read"
 
 
 def _with_taken(turn: Turn, messages: Sequence[Message]) -> Turn:

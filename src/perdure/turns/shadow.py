@@ -7,6 +7,7 @@ development and tests every instance is replayed.
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.errors import NondeterminismError
@@ -57,7 +58,7 @@ class ShadowReplays:
         }
         shadow = self._executions.again(execution)
         try:
-            self._executions.replay(shadow, Past(history[: execution.last_seq]))
+            await self._replay(shadow, Past(history[: execution.last_seq]))
             self._compare(execution, shadow, facts)
         except NondeterminismError as error:
             self.mismatches += 1
@@ -73,6 +74,15 @@ class ShadowReplays:
             logger.error("a shadow replay failed", extra={**facts, **error_facts(error)})
         finally:
             shadow.tear_down()
+
+    async def _replay(self, shadow: AnyExecution, past: Past) -> None:
+        """Replay in slices; when the worker stops, the rest at once."""
+        self._executions.pace.begin()
+        slices = self._executions.replaying(shadow, past)
+        with closing(slices):
+            if next(slices, self) is not self and not await self._executions.pace.finish(slices):
+                for _ in slices:
+                    pass
 
     def _compare(
         self, execution: AnyExecution, shadow: AnyExecution, facts: dict[str, object]

@@ -95,6 +95,7 @@ class TurnRunner:
             self._memory,
             self._holds,
             self._way,
+            self._background,
             max_attempts=options.max_attempts,
         )
         self.deciding = Deciding(store, self._memory, self._executions, self._way, self._background)
@@ -174,6 +175,7 @@ class TurnRunner:
 
     async def close(self) -> None:
         """Wait for commits under way, then let all coroutines go."""
+        self._executions.pace.close()
         self._way.commits.flush()
         await self._background.drain()
         leases = self.leases()

@@ -9,12 +9,12 @@ import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import Registry, orchestration_key, reader_key
 from perdure.authoring.scope import InlineRequest
+from perdure.clock import to_ms
 from perdure.errors import StoreError, UsageError
 from perdure.ids import fresh_id
 from perdure.jobs.builtins import ClientForJobs, builtin_works
@@ -42,9 +42,14 @@ from perdure.worker.claims import Claimer
 from perdure.worker.gauges import Gauges
 from perdure.worker.housekeeping import Housekeeping
 from perdure.worker.leases import LeaseKeeper
+from perdure.worker.neighbours import Neighbours
+from perdure.worker.process_id import own_process
 from perdure.worker.tuning import PythonTuning
 
 logger = logging.getLogger(__name__)
+
+Duties: TypeAlias = Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
+"""Loops that run for ever, by name."""
 
 BEAT_EVERY_S = 10
 """How often a worker says that it lives."""
@@ -81,7 +86,7 @@ class Serving:
         endings: Endings,
         client: ClientForJobs,
         metrics: Metrics,
-        duties: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = MappingProxyType({}),
+        duties: Callable[[str], Duties] = lambda _: {},
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -93,13 +98,14 @@ class Serving:
             endings: Who waits for ends in this process.
             client: What activities and built-ins act through.
             metrics: Where to count.
-            duties: Loops of others that run as long as the worker does, by name.
+            duties: Returns loops of others that run as long as the worker does, by name; hears
+                its id.
         """
         self.worker_id = options.name or f"{socket.gethostname()}-{os.getpid()}-{fresh_id():x}"
         self.registry = registry
         self.coverage = Coverage(registry, options)
         self.health = Health()
-        self._duties = duties
+        self._duties = duties(self.worker_id)
         self._readers = [reader_key(name) for name in registry.readers]
         self._store = store
         self._options = options
@@ -116,6 +122,7 @@ class Serving:
         self._tuning = PythonTuning(options)
         self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
         self._gauges = Gauges(store, options, metrics)
+        self._neighbours = Neighbours(store, worker_id=self.worker_id, freed=self.notice)
         self._metrics = metrics
         self._heartbeats = Heartbeats(store, options.heartbeat_every)
         self.jobs = self._make_jobs(tuple(resources), client)
@@ -179,10 +186,11 @@ class Serving:
         """Learn the store's numbers for our definitions, and say that we are here."""
         self._loop = asyncio.get_running_loop()
         self._started_ms = self._store.clock()
+        self._neighbours.own = own_process()
         await self.housekeeping.open()
         await self._beat_once()
 
-    def loops(self) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
+    def loops(self) -> Duties:
         """Return the duties that run for ever, each supervised. A new one is a line here."""
         return {
             "claims": self.claimer.run,
@@ -190,6 +198,7 @@ class Serving:
             "heartbeats": self._heartbeats.run,
             "cancellations": self._cancels.run,
             "sessions": self._sessions.run,
+            "neighbours": self._neighbours.run,
             "housekeeping": self.housekeeping.run,
             "gauges": self._gauges.run,
             **self._duties,
@@ -320,17 +329,22 @@ class Serving:
         if self._is_stale:
             await self._serve()
             self._is_stale = False
+        own = self._neighbours.own
         row = WorkerRow(
             worker_id=self.worker_id,
             host=socket.gethostname(),
-            pid=os.getpid(),
+            pid=own.pid,
             started_ms=self._started_ms,
             seen_ms=self._store.clock(),
             definitions=(*self.coverage.claimable(), *self._readers),
+            place=own.place,
+            born=own.born,
+            lease_ms=to_ms(self._options.lease_for),
+            is_lasting=self._options.name is not None,
         )
         if self._options.name is not None:
             await self._names.look(row)
-        await self._store.beat(row)
+        self._neighbours.learn(await self._store.beat(row))
 
     async def _serve(self) -> None:
         """Claim what is covered now, under the store's numbers."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -163,16 +163,32 @@ class Execution:
             NondeterminismError: The code asks for something else than what is recorded.
             UnreadableEventError: A stored event is damaged or of an unknown kind.
         """
+        for _ in self.replaying(history, is_enough=lambda: False):
+            pass
+
+    def replaying(
+        self, history: Sequence[StoredEvent], is_enough: Callable[[], bool]
+    ) -> Generator[None, None, None]:
+        """Run over recorded events, and yield between two stretches whenever it is enough for now.
+
+        Between slices others may run. One that is not run to its end is closed before the execution
+        is torn down.
+
+        Raises:
+            NondeterminismError, UnreadableEventError: As `replay`.
+        """
         scope = self.scope
         scope.is_replaying = True
         for stored in history:
             if stored.kind == Patched.kind:
                 self._know_patch(stored)
+        position = 0
         try:
-            with self.entered():
-                position = 0
-                while position < len(history):
-                    position = self._replay_stretch(history, position)
+            while position < len(history):
+                with self.entered():
+                    position = self._replay_slice(history, position, is_enough)
+                if position < len(history):
+                    yield
         finally:
             scope.is_replaying = False
             scope.new_report = None
@@ -284,6 +300,16 @@ class Execution:
         return undead
 
     # ------------------------------------------------------------ the stretches
+
+    def _replay_slice(
+        self, history: Sequence[StoredEvent], position: int, is_enough: Callable[[], bool]
+    ) -> int:
+        """Replay from a position on until it is enough; return the next one."""
+        while position < len(history):
+            position = self._replay_stretch(history, position)
+            if is_enough():
+                break
+        return position
 
     def _replay_stretch(self, history: Sequence[StoredEvent], position: int) -> int:
         """Apply the message at a position and match what follows; return the next message's."""

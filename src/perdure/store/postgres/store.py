@@ -261,10 +261,12 @@ class PostgresStore(SqlStore):
         await self._number_feed()
         return await super().read_feed(after=after, limit=limit, deciders=deciders, tags=tags)
 
-    async def claim_feed(self, name: str, *, lease: int, lease_ms: int) -> Checkpoint | None:
+    async def claim_feed(
+        self, name: str, *, lease: int, lease_ms: int, worker_id: str = ""
+    ) -> Checkpoint | None:
         """Take or keep the right to read under a name, made at position 0 if it is new."""
         await self._number_feed()
-        return await super().claim_feed(name, lease=lease, lease_ms=lease_ms)
+        return await super().claim_feed(name, lease=lease, lease_ms=lease_ms, worker_id=worker_id)
 
     async def feed_end(self) -> int:
         """Return the position of the newest event that can be read; 0 if there is none."""

@@ -123,11 +123,18 @@ class SqlDeciders(ABC):
             lambda c: feed.read_feed(c, after=after, limit=limit, deciders=deciders, tags=tags)
         )
 
-    async def claim_feed(self, name: str, *, lease: int, lease_ms: int) -> Checkpoint | None:
+    async def claim_feed(
+        self, name: str, *, lease: int, lease_ms: int, worker_id: str = ""
+    ) -> Checkpoint | None:
         """Take or keep the right to read under a name, made at position 0 if it is new."""
         return await self._work(
             lambda t: feed.claim_feed(
-                t.connection, name, lease=lease, lease_ms=lease_ms, now_ms=t.now_ms
+                t.connection,
+                name,
+                lease=lease,
+                lease_ms=lease_ms,
+                worker_id=worker_id,
+                now_ms=t.now_ms,
             ),
             is_quiet=True,
         )

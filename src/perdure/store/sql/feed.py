@@ -73,11 +73,16 @@ def feed_end(connection: Connection) -> int:
 
 
 def claim_feed(
-    connection: Connection, name: str, *, lease: int, lease_ms: int, now_ms: int
+    connection: Connection, name: str, *, lease: int, lease_ms: int, worker_id: str, now_ms: int
 ) -> Checkpoint | None:
     """Take or keep the right to read under a name."""
     rows = connection.run(
-        "claim_feed", name=name, lease=lease, until_ms=now_ms + lease_ms, now_ms=now_ms
+        "claim_feed",
+        name=name,
+        lease=lease,
+        until_ms=now_ms + lease_ms,
+        worker_id=worker_id,
+        now_ms=now_ms,
     )
     return _checkpoint(rows[0]) if rows else None
 

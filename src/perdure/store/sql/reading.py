@@ -11,7 +11,7 @@ from perdure.model.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status, part_of
 from perdure.model.jobs import JobFailures, JobKey
 from perdure.model.messages import Message
-from perdure.model.turns import WorkerRow
+from perdure.model.turns import Neighbour, WorkerRow
 from perdure.store.base import ExecutionKey, WaitingJob
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import cut, pack, text_of, unpack
@@ -149,8 +149,44 @@ def read_workers(connection: Connection, seen_since_ms: int) -> list[WorkerRow]:
     """Return the workers that gave a sign of life since then."""
     rows = connection.run("read_workers", seen_since_ms=seen_since_ms)
     return [
-        WorkerRow(worker_id, host, pid, started_ms, seen_ms, _definitions.decode(served))
-        for worker_id, host, pid, started_ms, seen_ms, served in rows
+        WorkerRow(
+            worker_id,
+            host,
+            pid,
+            started_ms,
+            seen_ms,
+            _definitions.decode(served),
+            place,
+            born,
+            lease_ms,
+            is_lasting=bool(is_lasting),
+        )
+        for (
+            worker_id,
+            host,
+            pid,
+            started_ms,
+            seen_ms,
+            served,
+            place,
+            born,
+            lease_ms,
+            is_lasting,
+        ) in rows
+    ]
+
+
+def read_neighbours(connection: Connection, worker_id: str, place: str) -> list[Neighbour]:
+    """Return the other workers of a worker's place."""
+    [(text,)] = connection.run("read_neighbours", worker_id=worker_id, place=place)
+    return neighbours_in(text)
+
+
+def neighbours_in(text: str) -> list[Neighbour]:
+    """Return the workers that a statement lists as JSON."""
+    return [
+        Neighbour(worker_id, pid, born, lease_ms, is_lasting=bool(is_lasting))
+        for worker_id, pid, born, lease_ms, is_lasting in unpack(text)
     ]
 
 

@@ -24,6 +24,8 @@ from perdure.model.turns import (
     ClaimedTurn,
     Hold,
     JobClaim,
+    Neighbour,
+    ProcessId,
     Turn,
     TurnClaim,
     TurnReceipt,
@@ -277,38 +279,56 @@ class SqlStore(SqlAdmin, SqlDeciders):
         """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""
         return await self._work(lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms))
 
-    async def beat(self, worker: WorkerRow) -> None:
+    async def beat(self, worker: WorkerRow) -> list[Neighbour]:
         """Record a worker's sign of life, and forget workers that have given none for long."""
-        params = {**worker._asdict(), "definitions": _encode(worker.definitions)}
+        params = {
+            **worker._asdict(),
+            "definitions": _encode(worker.definitions),
+            "is_lasting": int(worker.is_lasting),
+        }
         before_ms = worker.seen_ms - FORGET_WORKERS_AFTER_MS
 
-        def work(transaction: Transaction) -> None:
-            transaction.connection.run("beat", **params)
+        def work(transaction: Transaction) -> list[Neighbour]:
+            [(others,)] = transaction.connection.run("beat", **params)
             if steady_ms(self.clock) >= FORGET_WHEN_STEADY_MS:
                 transaction.connection.run("bury_workers", before_ms=before_ms)
+            return reading.neighbours_in(others)
 
-        await self._work(work, is_quiet=True)
+        return await self._work(work, is_quiet=True)
 
     async def retire(self, worker_id: str) -> None:
         """Remove a worker that stops, and its claim to be anybody's home."""
         await self._work(lambda t: t.connection.run("retire", worker_id=worker_id), is_quiet=True)
 
     async def release_worker(
-        self, worker_id: str, *, lease_ms: int, keeps_sessions: bool = False
-    ) -> None:
+        self,
+        worker_id: str,
+        *,
+        lease_ms: int,
+        keeps_sessions: bool = False,
+        process: ProcessId | None = None,
+        retires: bool = True,
+    ) -> bool:
         """End everything that a worker holds whose process is known to be dead."""
 
-        def release(transaction: Transaction) -> None:
+        def release(transaction: Transaction) -> bool:
             connection, now_ms = transaction.connection, transaction.now_ms
+            if process is not None and not connection.run(
+                "lock_worker", worker_id=worker_id, **process._asdict()
+            ):
+                return False
             # Twice: the clock by which the worker has reckoned may be ahead of this one.
             until_ms = now_ms + 2 * lease_ms
             for name in ("end_turn_leases", "end_job_leases"):
                 connection.run(name, worker_id=worker_id, now_ms=now_ms, until_ms=until_ms)
+            connection.run("end_feed_leases", worker_id=worker_id, now_ms=now_ms)
             if not keeps_sessions:
                 connection.run("release_sessions", owner=worker_id)
-            connection.run("retire", worker_id=worker_id)
+            if retires:
+                connection.run("retire", worker_id=worker_id)
+            return True
 
-        await self._work(release)
+        return await self._work(release)
 
     # ---------------------------------------------------------------- reading
 
@@ -340,6 +360,10 @@ class SqlStore(SqlAdmin, SqlDeciders):
     async def read_workers(self, *, seen_since_ms: int) -> list[WorkerRow]:
         """Return the workers that gave a sign of life since then."""
         return await self._read(lambda c: reading.read_workers(c, seen_since_ms))
+
+    async def read_neighbours(self, worker_id: str, place: str) -> list[Neighbour]:
+        """Return the other workers of a worker's place."""
+        return await self._read(lambda c: reading.read_neighbours(c, worker_id, place))
 
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
         """Return when the next turn or job of these becomes claimable; None for never."""

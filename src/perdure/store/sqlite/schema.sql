@@ -267,6 +267,7 @@ CREATE TABLE checkpoints (
     pos            INTEGER NOT NULL,     -- the last event that was handled
     lease          INTEGER NOT NULL,
     lease_until_ms INTEGER NOT NULL,
+    worker_id      TEXT NOT NULL,        -- who had the lease last
     status         TEXT NOT NULL,
     reason         TEXT,
     losses         INTEGER NOT NULL,     -- workers that were lost here, with events before them
@@ -280,5 +281,9 @@ CREATE TABLE workers (
     pid         INTEGER NOT NULL,
     started_ms  INTEGER NOT NULL,
     seen_ms     INTEGER NOT NULL,
-    definitions BLOB NOT NULL            -- JSON, list of DefinitionKey
+    definitions BLOB NOT NULL,           -- JSON, list of DefinitionKey
+    place       TEXT NOT NULL,           -- where pid and born mean one process; empty: not known
+    born        INTEGER NOT NULL,        -- when the process started, as its kernel counts
+    lease_ms    INTEGER NOT NULL,        -- how long its leases last
+    is_lasting  INTEGER NOT NULL         -- 1: the next process of its name comes for its sessions
 ) STRICT, WITHOUT ROWID;

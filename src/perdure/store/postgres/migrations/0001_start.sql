@@ -381,6 +381,7 @@ CREATE TABLE perdure.checkpoints (
     pos            BIGINT NOT NULL,
     lease          BIGINT NOT NULL,
     lease_until_ms BIGINT NOT NULL,
+    worker_id      TEXT COLLATE "C" NOT NULL,
     status         TEXT COLLATE "C" NOT NULL,
     reason         BYTEA,
     losses         BIGINT NOT NULL,
@@ -396,6 +397,10 @@ CREATE TABLE perdure.workers (
     started_ms  BIGINT NOT NULL,
     seen_ms     BIGINT NOT NULL,
     definitions BYTEA NOT NULL,
+    place       TEXT COLLATE "C" NOT NULL,
+    born        BIGINT NOT NULL,
+    lease_ms    BIGINT NOT NULL,
+    is_lasting  BIGINT NOT NULL,
     PRIMARY KEY (part, worker_id)
 ) WITH (fillfactor = 50);
 

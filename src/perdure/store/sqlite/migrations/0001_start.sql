@@ -232,6 +232,7 @@ CREATE TABLE checkpoints (
     pos            INTEGER NOT NULL,
     lease          INTEGER NOT NULL,
     lease_until_ms INTEGER NOT NULL,
+    worker_id      TEXT NOT NULL,
     status         TEXT NOT NULL,
     reason         TEXT,
     losses         INTEGER NOT NULL,
@@ -244,5 +245,9 @@ CREATE TABLE workers (
     pid         INTEGER NOT NULL,
     started_ms  INTEGER NOT NULL,
     seen_ms     INTEGER NOT NULL,
-    definitions BLOB NOT NULL
+    definitions BLOB NOT NULL,
+    place       TEXT NOT NULL,
+    born        INTEGER NOT NULL,
+    lease_ms    INTEGER NOT NULL,
+    is_lasting  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -1,0 +1,181 @@
+"""Long histories are replayed in slices: others get their turns meanwhile, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from perdure import Engine, Signal, Status, activity, orchestration
+from perdure.authoring.registry import Defined
+from perdure.turns import pace
+from tests.engine.stage import Stage, options, until, waits_for
+
+go = Signal("go", str)
+
+STEPS = 20
+
+
+class Outside:
+    """What runs beside the replay: counts how often the loop goes round, and can hold slices up."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.seen: list[int] = []
+        """The round in which each step was replayed."""
+        self.hold: asyncio.Lock | None = None
+        """What to take so that there are no more slices, when half of the steps are done."""
+        self.is_held = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            self.rounds += 1
+            if self.hold is not None and len(self.seen) >= STEPS // 2:
+                lock, self.hold = self.hold, None
+                async with lock:
+                    self.is_held.set()
+                    await self.opened.wait()
+
+
+outside = Outside()
+
+
+@activity
+async def add_one(number: int) -> int:
+    return number + 1
+
+
+@orchestration
+async def long() -> str:
+    number = 0
+    while number < STEPS:
+        number = await add_one(number)
+        outside.seen.append(outside.rounds)
+    return await go.receive()
+
+
+DEFINITIONS: list[Defined] = [add_one, long]
+
+
+@pytest.fixture(autouse=True)
+async def slices(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Every stretch of a replay is a slice, as if each took long."""
+    monkeypatch.setattr(pace, "SLICE_S", 0.0)
+    outside.__init__()  # type: ignore[misc]  # As new.
+    counting = asyncio.ensure_future(outside.run())
+    yield
+    counting.cancel()
+
+
+async def asleep(stage: Stage) -> Engine:
+    """Bring an instance with a long history to rest, and return an engine that has it not in
+    memory. It replays nothing in the shadow."""
+    engine = await stage.engine(DEFINITIONS)
+    await waits_for(await engine.start("long", long), "signal 'go'")
+    await engine.close()
+    outside.seen.clear()
+    return await stage.engine(DEFINITIONS, options=options(shadow_rate=0))
+
+
+async def test_others_get_their_turn_between_slices(stage: Stage) -> None:
+    engine = await asleep(stage)
+
+    await engine.handle("long").send(go, "on")
+
+    assert await engine.handle("long").result() == "on"
+    assert len(outside.seen) == STEPS
+    assert outside.seen == sorted({*outside.seen}), "two slices in one round"
+
+
+@asynccontextmanager
+async def half_replayed(stage: Stage) -> AsyncIterator[Engine]:
+    """Have an instance replayed up to the middle, and go on when the block is left."""
+    engine = await asleep(stage)
+    outside.hold = engine._serving.turns._executions.pace._one
+    await engine.handle("long").send(go, "on")
+    await outside.is_held.wait()
+    assert len(outside.seen) < STEPS
+    yield engine
+    outside.opened.set()
+
+
+async def nothing_runs(engine: Engine) -> None:
+    await until(lambda: not engine._serving.turns._background._tasks)
+
+
+async def test_a_stop_in_the_middle_of_a_replay_leaves_no_lease(stage: Stage) -> None:
+    async with half_replayed(stage) as engine:
+        closing = asyncio.ensure_future(engine.close())
+        await until(lambda: engine._serving.turns._executions.pace._is_closed)
+    await closing
+
+    assert len(outside.seen) < STEPS
+    client = await stage.client()
+    live = await client._core.store.read_live("long")
+    assert live is not None
+    assert live.lease == 0
+    await stage.engine(DEFINITIONS)
+    assert await client.handle("long").result() == "on"
+
+
+async def test_a_lease_that_is_lost_in_the_middle_of_a_replay_is_not_used(stage: Stage) -> None:
+    async with half_replayed(stage) as engine:
+        turns = engine._serving.turns
+        [lease] = turns.leases()
+        turns.lose([lease])
+    await nothing_runs(engine)
+
+    assert len(outside.seen) == STEPS
+    assert turns.hot.get("long") is None
+    # Here it is lost, and the store does not know: given back, the next claim goes on.
+    await engine._core.store.release_turns([lease])
+    engine._serving.notice()
+    assert await engine.handle("long").result() == "on"
+    assert turns.refused == 0
+
+
+async def test_what_is_ended_in_the_middle_of_a_replay_stays_so(stage: Stage) -> None:
+    async with half_replayed(stage) as engine:
+        await engine.handle("long").terminate("enough")
+    await nothing_runs(engine)
+
+    assert (await engine.handle("long").info()).status is Status.TERMINATED
+    assert engine._serving.turns.hot.get("long") is None
+
+
+async def test_one_that_came_into_memory_meanwhile_takes_the_claim(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with half_replayed(stage) as engine:
+        live = await engine._core.store.read_live("long")
+        assert live is not None
+        assert live.definition_no is not None
+        monkeypatch.setattr(pace, "SLICE_S", 60.0)
+        # As for an inline job of the instance.
+        await engine._serving.turns._loader.warm("long", live.stamp, live.definition_no)
+        hot = engine._serving.turns.hot.get("long")
+
+    assert hot is not None
+    assert await engine.handle("long").result() == "on"
+    await nothing_runs(engine)
+    assert engine._serving.turns.refused == 0
+
+
+async def test_many_long_ones_take_turns(stage: Stage) -> None:
+    engine = await stage.engine(DEFINITIONS)
+    handles = [await engine.start(f"long-{n}", long) for n in range(5)]
+    for handle in handles:
+        await waits_for(handle, "signal 'go'")
+    await engine.close()
+    outside.seen.clear()
+
+    engine = await stage.engine(DEFINITIONS, options=options(shadow_rate=0))
+    for n in range(5):
+        await engine.handle(f"long-{n}").send(go, str(n))
+
+    assert [await engine.handle(f"long-{n}").result() for n in range(5)] == [*"01234"]
+    assert len(outside.seen) == 5 * STEPS
