@@ -175,6 +175,7 @@ class TurnRunner:
     async def close(self) -> None:
         """Wait for commits under way, then let all coroutines go."""
         self._way.commits.flush()
+        self._way.direct.flush()
         await self._background.drain()
         leases = self.leases()
         if leases:

@@ -36,8 +36,9 @@ from perdure.store.contents import Contents
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
 from perdure.store.forking import ProcessMark
+from perdure.store.locked_turns import KnownInstance, LockedTurn, News
 from perdure.store.observer import Observer
-from perdure.store.sql import claims, reading, sessions
+from perdure.store.sql import claims, news, reading, sessions
 from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
@@ -64,6 +65,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
     """
 
     is_server = False
+    locks_turns = True
 
     def __init__(self, *, clock: Clock, approval: Approval) -> None:
         super().__init__(approval)
@@ -140,6 +142,12 @@ class SqlStore(SqlAdmin, SqlDeciders):
             # Also if nobody listens yet: whoever begins to may have read before this is committed.
             answer.add_done_callback(lambda _: self._tell_feed())
         return _receipts(answer)
+
+    def commit_locked(self, turns: Sequence[LockedTurn]) -> Awaitable[list[TurnReceipt | None]]:
+        """Have turns thought while their instances are kept as they are, and commit them."""
+        answer = self._hand_in(turns)
+        answer.add_done_callback(lambda _: self._tell_feed())
+        return _locked_receipts(answer)
 
     async def start(
         self, instances: Sequence[NewInstance], *, patience_s: float | None = None
@@ -319,6 +327,10 @@ class SqlStore(SqlAdmin, SqlDeciders):
         [found] = await self._read(lambda c: reading.read_lives(c, [instance_id]))
         return found
 
+    async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
+        """Return what is new of instances that are remembered."""
+        return await self._read(lambda c: news.read_news(c, known))
+
     async def read_inbox(self, instance_id: str) -> list[Message]:
         """Return all messages of an instance in the order they are applied."""
         return await self._read(lambda c: reading.read_inbox(c, instance_id))
@@ -340,6 +352,11 @@ class SqlStore(SqlAdmin, SqlDeciders):
     async def read_contents(self) -> Contents:
         """Return everything, as of one moment, for the checker."""
         return await self._read(reading.read_contents)
+
+
+async def _locked_receipts(answers: Awaitable[list[Any]]) -> list[TurnReceipt | None]:
+    """Return a receipt for each turn that was thought, also for those that failed."""
+    return [_failed(one) if isinstance(one, Exception) else one for one in await answers]
 
 
 async def _receipts(answers: Awaitable[list[Any]]) -> list[TurnReceipt]:

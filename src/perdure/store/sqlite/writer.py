@@ -21,6 +21,7 @@ from perdure.clock import Clock
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.store.counters import StoreCounters
 from perdure.store.forking import keep_for_ever
+from perdure.store.locked_turns import LockedTurn
 from perdure.store.sql.batch import Operation, Transaction, run_batch
 from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
@@ -332,4 +333,4 @@ class Writer:
 
 
 def _has_work(operations: Sequence[Any]) -> bool:
-    return any(type(one) is Operation for one in operations)
+    return any(type(one) is Operation or type(one) is LockedTurn for one in operations)
