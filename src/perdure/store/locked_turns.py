@@ -13,6 +13,7 @@ was accepted meanwhile.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -23,6 +24,9 @@ from perdure.model.events import StoredEvent
 from perdure.model.instances import LiveRow, Stamp
 from perdure.model.messages import Message
 from perdure.model.turns import Turn
+from perdure.telemetry import error_facts
+
+logger = logging.getLogger(__name__)
 
 HOLD_FOR_S = 1.0
 """How long the store keeps instances for their turns to be thought."""
@@ -48,8 +52,8 @@ class News(NamedTuple):
 
 
 Think: TypeAlias = Callable[[News], Turn | None]
-"""Thinks a turn over what is new; None: there is none to commit. Runs on the loop, must not wait,
-and must not raise."""
+"""Thinks a turn over what is new; None, or an error: there is none to commit. Runs on the loop, and
+must not wait."""
 
 
 class _Stage(Enum):
@@ -138,7 +142,7 @@ def _begin(
     def think() -> None:
         try:
             for one, news in batch:
-                one.think(news)
+                _think_alone(one, news)
         finally:
             is_over.set()
 
@@ -147,3 +151,13 @@ def _begin(
     except RuntimeError:
         is_over.set()  # The loop is closed: nobody waits for them any more.
     return is_over
+
+
+def _think_alone(one: LockedTurn, news: News) -> None:
+    """Have a turn thought; what goes wrong with it is no other's trouble."""
+    try:
+        one.think(news)
+    except Exception as error:
+        # A defect: what user code raises is told to its callers.
+        facts = {"instance_id": one.instance_id, **error_facts(error)}
+        logger.error("a locked turn could not be thought", extra=facts)
