@@ -20,6 +20,9 @@ starts. What comes meanwhile waits in `HotInstance`.
 A turn over the end of a local job goes *the short way*: it is committed together with the job's
 removal, without a claim. If it is refused the store keeps the result in the inbox.
 
+How inputs of callers are thought over, from memory, after a look or under a lock, is in
+`direct_turns`.
+
 What is dropped loses nothing: results go to the inbox, inputs are decided again, and a claim that
 waited is given back.
 """
