@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from perdure.turns import contention
@@ -11,10 +9,10 @@ from perdure.turns.contention import LOCKED_TURNS, LOOKS, SLOW_FOR_S, Contention
 
 
 @pytest.fixture
-def now_s(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
     monkeypatch.setattr(contention, "monotonic", lambda: now[0])
-    yield now
+    return now
 
 
 def test_who_has_met_nobody_neither_looks_nor_locks() -> None:
