@@ -164,9 +164,10 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     def commit_locked(self, turns: Sequence[LockedTurn]) -> Awaitable[list[TurnReceipt | None]]:
         """Have turns thought while their instances are kept as they are, and commit them.
 
-        For each: lock its instance, waiting for whoever has it, read what is new of it, have the
-        turn thought on the caller's loop, and commit it as `commit` does, in one transaction. If
-        it is not thought within a time, the lock is let go and nothing of it is committed.
+        For each: lock its instance, waiting for other transactions that have it, read what is new of it,
+        have the turn thought on the caller's loop, and commit it as `commit` does, in one
+        transaction. If it is not thought within a time, the lock is let go and nothing of it is
+        committed.
 
         Handed in when called, as `commit` is. None where there was no turn to commit, or none in
         time, or another instance was waited for: `LockedTurn` tells which.

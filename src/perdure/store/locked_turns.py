@@ -1,8 +1,8 @@
 """What is new of an instance, and turns that are thought while the store keeps it as it is.
 
 A *locked turn* is thought inside the transaction that commits it: the store locks the instance,
-reads what is new since the memory of it was right, has the turn thought on the loop of whoever
-handed it in, and commits it. Nobody can be faster, and who waits for the lock waits in order.
+reads what is new since the memory of it was right, has the turn thought on the caller's loop, and
+commits it. No other process can be faster, and those that wait for the lock wait in order.
 
 User code runs while the lock is held, so its time is limited: when `HOLD_FOR_S` have passed the
 store lets go, commits nothing of it, and what is thought after that is void. A turn is thought at
@@ -94,7 +94,7 @@ class LockedTurn:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nobody has begun to think it, and somebody still may."""
+        """Whether it was not begun to be thought, and still may be."""
         return self._stage is _Stage.WAITING
 
     @property
@@ -149,7 +149,7 @@ def _begin(
     try:
         loop.call_soon_threadsafe(think)
     except RuntimeError:
-        is_over.set()  # The loop is closed: nobody waits for them any more.
+        is_over.set()  # The loop is closed, and with it all callers are gone.
     return is_over
 
 

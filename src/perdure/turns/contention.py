@@ -1,8 +1,8 @@
-"""Which instances others decide on too, as far as it was noticed here.
+"""Which instances other processes decide on too, as far as it was noticed here.
 
 Nothing here has to be right: what is in memory decides only if the store has nothing newer, and
-that the commit tells. This only chooses the way that is shortest. Where nobody else decides, memory
-is trusted. Where somebody was met lately, it is looked first whether memory is still right. Of an
+that the commit tells. This only chooses the way that is shortest. Where no other process was met,
+memory is trusted. Where one was met lately, a look tells first whether memory is still right. Of an
 instance where that was not enough, turns are thought under its lock.
 """
 
@@ -13,7 +13,8 @@ from time import monotonic
 LOOKS = 256
 """Turns before which the store is looked at, since one of an instance was found to be overtaken."""
 LOCKED_TURNS = 4
-"""Locked turns of an instance in a row that nobody has come between, until it is left to chance."""
+"""Locked turns of an instance in a row that no other process came between, until one is left to
+chance."""
 SLOW_FOR_S = 60.0
 """How long no locked turns are thought of an instance whose code was too slow for one."""
 MAX_KEPT = 10_000

@@ -18,7 +18,7 @@ Turns whose rows the lane knows from its own last commits need none of these ste
 that the rows are still the same and writes, and what it finds otherwise is run in steps.
 
 Turns that are thought under the lock of their instance wait for it. They have a lane of their own,
-so that nobody waits with them.
+so that no other turn waits with them.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def think_locked(connection: Connection, waiting: Sequence[LockedTurn]) -> None:
     """Lock instances, and have their turns thought.
 
     Where others write at the same time, the first instance is waited for, and nothing is locked
-    meanwhile: nobody can wait for us and we for them. Of the others those that are free are taken;
-    the turns of the rest are not thought.
+    meanwhile: two transactions never wait for each other. Of the others those that are free are
+    taken; the turns of the rest are not thought.
     """
     held = _lock(connection, [one.instance_id for one in waiting])
     free = [one for one in waiting if one.instance_id in held]
