@@ -164,8 +164,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     def commit_locked(self, turns: Sequence[LockedTurn]) -> Awaitable[list[TurnReceipt | None]]:
         """Have turns thought while their instances are kept as they are, and commit them.
 
-        For each: lock its instance, waiting for other transactions that have it, read what is new of it,
-        have the turn thought on the caller's loop, and commit it as `commit` does, in one
+        For each: lock its instance, waiting for other transactions that have it, read what is new
+        of it, have the turn thought on the caller's loop, and commit it as `commit` does, in one
         transaction. If it is not thought within a time, the lock is let go and nothing of it is
         committed.
 
