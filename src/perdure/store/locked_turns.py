@@ -24,7 +24,6 @@ from perdure.model.events import StoredEvent
 from perdure.model.instances import LiveRow, Stamp
 from perdure.model.messages import Message
 from perdure.model.turns import Turn
-from perdure.telemetry import error_facts
 
 logger = logging.getLogger(__name__)
 
@@ -158,6 +157,6 @@ def _think_alone(one: LockedTurn, news: News) -> None:
     try:
         one.think(news)
     except Exception as error:
-        # A defect: what user code raises is told to its callers.
-        facts = {"instance_id": one.instance_id, **error_facts(error)}
-        logger.error("a locked turn could not be thought", extra=facts)
+        # A defect: what user code raises is told to its callers. Its text may quote their values.
+        facts = {"instance_id": one.instance_id}
+        logger.error("a locked turn could not be thought: %s", type(error).__name__, extra=facts)
