@@ -171,13 +171,15 @@ async def test_what_others_have_deleted_begins_anew(both: tuple[Client, Client])
     assert answer.state == ("a",)
 
 
+@pytest.mark.parametrize("sender", [0, 1], ids=["sent here", "sent there"])
 async def test_what_waits_in_the_inbox_comes_before_an_input_after_a_look(
-    both: tuple[Client, Client],
+    both: tuple[Client, Client], sender: int
 ) -> None:
+    """Else the turn would count as having seen it, and no worker would come for it."""
     one, two = both
     await meet(one, two)
     await put(two, "a")
-    await one.send(Page, Put("p", "b"))
+    await both[sender].send(Page, Put("p", "b"))
 
     answer = await put(one, "c")
 
