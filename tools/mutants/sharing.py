@@ -50,7 +50,7 @@ SHARED = (
     ),
     Mutant(
         "caught-up-messages-are-not-seen",
-        "an input overtakes a message that its caller has sent before, where others decide too",
+        "a message that others have sent counts as seen, and no worker comes for it",
         "turns/catching_up.py",
         "hot.was_sent = hot.was_sent or may_have_mail(live, now_ms=self._store.clock())",
         "hot.was_sent = False",
