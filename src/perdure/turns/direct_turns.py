@@ -132,6 +132,8 @@ class DirectTurns:
         messages: Sequence[Message] = ()
         if news.inbox is not None:
             assert news.live is not None, "what is current is there"
+            # Also if it was sent a moment ago: while the lock is held nothing comes into the inbox.
+            hot.was_sent = False
             messages = self._take_mail(hot, news.live, news.inbox)
         elif hot.was_sent or hot.has_mail:
             # It was sent while the row was read.
@@ -141,7 +143,7 @@ class DirectTurns:
     async def _read_mail(self, hot: HotInstance) -> None:
         """Read the inbox, and think over it and the inputs."""
         instance_id = hot.execution.instance_id
-        hot.was_sent = False
+        hot.was_sent = False  # Not later: what is sent while it is read may be missing.
         try:
             live = await self._store.read_live(instance_id)
             inbox = await self._store.read_inbox(instance_id)
@@ -164,7 +166,6 @@ class DirectTurns:
         # Timers are left to workers, also those that are due: an input that takes one back comes
         # before it as long as no worker has delivered it.
         messages = [message for message in inbox if message.timer_key is None]
-        hot.was_sent = False
         hot.has_mail = False
         hot.seen_no = live.last_no
         if len(messages) > MAX_MESSAGES:
