@@ -13,6 +13,7 @@ import pytest
 
 from perdure import Accepted, AlreadyCompleted, Client, Decider, Decision, Rejected
 from perdure.errors import InstanceHeldError, StoreUnavailableError
+from perdure.model.messages import Message
 from perdure.model.turns import Turn, TurnReceipt
 from perdure.store.base import Store
 from perdure.store.locked_turns import KnownInstance, LockedTurn, News
@@ -184,6 +185,35 @@ async def test_what_waits_in_the_inbox_comes_before_an_input_after_a_look(
     answer = await put(one, "c")
 
     assert answer.state[-3:] == ("a", "b", "c")
+
+
+async def test_what_is_sent_while_the_inbox_is_read_is_not_overtaken(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await stage.client()
+    await put(client, "a")
+    await client.send(Page, Put("p", "b"))
+    hot = client._core.turns().hot.get("page:p")
+    assert hot is not None
+    later: list[asyncio.Task[Any]] = []
+    store = store_of(client)
+    read_inbox = store.read_inbox
+
+    async def read_and_send(instance_id: str) -> list[Message]:
+        found = await read_inbox(instance_id)
+        if not later:
+            await client.send(Page, Put("p", "d"))
+            later.append(asyncio.create_task(put(client, "e")))
+            await until(lambda: len(hot.inputs or ()) == 2)
+        return found
+
+    monkeypatch.setattr(store, "read_inbox", read_and_send)
+    await put(client, "c")
+    await later[0]
+
+    state = await client.state(Page, "p")
+    assert state.index("b") < state.index("c")
+    assert state.index("d") < state.index("e")
 
 
 async def meet(one: Client, two: Client) -> None:
