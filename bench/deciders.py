@@ -5,19 +5,26 @@ their timers, their state?
 from __future__ import annotations
 
 import asyncio
+import os
+import random
+import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import count as counting
 from typing import Never
 
 from bench.harness import Case, Measured, Meter, Setup, in_flight, percentile
+from bench.peers import Peer, Spent, answer, ask_all, peers
 from perdure import Accepted, Decider, Decision, Engine, activity
 
 BUDGET_PER_S = 5_000
 WARM_UP = 200
 LOOK_EVERY_S = 0.002
+SHARED = 1_000
+CALLERS = 20
+"""Of each process that shares deciders with others."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +182,87 @@ async def measure_execute(
     ]
 
 
+# ----------------------------------------------------------------- several processes
+
+
+async def shared(setup: Setup) -> list[Measured]:
+    """One, two and four processes, with twenty callers each, on the same thousand instances."""
+    count = setup.size(SHARED, quick=20)
+    found = []
+    for processes in (1, 2, 4):
+        told, seconds = await share(setup, processes, count, f"s{processes}")
+        row = f"execute, {CALLERS} callers each, 1,000 shared instances, {processes} processes"
+        rate = sum(one.calls for one in told) / seconds
+        p99_ms = max(one.p99_ms for one in told)
+        found += [
+            Measured(row=row, value=rate, unit="inputs/s"),
+            Measured(row=f"{row}, p99", value=p99_ms, unit="ms"),
+        ]
+    return found
+
+
+async def shared_hot(setup: Setup) -> list[Measured]:
+    """One, two and four processes, with twenty callers each, on one instance."""
+    found = []
+    for processes in (1, 2, 4):
+        told, seconds = await share(setup, processes, 1, f"h{processes}")
+        row = f"execute, {CALLERS} callers each, one shared instance, {processes} processes"
+        calls = [one.calls for one in told]
+        p99_ms = max(one.p99_ms for one in told)
+        found += [
+            Measured(row=row, value=sum(calls) / seconds, unit="inputs/s"),
+            Measured(row=f"{row}, p99", value=p99_ms, unit="ms"),
+        ]
+        if processes > 1:
+            least = 100 * processes * min(calls) / max(sum(calls), 1)
+            name = f"{row}, least of a fair share"
+            found.append(Measured(row=name, value=least, unit="%"))
+    return found
+
+
+async def share(
+    setup: Setup, processes: int, instances: int, prefix: str
+) -> tuple[list[Spent], float]:
+    """Have processes decide on the same instances for a while; return what each has done."""
+    seconds = 0.3 if setup.quick else 5.0
+    arguments = (setup.url, prefix, str(instances), str(seconds))
+    async with peers(processes, "bench.deciders", *arguments) as some:
+        await some[0].ask("warm")
+        await ask_all(some, "run")  # Until each has met the others.
+        return await asyncio.gather(*(ran(peer) for peer in some)), seconds
+
+
+async def ran(peer: Peer) -> Spent:
+    return await peer.ask("run")
+
+
+async def serve(url: str, prefix: str, instances: int, seconds: float) -> None:
+    """Be one of the processes that share instances."""
+    chance = random.Random(os.getpid())
+    async with Engine(url, [Counter]) as engine:
+
+        async def execute(number: int) -> None:
+            await engine.execute(Counter, Add(f"{prefix}-{number}", 1))
+
+        async def run(until_s: float, took_ms: list[float]) -> None:
+            while (began_s := time.perf_counter()) < until_s:
+                await execute(chance.randrange(instances))
+                took_ms.append((time.perf_counter() - began_s) * 1000)
+
+        async def handle(word: str) -> Spent:
+            took_ms: list[float] = []
+            if word == "warm":
+                numbers = counting()
+                await in_flight(instances, CALLERS, lambda: execute(next(numbers)))
+            else:
+                until_s = time.perf_counter() + seconds
+                await asyncio.gather(*(run(until_s, took_ms) for _ in range(CALLERS)))
+            slowest_ms = percentile(took_ms, 0.99) if took_ms else 0.0
+            return replace(Spent.by(engine._core.store), calls=len(took_ms), p99_ms=slowest_ms)
+
+        await answer(handle)
+
+
 # --------------------------------------------------------------- send, effects, timers
 
 
@@ -277,8 +365,13 @@ CASES = (
     Case(name="deciders/new", run=new_instances),
     Case(name="deciders/hot", run=one_instance),
     Case(name="deciders/one", run=one_caller),
+    Case(name="deciders/shared", run=shared),
+    Case(name="deciders/shared_hot", run=shared_hot),
     Case(name="deciders/send", run=send_and_drain),
     Case(name="deciders/effects", run=effects),
     Case(name="deciders/timers", run=due_timers),
     Case(name="deciders/state", run=cold_state),
 )
+
+if __name__ == "__main__":
+    asyncio.run(serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])))

@@ -30,6 +30,10 @@ class Spent:
     statements: int = 0
     rows: int = 0
     cpu_s: float = 0.0
+    calls: int = 0
+    """What it has done, where that is not told beforehand."""
+    p99_ms: float = 0.0
+    """How long its calls took; of several processes, of the slowest."""
 
     @classmethod
     def by(cls, *stores: Store) -> Spent:
@@ -49,6 +53,8 @@ class Spent:
             self.statements + sign * other.statements,
             self.rows + sign * other.rows,
             self.cpu_s + sign * other.cpu_s,
+            self.calls + sign * other.calls,
+            max(self.p99_ms, other.p99_ms),
         )
 
     def minus(self, other: Spent) -> Spent:

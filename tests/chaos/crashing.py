@@ -39,12 +39,14 @@ from tests.chaos.answers import Listener, not_as_told
 from tests.chaos.ledger import Ledger, Line
 
 WRITES = frozenset(
-    {"commit", "start", "deliver", "claim_turns", "claim_jobs", "end_jobs", "renew"}
-    | {"settle_inputs"}
+    {"commit", "commit_locked", "start", "deliver", "claim_turns", "claim_jobs", "end_jobs"}
+    | {"settle_inputs", "renew"}
     | {"release_turns", "hold", "unpark", "beat", "retire", "intern"}
     | {"renew_sessions", "retry_dead_jobs"}
 )
-READS = frozenset({"read_histories", "read_instances", "read_live", "read_kv", "read_dead_jobs"})
+READS = frozenset(
+    {"read_histories", "read_instances", "read_live", "read_news", "read_kv", "read_dead_jobs"}
+)
 
 OPTIONS = WorkerOptions(watch_calls="never", shadow_rate=1)
 HOME_ADVANTAGE_MS = 200

@@ -378,32 +378,6 @@ async def test_a_version_conflict_from_memory_counts_only_if_nothing_newer_is_st
     assert isinstance(answer, Accepted)
 
 
-async def test_an_input_that_keeps_losing_is_queued_and_its_outcome_awaited(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("perdure.client.inputs.MAX_TRIES", 0)
-    engine = await stage.engine([Counter])
-    client = await stage.client()
-
-    first = await client.execute(Counter, Add("a", 3))
-    second = await client.execute(Counter, Add("a", 4), input_id="req-2", correlation="c")
-
-    assert first == Accepted((Added(3),), 3, 1, reply=0)
-    assert second == Accepted((Added(4),), 7, 2, reply=3)
-    last = (await engine.events(Counter, "a"))[-1]
-    assert (last.input_id, last.correlation, last.cause) == ("req-2", "c", "client")
-
-
-async def test_an_input_that_keeps_losing_is_decided_here_if_there_is_no_worker(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("perdure.client.inputs.MAX_TRIES", 0)
-    monkeypatch.setattr("perdure.client.inputs.STIR_AFTER_S", 0.02)
-    client = await stage.client()
-
-    assert await client.execute(Counter, Add("a", 3)) == Accepted((Added(3),), 3, 1, reply=0)
-
-
 # -------------------------------------------------------------------------- many at once
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tools.mutants import commits, work
+from tools.mutants import commits, sharing, work
 from tools.mutants.mutant import Mutant
 
 GROUPS: dict[str, tuple[Mutant, ...]] = {
@@ -18,6 +18,7 @@ GROUPS: dict[str, tuple[Mutant, ...]] = {
     "Rows that are kept": commits.KEPT_ROWS,
     "One answer for each": commits.ANSWERS,
     "Lives of a database, and ids": commits.EPOCHS,
+    "Instances that several decide on": sharing.SHARED,
     "Claims": work.CLAIMS,
     "Leases": work.LEASES,
     "Once": work.ONCE,

@@ -76,7 +76,6 @@ async def execute(
         InstanceHeldError: The instance is parked or blocked.
         DecisionTooLongError: The decider's code computes too long over the input.
         InputIdReusedError: The id was given before, with another input.
-        InputDroppedError: It was queued because others kept being faster, and dropped by hand.
         PayloadError: The input is none of the decider, or cannot be stored.
         StoreUnavailableError: The store has not answered in time.
     """

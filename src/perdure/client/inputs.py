@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import AlreadyCompleted
 from perdure.client.decisions import check_known, check_takes_inputs, receipt_json
 from perdure.client.histories import named_in_errors, read_history
 from perdure.client.info import Json
@@ -40,15 +39,9 @@ from perdure.turns.inputs import check_repeated, queue_input, refuse_ended, wait
 if TYPE_CHECKING:
     from perdure.client.core import ClientCore
 
-MAX_VERSION_TRIES = 100
-"""How often an input that expects a version is decided: it cannot be queued."""
-
 LOOKS_FOR_ANSWER = 3
 """How often a receipt is read again whose input is not in the history: when the store has gone back
 between the two questions, it has neither."""
-
-STIR_AFTER_S = 1.0
-"""How long a queued input is left to the workers; then what waits is decided here."""
 
 
 class InputSender:
@@ -73,10 +66,10 @@ class InputSender:
         """
         await self._core.let_arrive([instance_id])
         deciding = self._core.turns().deciding
-        tries = MAX_TRIES if input.expected_version is None else MAX_VERSION_TRIES
-        for number in range(tries):
-            if number:
-                await asyncio.sleep(pause_before(number))
+        for number in range(MAX_TRIES):
+            if number > 1:
+                # The first time it is decided again at once, under the lock of the instance.
+                await asyncio.sleep(pause_before(number - 1))
             if input.input_id:
                 known = await self._answered_before(decider, instance_id, input)
                 if known is not None:
@@ -87,12 +80,10 @@ class InputSender:
                     raise answer.error
                 assert answer.outcome is not None, "one of the two is set"
                 return answer.outcome
-        if input.expected_version is not None:
-            raise StoreUnavailableError(
-                f"{instance_id!r} kept moving while an input for it was decided {tries} times; "
-                "try again"
-            )
-        return await self._queue_and_wait(decider, instance_id, input)
+        raise StoreUnavailableError(
+            f"{instance_id!r} kept moving while an input for it was decided {MAX_TRIES} times; "
+            "nothing of it is stored: try again"
+        )
 
     async def send(self, decider: str, instance_id: str, input: DirectInput) -> None:
         """Queue an input; `send` and `ctx.send` end here.
@@ -200,28 +191,3 @@ class InputSender:
                 return None
         with named_in_errors(row):
             return answer_again(decider, receipt, history, Guard(watch_calls=False))
-
-    async def _queue_and_wait(
-        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> InputOutcome:
-        """Others are always faster: get in line."""
-        input_id = input.input_id or fresh_name()
-        given = input._replace(input_id=input_id)
-        try:
-            await self.send(decider.name, instance_id, given)
-        except InstanceEndedError:
-            return AlreadyCompleted()
-        while True:
-            try:
-                async with asyncio.timeout(STIR_AFTER_S):
-                    kept = await wait_receipt(self._core.store, instance_id, input_id)
-            except TimeoutError:
-                # There may be no worker.
-                deciding = self._core.turns().deciding
-                await deciding.decide(decider, instance_id, None, patience_s=PATIENCE_S)
-                continue
-            if kept is None:
-                return AlreadyCompleted()
-            answer = await self._answer_again(decider, instance_id, kept, given)
-            if answer is not None:
-                return answer

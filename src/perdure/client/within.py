@@ -18,7 +18,7 @@ from perdure.client.core import ClientCore
 from perdure.client.info import Json
 from perdure.client.inputs import InputSender
 from perdure.core.deciders.answers import DirectInput, InputOutcome
-from perdure.errors import StoreUnavailableError, UsageError
+from perdure.errors import UsageError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
@@ -179,13 +179,6 @@ class SenderWithin(InputSender):
         raise UsageError(
             f"this client does not have decider {decider!r}, and no worker can decide an input "
             "before the transaction is committed: use an Engine that has it, or send_json"
-        )
-
-    async def _queue_and_wait(
-        self, decider: DeciderDefinition, instance_id: str, input: DirectInput
-    ) -> InputOutcome:
-        raise StoreUnavailableError(
-            f"{instance_id!r} kept moving while an input for it was decided; try again"
         )
 
 

@@ -40,6 +40,7 @@ from perdure.model.turns import (
 from perdure.store.admin import AdminStore
 from perdure.store.deciders import DeciderStore
 from perdure.store.epoch import Epoch
+from perdure.store.locked_turns import KnownInstance, LockedTurn, News
 from perdure.store.observer import Observer
 from perdure.store.within.borrowing import RunOnThread, SentMessages
 from perdure.store.within.transactions import TransactionStore
@@ -101,6 +102,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     """Who is told of each operation."""
     is_server: bool
     """Whether what all workers ask together is the load of one server."""
+    locks_turns: bool
+    """Whether `commit_locked` can be used: not in a transaction of the user's."""
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date.
@@ -157,6 +160,19 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
 
         A refused turn writes nothing, except that results of its jobs whose leases are valid go to
         the owner's inbox when the owner still is of that incarnation and execution.
+        """
+        ...
+
+    def commit_locked(self, turns: Sequence[LockedTurn]) -> Awaitable[list[TurnReceipt | None]]:
+        """Have turns thought while their instances are kept as they are, and commit them.
+
+        For each: lock its instance, waiting for other transactions that have it, read what is new
+        of it, have the turn thought on the caller's loop, and commit it as `commit` does, in one
+        transaction. If it is not thought within a time, the lock is let go and nothing of it is
+        committed.
+
+        Handed in when called, as `commit` is. None where there was no turn to commit, or none in
+        time, or another instance was waited for: `LockedTurn` tells which.
         """
         ...
 
@@ -313,6 +329,11 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
 
     async def read_live(self, instance_id: str) -> LiveRow | None:
         """Return the narrow row of an unfinished or unborn instance."""
+        ...
+
+    async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
+        """Return what is new of instances that are remembered, as of one moment, without their
+        inboxes."""
         ...
 
     async def read_inbox(self, instance_id: str) -> list[Message]:

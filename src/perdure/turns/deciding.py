@@ -2,7 +2,8 @@
 
 An instance is decided on in memory; inputs that come while a turn of it is being committed wait for
 the next one and go into it together. No caller waits for a lease: the commit is fenced by the stamp
-alone. Refused, the input is decided again on what the instance has become, after a growing pause.
+alone. Refused, the input is decided again on what the instance has become, at once and under its
+lock. It is never queued: what `decide` raises over it is raised to its caller.
 
 An input never overtakes what its caller has sent before: messages that wait in the inbox are taken
 first, if there may be some; timers are not, workers deliver those. A rejection is decided on what
@@ -35,8 +36,8 @@ from perdure.turns.patience import Patience
 from perdure.turns.waiting_input import SharedTurnError, WaitingInput
 from perdure.turns.way import TurnWay
 
-MAX_TRIES = 10
-"""How often an input is decided while others keep being faster; then it is queued."""
+MAX_TRIES = 100
+"""How often an input is decided while others keep being faster."""
 
 FIRST_PAUSE_S = 0.001
 MAX_PAUSE_S = 0.512
@@ -74,7 +75,7 @@ class Deciding:
         self,
         decider: DeciderDefinition,
         instance_id: str,
-        input: DirectInput | None,
+        input: DirectInput,
         *,
         patience_s: float,
     ) -> Answer | None:
@@ -83,7 +84,7 @@ class Deciding:
         Args:
             decider: The code.
             instance_id: As stored.
-            input: The input; None: have decided what waits in the inbox.
+            input: The input.
             patience_s: How long to wait for the store.
 
         Returns:

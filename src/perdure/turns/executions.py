@@ -217,13 +217,12 @@ class Executions:
         execution.fold.guard = self._guard_of_turn(execution.definition)
         # The start of an instance is no company for an input that must be alone.
         asked = hot.take_inputs(with_messages=bool(messages) and terms.start is None)
-        given = [one for one in asked if one.input is not None]
-        execution.give([one.input for one in given if one.input is not None])
+        execution.give([one.input for one in asked])
         hot.taken_keys = execution.taken_keys
         turn = execution.run(messages, terms, now_ms=now_ms)
         # Known for this run only: they may be free again at the next one.
         execution.taken_keys = {}
-        for one, answer in zip(given, execution.answers, strict=True):
+        for one, answer in zip(asked, execution.answers, strict=True):
             one.answer = answer
         return turn
 

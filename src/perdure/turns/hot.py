@@ -75,7 +75,7 @@ class HotInstance:
 
     def has_inputs(self) -> bool:
         """Tell whether somebody still waits for an input of the next turn to be decided."""
-        return any(one.input is not None and not one.is_over for one in self.inputs or ())
+        return any(not one.is_over for one in self.inputs or ())
 
     def take_inputs(self, *, with_messages: bool) -> list[WaitingInput]:
         """Take the inputs for a turn that is about to run; none as long as a message that their
@@ -87,8 +87,7 @@ class HotInstance:
         alone = [one for one in waiting if one.is_alone]
         if alone:
             waiting = [one for one in waiting if not one.is_alone]
-            # Who only wants the inbox to be read is no company.
-            if not with_messages and all(one.input is None for one in waiting):
+            if not with_messages and not waiting:
                 waiting.append(alone.pop(0))
         self.inputs = alone or None
         self.asked = waiting

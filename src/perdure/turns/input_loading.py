@@ -16,11 +16,11 @@ from perdure.core.deciders.answers import Answer
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.identity import ExecutionId
 from perdure.errors import InstanceHeldError
-from perdure.model.blocked import is_held
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status
 from perdure.model.turns import NOBODY, NewObservation
 from perdure.store.base import ExecutionKey, Store
 from perdure.turns.background import Background
+from perdure.turns.catching_up import may_have_mail
 from perdure.turns.executions import Executions
 from perdure.turns.hot import HotInstance
 from perdure.turns.inputs import check_decider, new_decider_instance
@@ -197,15 +197,10 @@ class InputLoader:
         self._executions.replay(execution, past)
         hot = HotInstance(execution, live.stamp, live.last_no)
         hot.tally.read(past.history)
-        hot.was_sent = self._may_have_mail(live) or self._memory.arriving[live.instance_id]
+        has_mail = may_have_mail(live, now_ms=self._store.clock())
+        hot.was_sent = has_mail or self._memory.arriving[live.instance_id]
         self._memory.hot.put(hot)
         return hot
-
-    def _may_have_mail(self, live: LiveRow) -> bool:
-        """Tell whether messages may wait. What is held is not ready, whatever waits for it; what
-        has no history yet has its start in the inbox."""
-        is_due = live.wake_at_ms is not None and live.wake_at_ms <= self._store.clock()
-        return is_due or is_held(live.blocked_by) or bool(live.lease) or live.stamp.next_seq == 1
 
     # -------------------------------------------------------- new, or over
 
@@ -245,7 +240,7 @@ class InputLoader:
         """The instance has ended: nothing is decided any more. An input that was decided before,
         perhaps the last one, is asked again, to be given what it came to."""
         inputs = self._inputs_of(one)
-        given = [asked.input for asked in inputs if asked.input is not None]
+        given = [asked.input for asked in inputs]
         ids = [late.input_id for late in given if late.input_id]
         try:
             check_decider(one.decider.name, one.instance_id, row.kind, row.name)
@@ -263,5 +258,5 @@ class InputLoader:
                 asked.fail(error)
             return
         for asked in inputs:
-            is_decided = asked.input is not None and asked.input.input_id in decided
+            is_decided = asked.input.input_id in decided
             asked.tell(None if is_decided else Answer(AlreadyCompleted()))

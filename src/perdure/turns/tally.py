@@ -55,13 +55,13 @@ class Tally:
         long as there were none, since most have none."""
 
     def read(self, history: Sequence[StoredEvent]) -> None:
-        """Take over what a history tells."""
-        self.turns = len({event.at_ms for event in history})
+        """Take over what a history tells, or what a part of it tells that comes next."""
+        self.turns += len({event.at_ms for event in history})
         for seq, kind, at_ms, body in history:
             self.bytes += len(body)
             if kind in NOTED_KINDS:
                 self._note(seq, kind, at_ms, body)
-        if history:
+        if history and not self.since_ms:
             self.since_ms = history[0].at_ms
 
     def add(self, turn: Turn) -> Sequence[ChildEnd]:

@@ -177,6 +177,7 @@ class TurnRunner:
         """Wait for commits under way, then let all coroutines go."""
         self._executions.pace.close()
         self._way.commits.flush()
+        self._way.direct.flush()
         await self._background.drain()
         leases = self.leases()
         if leases:

@@ -30,11 +30,11 @@ class WaitingInput:
 
     __slots__ = ("_told", "answer", "input", "is_alone")
 
-    def __init__(self, input: DirectInput | None, *, is_alone: bool = False) -> None:
+    def __init__(self, input: DirectInput, *, is_alone: bool = False) -> None:
         """Prepare.
 
         Args:
-            input: What to decide; None: only what waits in the inbox.
+            input: What to decide.
             is_alone: It must have a turn of its own: one that it shared has failed.
         """
         self.input = input
@@ -81,5 +81,5 @@ async def keep_outcomes(store: Store, turn: Turn, asked: Iterable[WaitingInput])
         if outcome != receipt.outcome
     }
     for waiting in asked:
-        if waiting.input is not None and waiting.input.input_id in earlier:
+        if waiting.input.input_id in earlier:
             waiting.tell(None)

@@ -20,6 +20,9 @@ starts. What comes meanwhile waits in `HotInstance`.
 A turn over the end of a local job goes *the short way*: it is committed together with the job's
 removal, without a claim. If it is refused the store keeps the result in the inbox.
 
+How inputs of callers are thought over, from memory, after a look or under a lock, is in
+`direct_turns`.
+
 What is dropped loses nothing: results go to the inbox, inputs are decided again, and a claim that
 waited is given back.
 """
@@ -29,10 +32,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from perdure.core.deciders.execution import DeciderExecution
 from perdure.errors import (
     DecisionTooLongError,
-    InstanceHeldError,
     NondeterminismError,
     RowError,
     StoreError,
@@ -48,6 +49,7 @@ from perdure.telemetry import error_facts
 from perdure.turns.any_execution import definition_key
 from perdure.turns.background import Background
 from perdure.turns.commits import CommitQueue
+from perdure.turns.direct_turns import DirectTurns
 from perdure.turns.endings import Endings
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
@@ -57,13 +59,10 @@ from perdure.turns.memory import Memory
 from perdure.turns.metrics import TurnMetrics, facts_of
 from perdure.turns.starts import AwaitedStarts
 from perdure.turns.unserved import UnservedCalls
-from perdure.turns.waiting_input import InputTooLongError, WaitingInput, keep_outcomes
+from perdure.turns.waiting_input import InputTooLongError, WaitingInput
 from perdure.turns.watchdog import TurnTooLongError
 
 logger = logging.getLogger(__name__)
-
-MAX_MESSAGES = 1_000
-"""Messages that one turn takes from an inbox before the inputs of callers."""
 
 
 class TurnWay:
@@ -112,7 +111,8 @@ class TurnWay:
         self._background = background
         self._look = look
         self._continued = continued
-        self.commits = CommitQueue(store, background, heard=self._hear)
+        self.commits = CommitQueue(store, background, heard=self.hear)
+        self.direct = DirectTurns(self, store, memory, executions, background, look)
 
     # ------------------------------------------------------------ something comes
 
@@ -120,7 +120,7 @@ class TurnWay:
         """Begin an instance with its first turn, in one commit."""
         message = Message(0, new.created_ms, new.start_kind, new.start_body)
         try:
-            turn = self._think(hot, (message,), start=new)
+            turn = self.think(hot, (message,), start=new)
         except BaseException:
             hot.execution.tear_down()
             raise
@@ -156,9 +156,9 @@ class TurnWay:
         """Take inputs that callers wait for, all at once: their turn may drop the instance."""
         hot.inputs = [*(hot.inputs or ()), *waiting]
         if not hot.is_ahead:
-            self._think_inputs(hot)
+            self.direct.think(hot)
 
-    def _next(self, hot: HotInstance) -> None:
+    def go_on(self, hot: HotInstance) -> None:
         """Go on with what came while the instance was ahead."""
         claim, hot.claim = hot.claim, None
         if claim is not None and not self.take_claim(hot, claim):
@@ -166,7 +166,7 @@ class TurnWay:
         if hot.results and not hot.is_ahead:
             self._think_results(hot)
         if hot.inputs and not hot.is_ahead:
-            self._think_inputs(hot)
+            self.direct.think(hot)
 
     # ---------------------------------------------------------------------- think
 
@@ -175,13 +175,13 @@ class TurnWay:
         hot.seen_no = claim.last_no
         hot.has_mail = False
         try:
-            turn = self._think(hot, claim.messages, lease=claim.lease)
+            turn = self.think(hot, claim.messages, lease=claim.lease)
         except NondeterminismError as error:
             self._let_go(hot, claim)
             self._holds.block(claim, error)
         except InputTooLongError as error:
             # That is its caller's trouble. The messages are decided without it.
-            self._fail_inputs(hot, error, has_more=True)
+            self.fail_inputs(hot, error, has_more=True)
             self._memory.drop(hot)
             self._give_back(claim.instance_id, claim.lease)
         except (UnreadableEventError, TurnTooLongError) as error:
@@ -206,11 +206,11 @@ class TurnWay:
             return
         messages = [Message(0, 0, end.kind or "", end.body) for end in ends]
         try:
-            turn = self._think(hot, messages, job_ends=ends)
+            turn = self.think(hot, messages, job_ends=ends)
         except (Exception, TurnTooLongError) as error:
             # The results go to the inbox; the claimed turn that takes them holds the instance.
             if isinstance(error, InputTooLongError):
-                self._fail_inputs(hot, error, has_more=True)
+                self.fail_inputs(hot, error, has_more=True)
             if not isinstance(error, NondeterminismError | UnreadableEventError | TurnTooLongError):
                 self._say_failed(hot, error)
             self._memory.drop(hot)
@@ -218,70 +218,7 @@ class TurnWay:
         else:
             self.commits.submit(hot, turn)
 
-    def _think_inputs(self, hot: HotInstance) -> None:
-        """Think over the inputs that callers wait for, and the messages before them."""
-        start = hot.start
-        if start is not None and not hot.has_inputs():
-            # No caller waits any more for what would have begun it.
-            self.drop(hot)
-        elif start is not None:
-            self._decide(hot, [Message(0, start.created_ms, start.start_kind, start.start_body)])
-        elif hot.was_sent or hot.has_mail:
-            hot.is_ahead = True  # Until the inbox is read nothing may be applied.
-            self._background.spawn(self._read_mail(hot))
-        else:
-            self._decide(hot, ())
-
-    async def _read_mail(self, hot: HotInstance) -> None:
-        """Read the inbox, and think over it and the inputs."""
-        instance_id = hot.execution.instance_id
-        hot.was_sent = False
-        try:
-            live = await self._store.read_live(instance_id)
-            inbox = await self._store.read_inbox(instance_id)
-        except Exception as error:
-            hot.is_ahead = False
-            self._give_up(hot, error)
-            return
-        hot.is_ahead = False
-        if not hot.is_current(live):
-            self.drop(hot)
-            return
-        assert live is not None, "what is current is there"
-        # Timers are left to workers, also those that are due: an input that takes one back comes
-        # before it as long as no worker has delivered it.
-        messages = [message for message in inbox if message.timer_key is None]
-        hot.has_mail = False
-        hot.seen_no = live.last_no
-        if len(messages) > MAX_MESSAGES:
-            # There is more: this turn must not count as having seen it.
-            hot.was_sent = True
-            hot.seen_no = 0
-        self._decide(hot, messages[:MAX_MESSAGES])
-
-    def _decide(self, hot: HotInstance, messages: Sequence[Message]) -> None:
-        try:
-            turn = self._think(hot, messages)
-        except InputTooLongError as error:
-            self._fail_inputs(hot, error, has_more=bool(messages) and hot.start is None)
-            self.drop(hot)
-        except (Exception, TurnTooLongError) as error:
-            why = f"a message that came before cannot be decided: {type(error).__name__}: {error}"
-            held = InstanceHeldError(hot.execution.instance_id, "stuck", why)
-            held.__cause__ = error
-            self._give_up(hot, held)
-            # As a claimed turn the same trouble holds the instance, where everybody can see it.
-            self._look(0)
-        else:
-            execution = hot.execution
-            assert isinstance(execution, DeciderExecution), "only deciders are given inputs"
-            if execution.is_unchanged:
-                hot.is_ahead = True
-                self._background.spawn(self._confirm(hot, turn))
-            else:
-                self.commits.submit(hot, turn)
-
-    def _think(
+    def think(
         self,
         hot: HotInstance,
         messages: Sequence[Message],
@@ -307,42 +244,13 @@ class TurnWay:
             reservation.drop()
             raise
 
-    # --------------------------------------------------------- commit, or confirm
-
-    async def _confirm(self, hot: HotInstance, turn: Turn) -> None:
-        """In place of a commit: inputs that changed nothing are answered once the store was seen to
-        have nothing newer."""
-        try:
-            is_newest = hot.start is not None or await self.is_current(hot)
-            if is_newest and (turn.receipts or turn.observations):
-                await keep_outcomes(self._store, turn, hot.asked or ())
-        except RowError as error:
-            hot.is_ahead = False
-            hot.spoil_asked(error, has_more=False)
-            self.drop(hot)
-            return
-        except Exception as error:
-            # Whatever it is, the instance must not wait for an answer that will not come.
-            hot.is_ahead = False
-            self._give_up(hot, error)
-            return
-        hot.is_ahead = False
-        if is_newest:
-            self._answer_inputs(hot)
-        if is_newest and hot.start is None:
-            self._next(hot)
-            self._memory.evict()
-        else:
-            # It has moved on, or it was never there.
-            self.drop(hot)
-
     async def is_current(self, hot: HotInstance) -> bool:
         """Return whether what is in memory is what the store holds, and may decide."""
         return hot.is_current(await self._store.read_live(hot.execution.instance_id))
 
     # ---------------------------------------------------------------------- heard
 
-    def _hear(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
+    def hear(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         """The store has answered a turn."""
         hot.is_ahead = False
         hot.reservation.drop()
@@ -378,7 +286,7 @@ class TurnWay:
                 # An input for a decider: what is executed here after this must not overtake it.
                 self._memory.noticed_mail(child.instance.instance_id)
         if hot.asked is not None:
-            self._answer_inputs(hot)
+            self.answer_inputs(hot)
         if receipt.has_unseen or turn.children or turn.deliveries:
             self._look(0)
         if turn.outcome is not None or turn.continued is not None or turn.vanishes:
@@ -405,7 +313,7 @@ class TurnWay:
                 self._unserved.notice(job.queue)
         if turn.next_due_ms is not None:
             self._look(turn.next_due_ms)
-        self._next(hot)
+        self.go_on(hot)
         self._memory.evict()
 
     def _ended(self, hot: HotInstance, turn: Turn) -> None:
@@ -431,6 +339,8 @@ class TurnWay:
         if receipt is not None and turn.lease and (turn.seize or turn.unique is not None):
             # Its inputs may be the obstacle: then the lease is still ours, and nobody else decides.
             self._give_back(turn.instance_id, turn.lease)
+        if hot.asked and receipt is not None and receipt.status is TurnStatus.REFUSED:
+            self.direct.contention.refused(turn.instance_id)
         self._metrics.refused(hot, turn, receipt)
         self._memory.unlease(turn.instance_id)
         self.drop(hot)
@@ -460,19 +370,19 @@ class TurnWay:
 
     # --------------------------------------------------------------------- inputs
 
-    def _answer_inputs(self, hot: HotInstance) -> None:
+    def answer_inputs(self, hot: HotInstance) -> None:
         """What the inputs of a turn came to is stored: tell their callers."""
         asked = hot.take_asked()
         self._metrics.answered(hot.execution.name, asked)
         for waiting in asked:
             waiting.tell_committed()
 
-    def _fail_inputs(self, hot: HotInstance, error: InputTooLongError, *, has_more: bool) -> None:
+    def fail_inputs(self, hot: HotInstance, error: InputTooLongError, *, has_more: bool) -> None:
         """A turn computed too long over the inputs in it; `has_more`: not only over them."""
         too_long = DecisionTooLongError(hot.execution.instance_id, str(error))
         hot.spoil_asked(too_long, has_more=has_more)
 
-    def _give_up(self, hot: HotInstance, error: BaseException) -> None:
+    def give_up(self, hot: HotInstance, error: BaseException) -> None:
         """The inputs that wait cannot be decided now."""
         hot.fail_inputs(error)
         self.drop(hot)

@@ -16,6 +16,9 @@ A commit whose answer is lost is asked about before anything else is done: see `
 
 Turns whose rows the lane knows from its own last commits need none of these steps: one call checks
 that the rows are still the same and writes, and what it finds otherwise is run in steps.
+
+Turns that are thought under the lock of their instance wait for it. They have a lane of their own,
+so that no other turn waits with them.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from perdure.model.turns import Turn, TurnStatus
 from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
+from perdure.store.locked_turns import LockedTurn
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.connection import PIN, PostgresConnection, connect_again
@@ -375,6 +379,8 @@ class Lane:
 
 
 def _is_quiet(operation: Any) -> bool:
+    if type(operation) is LockedTurn:
+        return operation.turn is None
     return type(operation) is Operation and operation.is_quiet
 
 
@@ -382,7 +388,8 @@ def _concerns_others(operation: Any, result: Any) -> bool:
     """Return whether other processes may want to know of it."""
     if result is LATER:
         return False
-    if type(operation) is Turn and operation.is_private:
+    turn = operation.turn if type(operation) is LockedTurn else operation
+    if type(turn) is Turn and turn.is_private:
         # Of one that was refused, results of jobs may be in the inbox.
         is_refused: bool = result.status is not TurnStatus.ACCEPTED
         return is_refused

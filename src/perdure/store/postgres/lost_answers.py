@@ -21,6 +21,7 @@ from typing import Any
 from perdure.errors import StoreError, StoreUnavailableError
 from perdure.model.turns import Turn
 from perdure.store.batching import LATER
+from perdure.store.locked_turns import LockedTurn
 from perdure.store.postgres.connection import PostgresConnection
 
 NOTHING = object()
@@ -73,7 +74,7 @@ class LostAnswers:
         if xid is None or mark is None:
             return
         pairs = zip(operations, results, strict=True)
-        asked = [(one, result) for one, result in pairs if type(one) is not Turn]
+        asked = [(one, result) for one, result in pairs if type(one) not in (Turn, LockedTurn)]
         if asked:
             self._unsure = _UnsureCommit(xid, mark, *zip(*asked, strict=True))
 

@@ -25,6 +25,7 @@ from perdure.model.messages import Delivery
 from perdure.model.turns import ClaimedTurn, Hold, Turn, TurnClaim
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
+from perdure.store.locked_turns import LockedTurn
 from perdure.store.observing import observable
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.postgres.address import Address
@@ -56,6 +57,9 @@ LANES = 2
 ARRIVALS = LANES
 """The lane beside them that moves what users' transactions have sent: it may wait for such a
 transaction, and other readers shall not wait with it. It connects when it is needed."""
+LOCKED = ARRIVALS + 1
+"""The lane of turns that are thought under the lock of their instance: it waits for that lock. It
+connects when it is needed."""
 NUMBER_AT_ONCE = 10_000
 """Events of the feed that get their positions in one transaction."""
 
@@ -136,7 +140,8 @@ class PostgresStore(SqlStore):
             raise
 
     def _start(self, connection: PostgresConnection) -> None:
-        names = [*(f"perdure-write-{number}" for number in range(LANES)), "perdure-arrivals"]
+        names = [f"perdure-write-{number}" for number in range(LANES)]
+        names += ["perdure-arrivals", "perdure-locked"]
         for name in names:
             lane = Lane(
                 self.address, clock=self.clock, epoch=self.epoch, stirred=self._notifications.stir
@@ -347,6 +352,8 @@ def _lane_of(operation: Any) -> int:
             instance_id = operation.instance_id
         case JobEnd():
             instance_id = operation.key.instance_id
+        case LockedTurn():
+            return LOCKED
         case _:
             return 0
     try:

@@ -1,7 +1,7 @@
 """Run a batch of operations inside one transaction.
 
-Changes of instances come first: load the rows they touch, decide in memory, flush. Then whatever is
-a statement of its own.
+Locked turns are thought first. Then come changes of instances, these turns among them: load the
+rows they touch, decide in memory, flush. Then whatever is a statement of its own.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from typing import Any
 from perdure.model.instances import NewInstance, before_its_end
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery
-from perdure.model.turns import Hold, Turn
+from perdure.model.turns import Hold, Turn, TurnReceipt, TurnStatus
 from perdure.store.batching import LATER
+from perdure.store.locked_turns import LockedTurn
 from perdure.store.sql import reading
 from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.flush import flush
 from perdure.store.sql.locking import PutOffError
+from perdure.store.sql.news import think_locked
 from perdure.store.sql.rows import LoadedRows, ids_of, load
 
 
@@ -68,11 +70,23 @@ def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list
     changes = [
         (index, operation)
         for index, operation in enumerate(operations)
-        if type(operation) is not Operation
+        if type(operation) is not Operation and type(operation) is not LockedTurn
     ]
+    if len(changes) == len(operations):
+        return results, _change(transaction, changes, results) if changes else 0
+    locked = [(index, one) for index, one in enumerate(operations) if type(one) is LockedTurn]
+    waiting = {index: one for index, one in locked if one.is_waiting}
+    if waiting:
+        think_locked(transaction.connection, list(waiting.values()))
+    # What was thought before, in a transaction that has to be run again, is what it was.
+    changes += [(index, one.turn) for index, one in locked if one.turn is not None]
     rows = _change(transaction, changes, results) if changes else 0
-    if len(changes) < len(operations):
-        _work(transaction, operations, results)
+    for index in waiting:
+        if results[index] is LATER:
+            # Another instance that it touches is locked. It was thought just now, so it never
+            # happened; to wait with it would only make it old.
+            results[index] = TurnReceipt(TurnStatus.REFUSED)
+    _work(transaction, operations, results)
     return results, rows
 
 

@@ -32,14 +32,23 @@ def read_histories(
     connection: Connection, executions: Sequence[ExecutionKey], *, after_seq: int, limit: int | None
 ) -> list[list[StoredEvent]]:
     """Return the events of each execution in order."""
-    histories: list[list[StoredEvent]] = [[] for _ in executions]
     # Events are numbered without gap, so a number of events is a range of numbers.
     last_seq = _LAST_SEQ if limit is None else after_seq + limit
+    return read_ranges(connection, [(key, after_seq, last_seq) for key in executions])
+
+
+def read_ranges(
+    connection: Connection, ranges: Sequence[tuple[ExecutionKey, int, int]]
+) -> list[list[StoredEvent]]:
+    """Return events of executions in order: those behind one number, up to another."""
+    histories: list[list[StoredEvent]] = [[] for _ in ranges]
     first = 0
-    while first < len(executions):
-        keys = [(part_of(key.instance_id), *key, after_seq, last_seq) for key in executions[first:]]
+    while first < len(ranges):
+        keys = [
+            (part_of(key.instance_id), *key, after, last) for key, after, last in ranges[first:]
+        ]
         if histories[first]:
-            keys[0] = (*keys[0][:4], histories[first][-1].seq, last_seq)
+            keys[0] = (*keys[0][:4], histories[first][-1].seq, keys[0][5])
         [(text, blob)] = connection.run(
             "read_histories",
             keys=pack(keys),

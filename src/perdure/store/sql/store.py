@@ -46,8 +46,9 @@ from perdure.store.contents import (
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
 from perdure.store.forking import ProcessMark
+from perdure.store.locked_turns import KnownInstance, LockedTurn, News
 from perdure.store.observer import Observer
-from perdure.store.sql import claims, feed, reading, sessions, slices
+from perdure.store.sql import claims, feed, news, reading, sessions, slices
 from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
@@ -74,6 +75,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
     """
 
     is_server = False
+    locks_turns = True
 
     def __init__(self, *, clock: Clock, approval: Approval) -> None:
         super().__init__(approval)
@@ -152,6 +154,12 @@ class SqlStore(SqlAdmin, SqlDeciders):
                 answer.add_done_callback(lambda _: self._tell_feed())
                 break
         return _receipts(answer)
+
+    def commit_locked(self, turns: Sequence[LockedTurn]) -> Awaitable[list[TurnReceipt | None]]:
+        """Have turns thought while their instances are kept as they are, and commit them."""
+        answer = self._hand_in(turns)
+        answer.add_done_callback(lambda _: self._tell_feed())
+        return _locked_receipts(answer)
 
     async def start(
         self, instances: Sequence[NewInstance], *, patience_s: float | None = None
@@ -349,6 +357,10 @@ class SqlStore(SqlAdmin, SqlDeciders):
         [found] = await self._read(lambda c: reading.read_lives(c, [instance_id]))
         return found
 
+    async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
+        """Return what is new of instances that are remembered."""
+        return await self._read(lambda c: news.read_news(c, known))
+
     async def read_inbox(self, instance_id: str) -> list[Message]:
         """Return all messages of an instance in the order they are applied."""
         return await self._read(lambda c: reading.read_inbox(c, instance_id))
@@ -394,6 +406,11 @@ class SqlStore(SqlAdmin, SqlDeciders):
     async def find_torn_sessions(self) -> list[TornSession]:
         """Return the sessions that are not as they must be."""
         return await self._read(lambda c: slices.find_torn_sessions(c, now_ms=self.clock()))
+
+
+async def _locked_receipts(answers: Awaitable[list[Any]]) -> list[TurnReceipt | None]:
+    """Return a receipt for each turn that was thought, also for those that failed."""
+    return [_failed(one) if isinstance(one, Exception) else one for one in await answers]
 
 
 async def _receipts(answers: Awaitable[list[Any]]) -> list[TurnReceipt]:

@@ -22,6 +22,7 @@ from perdure.clock import Clock
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.store.counters import StoreCounters
 from perdure.store.forking import keep_for_ever
+from perdure.store.locked_turns import LockedTurn
 from perdure.store.sql.batch import Operation, Transaction, run_batch
 from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
@@ -353,6 +354,6 @@ class _AfterCommit:
 
 def _has_work(operations: Sequence[Any]) -> bool:
     for one in operations:  # noqa: SIM110  # a generator costs more than the rest of it
-        if type(one) is Operation:
+        if type(one) is Operation or type(one) is LockedTurn:
             return True
     return False

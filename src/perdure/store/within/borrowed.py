@@ -60,6 +60,8 @@ class BorrowedSqlStore(SqlStore):
         loan: The connection.
     """
 
+    locks_turns = False
+
     def __init__(self, outer: SqlStore, loan: Loan) -> None:
         super().__init__(clock=self._time_ms, approval=outer._approval)
         self._outer = outer
