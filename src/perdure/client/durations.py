@@ -1,0 +1,60 @@
+"""Lengths of time as people write and read them: `1h30m`, `3 h 12 m`."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from perdure.errors import UsageError
+
+_UNITS_MS = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
+_PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+
+MAX_DURATION = timedelta(days=36_500)
+"""The longest that can be said: what is longer does not fit into dates."""
+
+
+def parse_duration(text: str, *, what: str = "duration") -> timedelta:
+    """Return a length of time that a person wrote.
+
+    Args:
+        text: Numbers with units, one behind the other: `500ms`, `30s`, `1h30m`, `2d`.
+        what: What it is for, for the error.
+
+    Raises:
+        UsageError: It is not one.
+    """
+    pieces = _PIECE.findall(text)
+    if not pieces or "".join(f"{number}{unit}" for number, unit in pieces) != text:
+        raise UsageError(
+            f"{what} {text!r} is not a length of time: write a number and a unit (ms, s, m, h, d "
+            "or w), as in 30s, 1h30m or 2d"
+        )
+    total_ms = sum(float(number) * _UNITS_MS[unit] for number, unit in pieces)
+    if total_ms > MAX_DURATION / timedelta(milliseconds=1):
+        raise UsageError(f"{what} {text!r} is longer than {MAX_DURATION.days} days")
+    return timedelta(milliseconds=total_ms)
+
+
+def shown_duration(length: timedelta) -> str:
+    """Return a length of time for people: its two largest units."""
+    ms = round(length / timedelta(milliseconds=1))
+    if abs(ms) < 1_000:
+        return f"{ms} ms"
+    if abs(ms) < 10_000:
+        return f"{ms / 1_000:.1f} s"
+    sign, seconds = "-" * (ms < 0), abs(ms) // 1_000
+    for unit, size, less, part in (("d", 86_400, "h", 3_600), ("h", 3_600, "m", 60)):
+        if seconds >= size:
+            rest = seconds % size // part
+            return f"{sign}{seconds // size} {unit}" + (f" {rest} {less}" if rest else "")
+    if seconds >= 60:
+        return f"{sign}{seconds // 60} m" + (f" {seconds % 60} s" if seconds % 60 else "")
+    return f"{sign}{seconds} s"
