@@ -36,7 +36,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": THOUGHT | {"store", "turns", "jobs", "worker", "projection"},
     "checking": {"model", "store"},
     "testing": THOUGHT,
-    "cli": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client", "checking"},
+    "web": {"errors", "clock", "limits", "ids", "codec", "model", "authoring", "core", "client"},
+    "cli": THOUGHT
+    | {"store", "turns", "jobs", "worker", "projection", "client", "checking", "web"},
 }
 APART = {"core.orchestrations", "core.deciders"}
 """Rooms within a room that do not know each other."""

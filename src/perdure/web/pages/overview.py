@@ -1,0 +1,79 @@
+"""The pages of the whole store: jobs and queues, workers, projections, definitions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.model.builtins import RESERVED_PREFIX
+from perdure.web.api import overview as api
+from perdure.web.cursors import open_cursor, sign_cursor
+from perdure.web.operations import Ask, Nothing
+from perdure.web.pages.view import View
+
+
+class QueuesPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead jobs the page shows."""
+
+    activity: str | None = None
+    after: str | None = None
+
+
+async def queues(ask: Ask[QueuesPageQuery, None]) -> View:
+    """Return the page of jobs and queues."""
+    found = [one for one in await ask.client.queues() if not one.name.startswith(RESERVED_PREFIX)]
+    secret = ask.site.settings.secret
+    dead = await ask.client.dead_jobs(
+        limit=50,
+        after=open_cursor(secret, api.LIST, ask.query.after),
+        activity=ask.query.activity,
+    )
+    return View(
+        template="queues.html",
+        title="Jobs and queues",
+        data={
+            "jobs": [one for one in found if one.kind in ("activity", "inline")],
+            "turns": [one for one in found if one.kind not in ("activity", "inline")],
+            "activity": ask.query.activity,
+            "dead": dead.items,
+            "next": sign_cursor(secret, api.LIST, dead.next),
+            "sessions": await ask.client.sessions(),
+        },
+    )
+
+
+async def workers(ask: Ask[Nothing, None]) -> View:
+    """Return the page of workers, with what no worker takes at its head."""
+    unserved = [
+        one
+        for one in await ask.client.queues()
+        if one.unclaimed is not None and (one.ready or one.later)
+    ]
+    return View(
+        template="workers.html",
+        title="Workers",
+        data={"workers": await api.list_workers(ask), "unserved": unserved},
+    )
+
+
+async def projections(ask: Ask[Nothing, None]) -> View:
+    """Return the page of projections and subscriptions."""
+    return View(
+        template="projections.html",
+        title="Projections",
+        data={"projections": await ask.client.projections()},
+    )
+
+
+async def definitions(ask: Ask[Nothing, None]) -> View:
+    """Return the page of definitions."""
+    found = await api.list_definitions(ask)
+    return View(
+        template="definitions.html",
+        title="Definitions",
+        data={
+            "orchestrations": [one for one in found if one.kind == "orchestration"],
+            "deciders": [one for one in found if one.kind == "decider"],
+            "activities": [one for one in found if one.kind == "activity"],
+            "readers": [one for one in found if one.kind == "projection"],
+        },
+    )
