@@ -7,7 +7,7 @@ stream also looks by itself from time to time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from perdure.client.client import Client
 
@@ -19,7 +19,7 @@ LOOK_ANYWAY_S = 2.0
 
 async def changed(
     client: Client, *, look_s: float = LOOK_S, anyway_s: float = LOOK_ANYWAY_S
-) -> AsyncIterator[int]:
+) -> AsyncGenerator[int]:
     """Return at once, and then whenever it may be worth looking: numbers that rise."""
     looks = 0
     while True:

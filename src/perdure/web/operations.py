@@ -19,11 +19,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from perdure.client.client import Client
-from perdure.errors import PerdureError
 from perdure.web.access import Access, Scope
 from perdure.web.bodies import read_json
 from perdure.web.gate import access_of, check_scope, unescaped
-from perdure.web.problems import RefusalError, document_of, response_of
+from perdure.web.problems import RefusalError, document_of, response_for
 from perdure.web.rates import Openings
 from perdure.web.settings import WebSettings
 from perdure.web.values import dump, shown
@@ -65,8 +64,20 @@ class Ask(Generic[Q, B]):
 
     @property
     def client(self) -> Client:
-        """Where everything is asked for."""
-        return self.site.client
+        """Where everything is asked for.
+
+        Raises:
+            RefusalError: It is not open.
+        """
+        client = self.site.client
+        if not client._core.is_open:
+            raise RefusalError(
+                503,
+                "not_open",
+                "the store is not open: give the application that this one is mounted in "
+                "lifespan=perdure.web.lifespan(...)",
+            )
+        return client
 
     @property
     def wants_stream(self) -> bool:
@@ -139,12 +150,10 @@ def endpoint(operation: Operation, site: Site) -> Callable[[Request], Awaitable[
             check_scope(access, operation.scope, read_only=site.settings.read_only)
             ask = await _ask(operation, site, request, access)
             found = await operation.handler(ask)
-        except (RefusalError, PerdureError) as error:
-            _audit(operation, request, access, document_of(error)[0]["code"])
-            return response_of(error)
         except Exception as error:
-            _audit(operation, request, access, "internal")
-            return response_of(error)
+            document, headers = document_of(error)
+            _audit(operation, request, access, document["code"])
+            return response_for(document, headers)
         _audit(operation, request, access, "done")
         if isinstance(found, Response):
             return found

@@ -135,7 +135,11 @@ def document_of(error: Exception) -> tuple[dict[str, Any], dict[str, str]]:
 
 def response_of(error: Exception) -> Response:
     """Return an error as an answer."""
-    document, headers = document_of(error)
+    return response_for(*document_of(error))
+
+
+def response_for(document: dict[str, Any], headers: dict[str, str]) -> Response:
+    """Return a problem document as an answer."""
     return Response(
         dump(document),
         status_code=document["status"],

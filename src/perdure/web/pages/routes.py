@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from perdure.errors import PerdureError
 from perdure.web.gate import access_of, check_scope, unescaped
 from perdure.web.operations import Ask, Nothing, Site, json_response, read_query
 from perdure.web.pages import failures, instance, instances, overview
@@ -71,7 +70,7 @@ def _endpoint(
             path = {name: unescaped(value) for name, value in request.path_params.items()}
             query = read_query(page.query, request)
             view = await page.handler(Ask(site, request, access, path, query, None))
-        except (RefusalError, PerdureError) as error:
+        except Exception as error:
             return response_of(error) if is_json else renderer.error_page(request, error)
         if is_json:
             return json_response(site.settings, view.data, status=view.status)
