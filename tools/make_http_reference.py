@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from perdure.web.openapi import API, TAKES_KEY
-from perdure.web.operations import Operation
+from perdure.web.operations import ApiRoute
 from perdure.web.problems import STATUSES, code_of
 from perdure.web.table import OPERATIONS
 
@@ -28,9 +28,9 @@ serve, mount and secure it is in [web.md](../web.md). The same as OpenAPI 3.1 is
 Values are what the methods of `Client` return: fields under their own names, points in time as ISO
 8601 in UTC, lengths of time in seconds. An id with a slash in it is written `%2F`. A list gives
 `next`, which is handed back as `after`; it is signed, and `null` on the last page. A page may be
-shorter than asked for and yet not be the last. `Idempotency-Key` is the id under which a request may
-be sent again. Routes that stream do so for callers that accept `text/event-stream`. A star marks
-what is needed.
+shorter than asked for and yet not be the last. `Idempotency-Key` is the id under which a request
+may be sent again. Routes that stream do so for callers that accept `text/event-stream`. A star
+marks what is needed.
 """
 
 
@@ -48,7 +48,7 @@ PROBLEMS = """Whatever is refused is answered with `application/problem+json` (R
 code of its own:"""
 
 
-def _row(one: Operation) -> str:
+def _row(one: ApiRoute) -> str:
     does = " ".join(one.says.partition("\n\n")[0].split())
     if one.name in TAKES_KEY and "Idempotency-Key" not in does:
         does += " Takes `Idempotency-Key`."

@@ -120,7 +120,7 @@ class Account(Decider[Balance, Open | Deposit, Opened | Deposited, TooMuch]):
         return Balance(state.owner, state.amount + event.amount)
 
 
-DEFINITIONS = [ship, quick, doomed, family, pack, explode, Account]
+DEFINITIONS: list[Any] = [ship, quick, doomed, family, pack, explode, Account]
 
 
 def memory_url() -> str:

@@ -259,13 +259,16 @@ async def test_dead_jobs_are_retried_and_forgotten(api: httpx.AsyncClient, engin
 async def test_workers_queues_and_definitions_name_what_is_served(
     api: httpx.AsyncClient, engine: Engine
 ) -> None:
+    await api.post("instances", json={"name": "orphan"})
     [worker] = (await api.get("workers")).json()
     queues = (await api.get("queues")).json()
     definitions = {one["name"]: one for one in (await api.get("definitions")).json()}
 
     assert worker["worker_id"] == engine.worker_id
     assert {one["name"] for one in worker["definitions"]} >= {"ship", "pack", "account"}
-    assert [one["name"] for one in queues if one["kind"] == "orchestration"] == ["ship"]
+    assert [(one["name"], one["unclaimed"]) for one in queues] == [
+        ("orphan", "needs orphan (any version)")
+    ]
     assert definitions["ship"]["schema"]["required"] == ["order"]
     assert definitions["ship"]["about"] == "Pack an order and wait until it may go."
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 import perdure.web
 from perdure.web.openapi import API, document_for, path_names, query_parameters
-from perdure.web.operations import Operation
+from perdure.web.operations import ApiRoute
 from perdure.web.table import OPERATIONS
 from tests.each import each
 from tests.web.site import caller, engine_with_all, memory_url
@@ -36,7 +36,7 @@ def test_the_document_has_every_route_and_no_other() -> None:
 
 
 @each(OPERATIONS, name=lambda one: one.name)
-def test_an_operation_says_all_that_is_asked_of_it(one: Operation) -> None:
+def test_an_operation_says_all_that_is_asked_of_it(one: ApiRoute) -> None:
     told = DOCUMENT["paths"][f"{API}{one.path}"][one.method.lower()]
     named = [parameter["name"] for parameter in told["parameters"]]
 

@@ -156,9 +156,8 @@ async def test_a_decider_without_its_code_still_shows_its_events() -> None:
     url = memory_url()
     async with Engine(url, [Account]) as having:
         await having.execute(Account, Open("a-1", "Ada"))
-        async with Client(url) as without:
-            async with browser(perdure.web.app(without, key=KEY)) as page:
-                shown = (await page.get("/i/account:a-1")).text
+        async with Client(url) as without, browser(perdure.web.app(without, key=KEY)) as page:
+            shown = (await page.get("/i/account:a-1")).text
 
     assert "Opened" in shown
     assert 'id="no-code"' in shown

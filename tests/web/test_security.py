@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator, MutableMapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -338,10 +339,10 @@ async def test_json_that_could_mean_two_things_is_refused(client: Client, body: 
 async def test_an_id_that_cannot_be_is_refused(client: Client, bad: str) -> None:
     """SEC-14."""
     async with caller(guarded(client), **BEARER) as api:
-        asked = await api.get("/api/instances/" + httpx.URL(path="/" + bad).raw_path.decode()[1:])
+        asked = await api.get(f"/api/instances/{quote(bad, safe='')}")
         given = await api.post("/api/instances", json={"name": "x", "instance_id": bad})
 
-    assert asked.status_code in (400, 404)
+    assert (asked.status_code, asked.json()["code"]) == (400, "invalid_id")
     assert (given.status_code, given.json()["code"]) == (400, "invalid_id")
 
 
@@ -417,7 +418,7 @@ async def test_a_long_value_is_cut_on_the_page_and_whole_in_the_json() -> None:
     async with engine_with_all() as engine:
         app = perdure.web.app(engine, key=KEY)
         async with browser(app) as page:
-            body = {"name": "quick", "instance_id": "long", "input": ["z" * 200_000]}
+            body = {"name": "quick", "instance_id": "long", "input": {"order": "z" * 200_000}}
             await page.post("/api/instances", json=body)
             shown = await page.get("/i/long?tab=payload")
             twin = await page.get("/i/long.json?tab=payload")
@@ -545,8 +546,10 @@ async def test_what_was_not_foreseen_is_told_by_a_number_alone(
 ) -> None:
     """SEC-36."""
 
+    secret = "secret-of-the-house"
+
     async def broken(self: Client) -> None:
-        raise RuntimeError("secret-of-the-house")
+        raise RuntimeError(secret)
 
     monkeypatch.setattr(Client, "metrics", broken)
     async with caller(guarded(client), **BEARER) as api:
@@ -555,8 +558,8 @@ async def test_what_was_not_foreseen_is_told_by_a_number_alone(
 
     assert answer.status_code == 500
     assert answer.json()["error_id"] in str([one.__dict__ for one in caplog.records])
-    assert "secret-of-the-house" not in answer.text + page.text
-    assert "secret-of-the-house" not in str([one.__dict__ for one in caplog.records])
+    assert secret not in answer.text + page.text
+    assert secret not in str([one.__dict__ for one in caplog.records])
     assert page.status_code == 500
 
 
@@ -575,10 +578,9 @@ async def test_read_only_shows_and_changes_nothing() -> None:
 async def test_the_host_application_says_who_may_do_what(client: Client) -> None:
     async def authorize(request: Request) -> perdure.web.Access | None:
         who = request.headers.get("x-user")
-        scopes = {"boss": ("read", "write", "admin"), "guest": ("read",)}.get(who or "")
-        if scopes is None:
-            return None
-        return perdure.web.Access(who=who or "", scopes=frozenset(scopes))
+        if who == "boss":
+            return perdure.web.Access(who=who)
+        return perdure.web.Access(who=who, scopes=frozenset({"read"})) if who else None
 
     inner = perdure.web.app(client, authorize=authorize)
     async with caller(Starlette(routes=[Mount("/ops/x", inner)])) as api:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from perdure.client.durations import parse_duration
 from perdure.client.lists import InstanceQuery, filter_of
@@ -62,7 +62,7 @@ def parse_filter(text: str | Iterable[str], *, now: datetime) -> InstanceQuery:
             raise UsageError(f"filter word {word!r}: {key} is given twice, and both cannot hold")
         else:
             query[condition] = _reader_of(condition)(word, value, now)
-    found = InstanceQuery(**query)  # type: ignore[typeddict-item]  # its keys are conditions
+    found = cast(InstanceQuery, query)
     filter_of(found)
     return found
 

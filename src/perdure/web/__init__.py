@@ -11,11 +11,11 @@ Loaded only by those who serve it.
 from perdure.web.access import Access, Token, make_token, read_tokens
 from perdure.web.application import app, lifespan
 from perdure.web.settings import WebLimits
-from perdure.web.sse import Sent, sse
+from perdure.web.sse import StreamEvent, sse
 
 __all__ = [
     "Access",
-    "Sent",
+    "StreamEvent",
     "Token",
     "WebLimits",
     "app",

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.web.operations import IDEMPOTENCY_HEADER, Operation
+from perdure.web.operations import IDEMPOTENCY_HEADER, ApiRoute
 
 API = "/api"
 """Where the routes of the table begin."""
@@ -30,7 +30,7 @@ PROBLEM = {
 }
 
 
-def document_for(operations: Iterable[Operation]) -> dict[str, Any]:
+def document_for(operations: Iterable[ApiRoute]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of these routes."""
     listed = list(operations)
     kinds = [one.returns for one in listed if one.returns is not None]
@@ -61,7 +61,7 @@ def document_for(operations: Iterable[Operation]) -> dict[str, Any]:
     }
 
 
-def query_parameters(operation: Operation) -> list[dict[str, Any]]:
+def query_parameters(operation: ApiRoute) -> list[dict[str, Any]]:
     """Return what the query of an operation may have."""
     [schema], _ = msgspec.json.schema_components([operation.query], ref_template="{name}")
     _, components = msgspec.json.schema_components([operation.query])
@@ -69,7 +69,7 @@ def query_parameters(operation: Operation) -> list[dict[str, Any]]:
     return [{"name": name, "in": "query", "schema": one} for name, one in found.items()]
 
 
-def path_names(operation: Operation) -> list[str]:
+def path_names(operation: ApiRoute) -> list[str]:
     """Return the named parts of an operation's path."""
     return [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
 
@@ -85,7 +85,7 @@ def _as_sent(schema: Any) -> Any:
     return schema
 
 
-def _described(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+def _described(one: ApiRoute, schemas: dict[str, Any]) -> dict[str, Any]:
     summary, _, rest = one.says.partition("\n")
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}

@@ -1,6 +1,6 @@
 """What one route of the API is, and how a request becomes a call of its handler.
 
-A route is declared once, as an `Operation`. From that come the route itself, the checks of its
+A route is declared once, as an `ApiRoute`. From that come the route itself, the checks of its
 query and body, the scope that it needs, its place in the OpenAPI document and its line in the
 reference.
 """
@@ -35,6 +35,7 @@ Method: TypeAlias = Literal["GET", "POST", "DELETE"]
 
 Q = TypeVar("Q")
 B = TypeVar("B")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +52,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask(Generic[Q, B]):
+class CheckedRequest(Generic[Q, B]):
     """A request that was checked, as handlers see it."""
 
     site: Site
@@ -104,11 +105,11 @@ class Ask(Generic[Q, B]):
         return given or f"by {self.access.who or 'a caller'} over HTTP"
 
 
-Handler: TypeAlias = Callable[[Ask[Any, Any]], Awaitable[Any]]
+Handler: TypeAlias = Callable[[CheckedRequest[Any, Any]], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class ApiRoute:
     """One route."""
 
     method: Method
@@ -141,7 +142,7 @@ class Operation:
         return self.scope != "read"
 
 
-def endpoint(operation: Operation, site: Site) -> Callable[[Request], Awaitable[Response]]:
+def endpoint(operation: ApiRoute, site: Site) -> Callable[[Request], Awaitable[Response]]:
     """Return what answers requests of an operation."""
 
     async def answer(request: Request) -> Response:
@@ -170,7 +171,9 @@ def json_response(settings: WebSettings, value: object, *, status: int = 200) ->
     return Response(content, status_code=status, media_type="application/json")
 
 
-async def _ask(operation: Operation, site: Site, request: Request, access: Access) -> Ask[Any, Any]:
+async def _ask(
+    operation: ApiRoute, site: Site, request: Request, access: Access
+) -> CheckedRequest[Any, Any]:
     limits = site.settings.limits
     path = {name: unescaped(value) for name, value in request.path_params.items()}
     query = read_query(operation.query, request)
@@ -181,17 +184,17 @@ async def _ask(operation: Operation, site: Site, request: Request, access: Acces
             body = msgspec.convert(value, operation.body)
         except msgspec.ValidationError as error:
             raise RefusalError(400, "invalid_body", f"the body does not fit: {error}") from error
-    return Ask(site, request, access, path, query, body)
+    return CheckedRequest(site, request, access, path, query, body)
 
 
-def read_query(kind: type[Q], request: Request) -> Q:
+def read_query(kind: type[S], request: Request) -> S:
     """Return the query of a request.
 
     Raises:
         RefusalError: It has a field that is not known, twice, or of another type.
     """
     given: dict[str, Any] = {}
-    many = {field.name for field in msgspec.structs.fields(kind) if _is_many(field.type)}  # type: ignore[type-var, unused-ignore]  # Q is a Struct here
+    many = {field.name for field in msgspec.structs.fields(kind) if _is_many(field.type)}
     for name, value in request.query_params.multi_items():
         if name in many:
             given.setdefault(name, []).extend(value.split(","))
@@ -214,7 +217,7 @@ def _is_many(annotation: Any) -> bool:
     return any(typing.get_origin(member) in (list, tuple) for member in members)
 
 
-def _audit(operation: Operation, request: Request, access: Access, outcome: str) -> None:
+def _audit(operation: ApiRoute, request: Request, access: Access, outcome: str) -> None:
     """Put an action on record: who, what, on what, from where, and what it came to (SEC-34)."""
     if not operation.is_action:
         return

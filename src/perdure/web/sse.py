@@ -18,7 +18,7 @@ SIGN_OF_LIFE_S = 15.0
 """How long a stream is silent at most: proxies end what seems dead."""
 
 
-class Sent(NamedTuple):
+class StreamEvent(NamedTuple):
     """One event of a stream."""
 
     event: str
@@ -27,7 +27,7 @@ class Sent(NamedTuple):
     """Where to go on after a cut: a browser sends it back as `Last-Event-ID`."""
 
 
-def sse(events: AsyncIterator[Sent], settings: WebSettings, streams: Openings) -> Response:
+def sse(events: AsyncIterator[StreamEvent], settings: WebSettings, streams: Openings) -> Response:
     """Return an answer that sends events as they come.
 
     Raises:
@@ -62,8 +62,10 @@ class _Counted(StreamingResponse):
             self._streams.leave()
 
 
-async def _written(events: AsyncIterator[Sent], settings: WebSettings) -> AsyncIterator[bytes]:
-    coming: asyncio.Task[Sent] | None = None
+async def _written(
+    events: AsyncIterator[StreamEvent], settings: WebSettings
+) -> AsyncIterator[bytes]:
+    coming: asyncio.Task[StreamEvent] | None = None
     try:
         yield b": perdure\n\n"
         while True:
@@ -77,7 +79,7 @@ async def _written(events: AsyncIterator[Sent], settings: WebSettings) -> AsyncI
             except StopAsyncIteration:
                 return
             except Exception as error:
-                yield _text(Sent("problem", document_of(error)[0]), settings)
+                yield _text(StreamEvent("problem", document_of(error)[0]), settings)
                 return
             coming = None
             yield _text(sent, settings)
@@ -87,7 +89,7 @@ async def _written(events: AsyncIterator[Sent], settings: WebSettings) -> AsyncI
             await asyncio.gather(coming, return_exceptions=True)
 
 
-def _text(sent: Sent, settings: WebSettings) -> bytes:
+def _text(sent: StreamEvent, settings: WebSettings) -> bytes:
     number = b"" if sent.number is None else f"id: {sent.number}\n".encode()
     return (
         number

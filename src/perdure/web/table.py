@@ -16,15 +16,15 @@ from perdure.client.overview import QueueInfo, SessionInfo
 from perdure.client.projections import ProjectionInfo
 from perdure.model.admin import InstanceStats, StoreTotals
 from perdure.web.api import actions, deciders, instances, overview
-from perdure.web.operations import Operation
+from perdure.web.operations import ApiRoute
 
 ONE = "/instances/{instance_id}"
 DECIDER = "/deciders/{decider}"
 OF_DECIDER = "/deciders/{decider}/instances/{instance_id}"
 PROJECTION = "/projections/{name}"
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
+OPERATIONS: tuple[ApiRoute, ...] = (
+    ApiRoute(
         method="GET",
         path="/instances",
         scope="read",
@@ -32,7 +32,7 @@ OPERATIONS: tuple[Operation, ...] = (
         query=instances.InstancesQuery,
         returns=instances.InstanceList,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path="/instances",
         scope="write",
@@ -41,7 +41,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=InstanceInfo,
         status=201,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path="/instances-count",
         scope="read",
@@ -49,7 +49,7 @@ OPERATIONS: tuple[Operation, ...] = (
         query=instances.CountQuery,
         returns=instances.Counted,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path="/instances-bulk",
         scope="admin",
@@ -57,14 +57,14 @@ OPERATIONS: tuple[Operation, ...] = (
         body=actions.BulkBody,
         returns=actions.BulkDone,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=ONE,
         scope="read",
         handler=instances.show_instance,
         returns=InstanceInfo,
     ),
-    Operation(
+    ApiRoute(
         method="DELETE",
         path=ONE,
         scope="admin",
@@ -72,14 +72,14 @@ OPERATIONS: tuple[Operation, ...] = (
         query=actions.DeleteQuery,
         returns=actions.Deleted,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/explain",
         scope="read",
         handler=instances.explain_instance,
         returns=instances.Explanation,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/history",
         scope="read",
@@ -88,14 +88,14 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=instances.HistoryPage,
         streams="`event`: one of the history; `end`: the execution has ended",
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/executions",
         scope="read",
         handler=instances.list_executions,
         returns=list[ExecutionInfo],
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/tree",
         scope="read",
@@ -103,42 +103,42 @@ OPERATIONS: tuple[Operation, ...] = (
         query=instances.TreeQuery,
         returns=InstanceTree,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/jobs",
         scope="read",
         handler=instances.list_jobs,
         returns=list[JobInfo],
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/progress",
         scope="read",
         handler=instances.show_progress,
         returns=list[Progress],
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/stats",
         scope="read",
         handler=instances.show_stats,
         returns=InstanceStats,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/kv",
         scope="read",
         handler=instances.list_kv,
         returns=dict[str, Json],
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/inbox",
         scope="read",
         handler=instances.list_inbox,
         returns=list[MessageInfo],
     ),
-    Operation(
+    ApiRoute(
         method="DELETE",
         path=f"{ONE}/inbox/{{no}}",
         scope="admin",
@@ -146,7 +146,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/result",
         scope="read",
@@ -155,7 +155,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=instances.Outcome,
         streams="`result`: once, when it has ended",
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{ONE}/report",
         scope="read",
@@ -164,7 +164,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=Report | None,
         streams="`report`: each that is seen; `end`: the instance has ended",
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{ONE}/signals",
         scope="write",
@@ -173,7 +173,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{ONE}/cancel",
         scope="write",
@@ -182,7 +182,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{ONE}/terminate",
         scope="write",
@@ -191,7 +191,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{ONE}/unpark",
         scope="write",
@@ -199,7 +199,7 @@ OPERATIONS: tuple[Operation, ...] = (
         body=actions.NoBody,
         returns=actions.Unparked,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{ONE}/restart",
         scope="write",
@@ -207,7 +207,7 @@ OPERATIONS: tuple[Operation, ...] = (
         body=actions.NoBody,
         returns=InstanceInfo,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{DECIDER}/inputs",
         scope="write",
@@ -215,7 +215,7 @@ OPERATIONS: tuple[Operation, ...] = (
         body=deciders.InputBody,
         returns=dict[str, Json],
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{DECIDER}/messages",
         scope="write",
@@ -224,7 +224,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=202,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{DECIDER}/tries",
         scope="read",
@@ -232,7 +232,7 @@ OPERATIONS: tuple[Operation, ...] = (
         body=deciders.TryBody,
         returns=deciders.Tried,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{OF_DECIDER}/state",
         scope="read",
@@ -240,7 +240,7 @@ OPERATIONS: tuple[Operation, ...] = (
         query=deciders.StateQuery,
         returns=deciders.StateShown,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=f"{OF_DECIDER}/events",
         scope="read",
@@ -248,7 +248,7 @@ OPERATIONS: tuple[Operation, ...] = (
         query=deciders.EventsQuery,
         returns=deciders.EventList,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path="/dead-jobs",
         scope="read",
@@ -256,15 +256,15 @@ OPERATIONS: tuple[Operation, ...] = (
         query=overview.DeadJobsQuery,
         returns=overview.DeadJobList,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path="/dead-jobs",
         scope="admin",
         handler=overview.retry_dead_jobs,
         body=overview.RetryAllBody,
-        returns=overview.Counted,
+        returns=instances.Counted,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path="/dead-jobs/{key}/retry",
         scope="write",
@@ -273,7 +273,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="DELETE",
         path="/dead-jobs/{key}",
         scope="admin",
@@ -281,7 +281,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path="/jobs/{key}/complete",
         scope="admin",
@@ -290,7 +290,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path="/jobs/{key}/fail",
         scope="admin",
@@ -299,56 +299,56 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path="/totals",
         scope="read",
         handler=overview.show_totals,
         returns=StoreTotals,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path="/queues",
         scope="read",
         handler=overview.list_queues,
         returns=list[QueueInfo],
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path="/workers",
         scope="read",
         handler=overview.list_workers,
         returns=list[overview.WorkerShown],
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path="/sessions",
         scope="read",
         handler=overview.list_sessions,
         returns=list[SessionInfo],
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path="/definitions",
         scope="read",
         handler=overview.list_definitions,
         returns=list[overview.DefinitionShown],
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path="/projections",
         scope="read",
         handler=overview.list_projections,
         returns=list[ProjectionInfo],
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path=PROJECTION,
         scope="read",
         handler=overview.show_projection,
         returns=ProjectionInfo,
     ),
-    Operation(
+    ApiRoute(
         method="DELETE",
         path=PROJECTION,
         scope="admin",
@@ -356,7 +356,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{PROJECTION}/pause",
         scope="write",
@@ -365,7 +365,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{PROJECTION}/resume",
         scope="write",
@@ -374,7 +374,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="POST",
         path=f"{PROJECTION}/rebuild",
         scope="admin",
@@ -383,7 +383,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns=None,
         status=204,
     ),
-    Operation(
+    ApiRoute(
         method="GET",
         path="/changes",
         scope="read",

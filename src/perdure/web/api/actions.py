@@ -15,7 +15,7 @@ from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts
 from perdure.model.options import IfExists
 from perdure.web.api.instances import CountQuery, conditions, handle_of
-from perdure.web.operations import Ask, Nothing
+from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.problems import RefusalError
 
 
@@ -39,7 +39,7 @@ class SignalBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     name: str
     value: Json = None
     message_id: str | None = None
-    """Sent again with the same id, it is delivered once."""
+    """StreamEvent again with the same id, it is delivered once."""
 
 
 class ReasonBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,7 +94,7 @@ class BulkDone(msgspec.Struct, frozen=True):
     """Why, by instance."""
 
 
-async def start_instance(ask: Ask[Nothing, StartBody]) -> InstanceInfo:
+async def start_instance(ask: CheckedRequest[Nothing, StartBody]) -> InstanceInfo:
     """Start an instance, and return where it stands.
 
     `Idempotency-Key` is taken as the instance id where the body has none.
@@ -115,29 +115,29 @@ async def start_instance(ask: Ask[Nothing, StartBody]) -> InstanceInfo:
     return await handle.info()
 
 
-async def send_signal(ask: Ask[Nothing, SignalBody]) -> None:
+async def send_signal(ask: CheckedRequest[Nothing, SignalBody]) -> None:
     """Send a signal to an instance. `Idempotency-Key` is taken as the message id."""
     signal: Signal[Any] = Signal(ask.body.name, Any)
     message_id = ask.repeat_key(ask.body.message_id, "message_id")
     await handle_of(ask).send(signal, ask.body.value, message_id=message_id)
 
 
-async def cancel_instance(ask: Ask[Nothing, ReasonBody]) -> None:
-    """Ask an instance to stop: its code may clean up."""
+async def cancel_instance(ask: CheckedRequest[Nothing, ReasonBody]) -> None:
+    """CheckedRequest an instance to stop: its code may clean up."""
     await handle_of(ask).cancel(ask.reason(ask.body.reason))
 
 
-async def terminate_instance(ask: Ask[Nothing, ReasonBody]) -> None:
+async def terminate_instance(ask: CheckedRequest[Nothing, ReasonBody]) -> None:
     """Stop an instance now; its code is not asked."""
     await handle_of(ask).terminate(ask.reason(ask.body.reason))
 
 
-async def unpark_instance(ask: Ask[Nothing, NoBody]) -> Unparked:
+async def unpark_instance(ask: CheckedRequest[Nothing, NoBody]) -> Unparked:
     """Let a parked or blocked instance be tried again."""
     return Unparked(await handle_of(ask).unpark())
 
 
-async def restart_instance(ask: Ask[Nothing, NoBody]) -> InstanceInfo:
+async def restart_instance(ask: CheckedRequest[Nothing, NoBody]) -> InstanceInfo:
     """Start an instance that has ended again, with the same input."""
     handle = handle_of(ask)
     await handle.restart()
@@ -145,12 +145,12 @@ async def restart_instance(ask: Ask[Nothing, NoBody]) -> InstanceInfo:
     return info
 
 
-async def delete_instance(ask: Ask[DeleteQuery, None]) -> Deleted:
+async def delete_instance(ask: CheckedRequest[DeleteQuery, None]) -> Deleted:
     """Delete an instance and everything below it."""
     return _deleted(await ask.client.delete(ask.path["instance_id"], force=ask.query.force))
 
 
-async def drop_message(ask: Ask[Nothing, None]) -> None:
+async def drop_message(ask: CheckedRequest[Nothing, None]) -> None:
     """Remove a message or timer from an inbox."""
     number = ask.path["no"]
     if not number.isdigit():
@@ -158,7 +158,7 @@ async def drop_message(ask: Ask[Nothing, None]) -> None:
     await ask.client.drop_message(ask.path["instance_id"], int(number))
 
 
-async def act_on_many(ask: Ask[Nothing, BulkBody]) -> BulkDone:
+async def act_on_many(ask: CheckedRequest[Nothing, BulkBody]) -> BulkDone:
     """Do one thing to all instances that match, at most 1,000.
 
     Without a condition, or if they are not as many as expected, nothing is done.
@@ -188,7 +188,7 @@ async def act_on_many(ask: Ask[Nothing, BulkBody]) -> BulkDone:
     return await _each(ask, found[: body.expect])
 
 
-async def _each(ask: Ask[Nothing, BulkBody], found: list[str]) -> BulkDone:
+async def _each(ask: CheckedRequest[Nothing, BulkBody], found: list[str]) -> BulkDone:
     reason = ask.reason(ask.body.reason)
     failed: dict[str, str] = {}
     for instance_id in found:

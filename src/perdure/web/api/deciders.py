@@ -14,7 +14,7 @@ from perdure.codec import JSON
 from perdure.core.deciders.answers import outcome_json
 from perdure.errors import NotRegisteredError
 from perdure.web.api.instances import Limit
-from perdure.web.operations import Ask, Nothing
+from perdure.web.operations import CheckedRequest, Nothing
 
 WAIT_S = 30.0
 """How long `execute` waits for a worker where the decider is not at hand."""
@@ -105,7 +105,7 @@ class EventList(msgspec.Struct, frozen=True):
     next: int | None
 
 
-async def execute_input(ask: Ask[Nothing, InputBody]) -> dict[str, Json]:
+async def execute_input(ask: CheckedRequest[Nothing, InputBody]) -> dict[str, Json]:
     """Have an input decided; what it came to is committed when this returns.
 
     `Idempotency-Key` is taken as the input id.
@@ -124,7 +124,7 @@ async def execute_input(ask: Ask[Nothing, InputBody]) -> dict[str, Json]:
     )
 
 
-async def send_input(ask: Ask[Nothing, MessageBody]) -> None:
+async def send_input(ask: CheckedRequest[Nothing, MessageBody]) -> None:
     """Queue an input; durable when this returns. `Idempotency-Key` is taken as the input id."""
     body = ask.body
     await ask.client.send_json(
@@ -137,7 +137,7 @@ async def send_input(ask: Ask[Nothing, MessageBody]) -> None:
     )
 
 
-async def try_input(ask: Ask[Nothing, TryBody]) -> Tried:
+async def try_input(ask: CheckedRequest[Nothing, TryBody]) -> Tried:
     """Tell what an input would come to. Nothing is written."""
     definition = definition_here(ask)
     given = definition.inputs.decode_json(ask.body.tag, ask.body.value)
@@ -152,12 +152,12 @@ async def try_input(ask: Ask[Nothing, TryBody]) -> Tried:
     )
 
 
-async def show_state(ask: Ask[StateQuery, None]) -> StateShown:
+async def show_state(ask: CheckedRequest[StateQuery, None]) -> StateShown:
     """Return the state of an instance, now or after some event."""
     return StateShown(await state_of(ask, ask.query.at))
 
 
-async def list_events(ask: Ask[EventsQuery, None]) -> EventList:
+async def list_events(ask: CheckedRequest[EventsQuery, None]) -> EventList:
     """Return the events of an instance in order, each with the input that caused it."""
     size = min(ask.query.limit, ask.site.settings.limits.page)
     found = await events_of(ask, ask.query.after, size + 1)
@@ -165,7 +165,7 @@ async def list_events(ask: Ask[EventsQuery, None]) -> EventList:
     return EventList(shown, shown[-1].version if len(found) > size else None)
 
 
-async def state_of(ask: Ask[Any, Any], at: int | None) -> Json:
+async def state_of(ask: CheckedRequest[Any, Any], at: int | None) -> Json:
     """Return a state as JSON.
 
     Raises:
@@ -176,7 +176,7 @@ async def state_of(ask: Ask[Any, Any], at: int | None) -> Json:
     return JSON.decode(definition.state.encode(state, "state"))
 
 
-def definition_here(ask: Ask[Any, Any]) -> DeciderDefinition:
+def definition_here(ask: CheckedRequest[Any, Any]) -> DeciderDefinition:
     """Return the decider that the path names.
 
     Raises:
@@ -195,7 +195,7 @@ def definition_here(ask: Ask[Any, Any]) -> DeciderDefinition:
     return found
 
 
-async def events_of(ask: Ask[Any, Any], after: int, limit: int) -> list[DecidedEvent]:
+async def events_of(ask: CheckedRequest[Any, Any], after: int, limit: int) -> list[DecidedEvent]:
     """Return so many events behind a version, as they are recorded: no code is needed."""
     stored_id = f"{ask.path['decider']}{SEPARATOR}{ask.path['instance_id']}"
     handle = ask.client.handle(stored_id)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from starlette.responses import Response
 
+from perdure.client.handle import Handle
 from perdure.client.info import (
     ExecutionInfo,
     HistoryEvent,
@@ -27,9 +28,9 @@ from perdure.model.admin import InstanceStats
 from perdure.model.instances import Status
 from perdure.web.changes import changed
 from perdure.web.cursors import open_cursor, sign_cursor
-from perdure.web.operations import Ask, Nothing
+from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.problems import RefusalError
-from perdure.web.sse import Sent, sse
+from perdure.web.sse import StreamEvent, sse
 
 LIST = "instances"
 DEFAULT_PAGE = 100
@@ -154,7 +155,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 # ------------------------------------------------------------------------ lists
 
 
-async def list_instances(ask: Ask[InstancesQuery, None]) -> InstanceList:
+async def list_instances(ask: CheckedRequest[InstancesQuery, None]) -> InstanceList:
     """List instances, newest first."""
     query = ask.query
     limits = ask.site.settings.limits
@@ -169,7 +170,7 @@ async def list_instances(ask: Ask[InstancesQuery, None]) -> InstanceList:
     return InstanceList(items, sign_cursor(secret, LIST, page.next))
 
 
-async def count_instances(ask: Ask[CountQuery, None]) -> Counted:
+async def count_instances(ask: CheckedRequest[CountQuery, None]) -> Counted:
     """Count instances."""
     return Counted(await ask.client.count(**conditions(ask.query)))
 
@@ -188,17 +189,17 @@ def conditions(query: InstancesQuery | CountQuery) -> InstanceQuery:
 # --------------------------------------------------------------------- one of them
 
 
-async def show_instance(ask: Ask[Nothing, None]) -> InstanceInfo:
+async def show_instance(ask: CheckedRequest[Nothing, None]) -> InstanceInfo:
     """Tell where an instance stands."""
     return await handle_of(ask).info()
 
 
-async def explain_instance(ask: Ask[Nothing, None]) -> Explanation:
+async def explain_instance(ask: CheckedRequest[Nothing, None]) -> Explanation:
     """Tell in one sentence what an instance waits for, since when, and why nothing moves."""
     return Explanation(await handle_of(ask).explain())
 
 
-async def read_history(ask: Ask[HistoryQuery, None]) -> HistoryPage | Response:
+async def read_history(ask: CheckedRequest[HistoryQuery, None]) -> HistoryPage | Response:
     """Return the events of an execution, a page at a time; or all, and each new one as it comes."""
     query = ask.query
     if ask.wants_stream:
@@ -210,42 +211,42 @@ async def read_history(ask: Ask[HistoryQuery, None]) -> HistoryPage | Response:
     return HistoryPage(shown, shown[-1].seq if len(found) > size else None)
 
 
-async def list_executions(ask: Ask[Nothing, None]) -> list[ExecutionInfo]:
+async def list_executions(ask: CheckedRequest[Nothing, None]) -> list[ExecutionInfo]:
     """List the executions of an instance whose histories are there, oldest first."""
     return await handle_of(ask).executions()
 
 
-async def show_tree(ask: Ask[TreeQuery, None]) -> InstanceTree:
+async def show_tree(ask: CheckedRequest[TreeQuery, None]) -> InstanceTree:
     """Return an instance with all that it started and called."""
     return await handle_of(ask).tree(calls=ask.query.calls)
 
 
-async def list_jobs(ask: Ask[Nothing, None]) -> list[JobInfo]:
+async def list_jobs(ask: CheckedRequest[Nothing, None]) -> list[JobInfo]:
     """List the calls of activities of an instance that have not ended."""
     return await handle_of(ask).jobs()
 
 
-async def show_progress(ask: Ask[Nothing, None]) -> list[Progress]:
+async def show_progress(ask: CheckedRequest[Nothing, None]) -> list[Progress]:
     """Tell what the running activities of an instance said of their progress."""
     return await handle_of(ask).progress()
 
 
-async def show_stats(ask: Ask[Nothing, None]) -> InstanceStats:
+async def show_stats(ask: CheckedRequest[Nothing, None]) -> InstanceStats:
     """Tell how much is stored for an instance."""
     return await handle_of(ask).stats()
 
 
-async def list_kv(ask: Ask[Nothing, None]) -> dict[str, Json]:
+async def list_kv(ask: CheckedRequest[Nothing, None]) -> dict[str, Json]:
     """Return what an instance keeps, by key."""
     return await handle_of(ask).kv()
 
 
-async def list_inbox(ask: Ask[Nothing, None]) -> list[MessageInfo]:
+async def list_inbox(ask: CheckedRequest[Nothing, None]) -> list[MessageInfo]:
     """List the messages and timers of an instance that no turn has taken yet."""
     return await ask.client.inbox(ask.path["instance_id"])
 
 
-async def wait_result(ask: Ask[WaitQuery, None]) -> Outcome | Response:
+async def wait_result(ask: CheckedRequest[WaitQuery, None]) -> Outcome | Response:
     """Return how an instance ended; wait up to so many seconds for that."""
     if ask.wants_stream:
         await handle_of(ask).info()
@@ -253,7 +254,7 @@ async def wait_result(ask: Ask[WaitQuery, None]) -> Outcome | Response:
     return await _outcome(ask, ask.query.wait)
 
 
-async def wait_report(ask: Ask[ReportQuery, None]) -> Report | Response | None:
+async def wait_report(ask: CheckedRequest[ReportQuery, None]) -> Report | Response | None:
     """Return what an instance says of its progress; wait for a newer one than `after`."""
     handle = handle_of(ask)
     if ask.wants_stream:
@@ -270,7 +271,7 @@ async def wait_report(ask: Ask[ReportQuery, None]) -> Report | Response | None:
         return None
 
 
-def handle_of(ask: Ask[Any, Any]) -> Any:
+def handle_of(ask: CheckedRequest[Any, Any]) -> Handle[Json]:
     """Return the handle of the instance that the path names."""
     return ask.client.handle(ask.path["instance_id"])
 
@@ -278,11 +279,11 @@ def handle_of(ask: Ask[Any, Any]) -> Any:
 # ------------------------------------------------------------------------- inside
 
 
-def _limit(ask: Ask[Any, Any], wait_s: float) -> timedelta:
+def _limit(ask: CheckedRequest[Any, Any], wait_s: float) -> timedelta:
     return timedelta(seconds=min(wait_s, ask.site.settings.limits.wait_s))
 
 
-async def _outcome(ask: Ask[Any, Any], wait_s: float | None) -> Outcome:
+async def _outcome(ask: CheckedRequest[Any, Any], wait_s: float | None) -> Outcome:
     handle = handle_of(ask)
     instance_id = handle.instance_id
     try:
@@ -301,19 +302,19 @@ async def _outcome(ask: Ask[Any, Any], wait_s: float | None) -> Outcome:
     return Outcome(instance_id=instance_id, status=Status.COMPLETED, result=result)
 
 
-async def _end(ask: Ask[Any, Any]) -> AsyncIterator[Sent]:
-    yield Sent("result", await _outcome(ask, None))
+async def _end(ask: CheckedRequest[Any, Any]) -> AsyncIterator[StreamEvent]:
+    yield StreamEvent("result", await _outcome(ask, None))
 
 
-async def _reports(ask: Ask[ReportQuery, None]) -> AsyncIterator[Sent]:
+async def _reports(ask: CheckedRequest[ReportQuery, None]) -> AsyncIterator[StreamEvent]:
     after = _last_event(ask, ask.query.after)
     while (found := await handle_of(ask).wait_report(after=after)) is not None:
         after = found.version
-        yield Sent("report", found, after)
-    yield Sent("end", None)
+        yield StreamEvent("report", found, after)
+    yield StreamEvent("end", None)
 
 
-async def _new_events(ask: Ask[HistoryQuery, None]) -> AsyncIterator[Sent]:
+async def _new_events(ask: CheckedRequest[HistoryQuery, None]) -> AsyncIterator[StreamEvent]:
     """Return the events of the execution that is asked for, or of the current one, to its end."""
     handle = handle_of(ask)
     after = _last_event(ask, ask.query.after)
@@ -324,13 +325,13 @@ async def _new_events(ask: Ask[HistoryQuery, None]) -> AsyncIterator[Sent]:
         while found := await handle.history(execution, after=after, limit=HISTORY_PAGE):
             for event in found:
                 after = event.seq
-                yield Sent("event", event, after)
+                yield StreamEvent("event", event, after)
         if info.status.is_terminal or info.execution > execution:
-            yield Sent("end", None)
+            yield StreamEvent("end", None)
             return
 
 
-def _last_event(ask: Ask[Any, Any], after: int) -> int:
+def _last_event(ask: CheckedRequest[Any, Any], after: int) -> int:
     """Return where a stream goes on: a browser that was cut off says what it saw last."""
     seen = ask.request.headers.get("last-event-id", "")
     if not seen:

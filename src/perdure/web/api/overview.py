@@ -20,9 +20,9 @@ from perdure.model.builtins import RESERVED_PREFIX
 from perdure.web.api.instances import After, Counted, Limit
 from perdure.web.changes import changed
 from perdure.web.cursors import open_cursor, sign_cursor
-from perdure.web.operations import Ask, Nothing
+from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.problems import RefusalError
-from perdure.web.sse import Sent, sse
+from perdure.web.sse import StreamEvent, sse
 
 LIST = "dead jobs"
 
@@ -126,7 +126,7 @@ class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # -------------------------------------------------------------------------- jobs
 
 
-async def list_dead_jobs(ask: Ask[DeadJobsQuery, None]) -> DeadJobList:
+async def list_dead_jobs(ask: CheckedRequest[DeadJobsQuery, None]) -> DeadJobList:
     """List jobs that ran out of attempts, and effects that failed."""
     secret = ask.site.settings.secret
     page = await ask.client.dead_jobs(
@@ -137,12 +137,12 @@ async def list_dead_jobs(ask: Ask[DeadJobsQuery, None]) -> DeadJobList:
     return DeadJobList(page.items, sign_cursor(secret, LIST, page.next))
 
 
-async def retry_dead_job(ask: Ask[Nothing, EmptyBody]) -> None:
+async def retry_dead_job(ask: CheckedRequest[Nothing, EmptyBody]) -> None:
     """Put a dead job back into its queue."""
     await ask.client.retry_dead_job(ask.path["key"])
 
 
-async def retry_dead_jobs(ask: Ask[Nothing, RetryAllBody]) -> Counted:
+async def retry_dead_jobs(ask: CheckedRequest[Nothing, RetryAllBody]) -> Counted:
     """Put many dead jobs back into their queues; without a condition none."""
     which = _which(ask.body)
     if not which:
@@ -152,17 +152,17 @@ async def retry_dead_jobs(ask: Ask[Nothing, RetryAllBody]) -> Counted:
     return Counted(await ask.client.retry_dead_jobs(**which))
 
 
-async def forget_dead_job(ask: Ask[Nothing, None]) -> None:
+async def forget_dead_job(ask: CheckedRequest[Nothing, None]) -> None:
     """Remove a dead job for good."""
     await ask.client.forget_dead_job(ask.path["key"])
 
 
-async def complete_job(ask: Ask[Nothing, CompleteBody]) -> None:
+async def complete_job(ask: CheckedRequest[Nothing, CompleteBody]) -> None:
     """End a job by hand: its orchestration goes on with this value as the result."""
     await ask.client.complete_job(ask.path["key"], ask.body.value)
 
 
-async def fail_job(ask: Ask[Nothing, FailBody]) -> None:
+async def fail_job(ask: CheckedRequest[Nothing, FailBody]) -> None:
     """End a job by hand: its orchestration gets an error with this text."""
     await ask.client.fail_job(ask.path["key"], ask.body.error)
 
@@ -170,17 +170,17 @@ async def fail_job(ask: Ask[Nothing, FailBody]) -> None:
 # ----------------------------------------------------------------------- overview
 
 
-async def show_totals(ask: Ask[Nothing, None]) -> StoreTotals:
+async def show_totals(ask: CheckedRequest[Nothing, None]) -> StoreTotals:
     """Tell how much there is in the whole store."""
     return await ask.client.metrics()
 
 
-async def list_queues(ask: Ask[Nothing, None]) -> list[QueueInfo]:
+async def list_queues(ask: CheckedRequest[Nothing, None]) -> list[QueueInfo]:
     """Tell what waits for which definition, and who takes it."""
     return await ask.client.queues()
 
 
-async def list_workers(ask: Ask[Nothing, None]) -> list[WorkerShown]:
+async def list_workers(ask: CheckedRequest[Nothing, None]) -> list[WorkerShown]:
     """List the workers that gave a sign of life lately."""
     return [
         WorkerShown(
@@ -197,12 +197,12 @@ async def list_workers(ask: Ask[Nothing, None]) -> list[WorkerShown]:
     ]
 
 
-async def list_sessions(ask: Ask[Nothing, None]) -> list[SessionInfo]:
+async def list_sessions(ask: CheckedRequest[Nothing, None]) -> list[SessionInfo]:
     """Tell which worker has which session."""
     return await ask.client.sessions()
 
 
-async def list_definitions(ask: Ask[Nothing, None]) -> list[DefinitionShown]:
+async def list_definitions(ask: CheckedRequest[Nothing, None]) -> list[DefinitionShown]:
     """List the definitions that live workers serve or work waits for."""
     workers: dict[ServedDefinition, list[str]] = {}
     for worker in await list_workers(ask):
@@ -234,7 +234,7 @@ async def list_definitions(ask: Ask[Nothing, None]) -> list[DefinitionShown]:
     return found
 
 
-async def watch_changes(ask: Ask[Nothing, None]) -> Response:
+async def watch_changes(ask: CheckedRequest[Nothing, None]) -> Response:
     """Say, as server-sent events, when it may be worth looking again. Nothing else is in them."""
     return sse(_looks(ask), ask.site.settings, ask.site.streams)
 
@@ -242,32 +242,32 @@ async def watch_changes(ask: Ask[Nothing, None]) -> Response:
 # --------------------------------------------------------------------- projections
 
 
-async def list_projections(ask: Ask[Nothing, None]) -> list[ProjectionInfo]:
+async def list_projections(ask: CheckedRequest[Nothing, None]) -> list[ProjectionInfo]:
     """Tell how all projections and subscriptions stand."""
     return await ask.client.projections()
 
 
-async def show_projection(ask: Ask[Nothing, None]) -> ProjectionInfo:
+async def show_projection(ask: CheckedRequest[Nothing, None]) -> ProjectionInfo:
     """Tell how a projection or subscription stands."""
     return await ask.client.projection(ask.path["name"])
 
 
-async def pause_projection(ask: Ask[Nothing, PauseBody]) -> None:
+async def pause_projection(ask: CheckedRequest[Nothing, PauseBody]) -> None:
     """Let a projection handle no more events until it is resumed."""
     await ask.client.pause_projection(ask.path["name"], reason=ask.reason(ask.body.reason))
 
 
-async def resume_projection(ask: Ask[Nothing, ResumeBody]) -> None:
+async def resume_projection(ask: CheckedRequest[Nothing, ResumeBody]) -> None:
     """Let a projection go on that was paused or is stuck."""
     await ask.client.resume_projection(ask.path["name"], skip=ask.body.skip)
 
 
-async def rebuild_projection(ask: Ask[Nothing, EmptyBody]) -> None:
+async def rebuild_projection(ask: CheckedRequest[Nothing, EmptyBody]) -> None:
     """Let a projection remove what it has written and handle all events once more."""
     await ask.client.rebuild_projection(ask.path["name"])
 
 
-async def forget_projection(ask: Ask[Nothing, None]) -> None:
+async def forget_projection(ask: CheckedRequest[Nothing, None]) -> None:
     """Forget a projection or subscription that exists no more."""
     await ask.client.forget_projection(ask.path["name"])
 
@@ -295,7 +295,7 @@ def _served(key: Any) -> ServedDefinition:
     )
 
 
-def _described(ask: Ask[Any, Any], served: ServedDefinition) -> tuple[Json, str]:
+def _described(ask: CheckedRequest[Any, Any], served: ServedDefinition) -> tuple[Json, str]:
     """Return the schema of the arguments of an orchestration, and how its docstring begins."""
     beside = ask.client._core.beside
     if beside is None or served.kind != "orchestration":
@@ -333,6 +333,6 @@ def arguments_schema(fn: Any) -> Json:
     return found | ({"$defs": components} if components else {})
 
 
-async def _looks(ask: Ask[Any, Any]) -> AsyncIterator[Sent]:
+async def _looks(ask: CheckedRequest[Any, Any]) -> AsyncIterator[StreamEvent]:
     async for look in changed(ask.client):
-        yield Sent("changed", look)
+        yield StreamEvent("changed", look)

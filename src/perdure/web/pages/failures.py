@@ -8,8 +8,8 @@ from typing import Any
 
 from perdure.client.info import InstanceInfo
 from perdure.limits import PAGE_MAX
-from perdure.web.operations import Ask, Nothing
-from perdure.web.pages.view import View
+from perdure.web.operations import CheckedRequest, Nothing
+from perdure.web.pages.content import PageContent
 
 EXAMPLES = 3
 
@@ -18,12 +18,12 @@ _CHANGING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+|'[^']*'|\"[^\"]*\"")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 
-async def show(ask: Ask[Nothing, None]) -> View:
+async def show(ask: CheckedRequest[Nothing, None]) -> PageContent:
     """Return the page: of the newest 500 that failed, and all that are blocked or parked."""
     failed = await ask.client.instances(status="failed", limit=PAGE_MAX)
     held = await ask.client.instances(status=["blocked", "parked"], limit=100)
     dead = await ask.client.dead_jobs(limit=100)
-    return View(
+    return PageContent(
         template="failures.html",
         title="Failures",
         data={

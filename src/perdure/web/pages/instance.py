@@ -16,11 +16,11 @@ from perdure.web.access import now_utc
 from perdure.web.api.deciders import events_of, state_of
 from perdure.web.api.instances import LIST
 from perdure.web.cursors import open_cursor, sign_cursor
-from perdure.web.operations import Ask
+from perdure.web.operations import CheckedRequest
+from perdure.web.pages.content import PageContent
 from perdure.web.pages.differences import differences
 from perdure.web.pages.instances import without_head
 from perdure.web.pages.timeline import bars_of, drawn
-from perdure.web.pages.view import View
 
 Tab = Literal["timeline", "state", "history", "payload", "children", "jobs"]
 
@@ -45,7 +45,7 @@ class InstancePageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Children: where the page before ended."""
 
 
-async def show(ask: Ask[InstancePageQuery, None]) -> View:
+async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
     """Return the page."""
     instance_id = ask.path["instance_id"]
     handle = ask.client.handle(instance_id)
@@ -78,11 +78,14 @@ async def show(ask: Ask[InstancePageQuery, None]) -> View:
             data |= await _jobs(ask.client, handle)
         case "state":
             data["decider"] = await _decider(ask, info)
-    return View(template="instance.html", title=instance_id, data=data, drawing=drawing)
+    return PageContent(template="instance.html", title=instance_id, data=data, drawing=drawing)
 
 
 async def _timeline(
-    ask: Ask[InstancePageQuery, None], handle: Handle[Json], info: InstanceInfo, events: int
+    ask: CheckedRequest[InstancePageQuery, None],
+    handle: Handle[Json],
+    info: InstanceInfo,
+    events: int,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     is_current = ask.query.execution in (None, info.execution)
     after = max(0, events - TIMELINE_EVENTS) if is_current else ask.query.after
@@ -110,7 +113,9 @@ async def _timeline(
     return shown, picture
 
 
-async def _history(ask: Ask[InstancePageQuery, None], handle: Handle[Json]) -> dict[str, Any]:
+async def _history(
+    ask: CheckedRequest[InstancePageQuery, None], handle: Handle[Json]
+) -> dict[str, Any]:
     query = ask.query
     found = await handle.history(query.execution, after=query.after, limit=HISTORY_PAGE + 1)
     items = found[:HISTORY_PAGE]
@@ -164,7 +169,9 @@ def _value(event: HistoryEvent) -> Json:
     return ""
 
 
-async def _children(ask: Ask[InstancePageQuery, None], info: InstanceInfo) -> dict[str, Any]:
+async def _children(
+    ask: CheckedRequest[InstancePageQuery, None], info: InstanceInfo
+) -> dict[str, Any]:
     secret = ask.site.settings.secret
     after = open_cursor(secret, LIST, ask.query.page)
     page = await ask.client.instances(parent=info.instance_id, limit=HISTORY_PAGE, after=after)
@@ -195,9 +202,11 @@ async def _jobs(client: Client, handle: Handle[Json]) -> dict[str, Any]:
     }
 
 
-async def _decider(ask: Ask[InstancePageQuery, None], info: InstanceInfo) -> dict[str, Any]:
+async def _decider(
+    ask: CheckedRequest[InstancePageQuery, None], info: InstanceInfo
+) -> dict[str, Any]:
     own_id = info.instance_id[len(info.name) + len(SEPARATOR) :]
-    inner: Ask[Any, Any] = Ask(
+    inner: CheckedRequest[Any, Any] = CheckedRequest(
         ask.site,
         ask.request,
         ask.access,

@@ -15,8 +15,8 @@ from perdure.model.instances import Status
 from perdure.web.access import now_utc
 from perdure.web.api.instances import LIST
 from perdure.web.cursors import open_cursor, sign_cursor
-from perdure.web.operations import Ask
-from perdure.web.pages.view import View
+from perdure.web.operations import CheckedRequest
+from perdure.web.pages.content import PageContent
 
 PAGE = 50
 EXPLAIN_WITHIN_S = 2.0
@@ -32,7 +32,7 @@ class ListPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     after: str | None = None
 
 
-async def show(ask: Ask[ListPageQuery, None]) -> View:
+async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
     """Return the page."""
     query = ask.query
     problem, items, following = "", [], None
@@ -51,7 +51,7 @@ async def show(ask: Ask[ListPageQuery, None]) -> View:
         items = await _rows(ask, page.items)
         following = sign_cursor(secret, LIST, page.next)
     totals = await ask.client.metrics()
-    return View(
+    return PageContent(
         template="instances.html",
         title="Instances",
         data={
@@ -81,7 +81,7 @@ def read_words(text: str) -> InstanceQuery:
     return parse_filter(text, now=now_utc())
 
 
-async def _rows(ask: Ask[Any, Any], items: list[InstanceInfo]) -> list[dict[str, Any]]:
+async def _rows(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -> list[dict[str, Any]]:
     sentences = await _sentences(ask, [one for one in items if not one.status.is_terminal])
     return [
         {
@@ -100,7 +100,7 @@ async def _rows(ask: Ask[Any, Any], items: list[InstanceInfo]) -> list[dict[str,
     ]
 
 
-async def _sentences(ask: Ask[Any, Any], items: list[InstanceInfo]) -> dict[str, str]:
+async def _sentences(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -> dict[str, str]:
     """Return what those do that have not ended, as far as it is known soon."""
     found: dict[str, str] = {}
 

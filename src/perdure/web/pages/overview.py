@@ -7,8 +7,8 @@ import msgspec
 from perdure.model.builtins import RESERVED_PREFIX
 from perdure.web.api import overview as api
 from perdure.web.cursors import open_cursor, sign_cursor
-from perdure.web.operations import Ask, Nothing
-from perdure.web.pages.view import View
+from perdure.web.operations import CheckedRequest, Nothing
+from perdure.web.pages.content import PageContent
 
 
 class QueuesPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,7 +18,7 @@ class QueuesPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     after: str | None = None
 
 
-async def queues(ask: Ask[QueuesPageQuery, None]) -> View:
+async def queues(ask: CheckedRequest[QueuesPageQuery, None]) -> PageContent:
     """Return the page of jobs and queues."""
     found = [one for one in await ask.client.queues() if not one.name.startswith(RESERVED_PREFIX)]
     secret = ask.site.settings.secret
@@ -27,7 +27,7 @@ async def queues(ask: Ask[QueuesPageQuery, None]) -> View:
         after=open_cursor(secret, api.LIST, ask.query.after),
         activity=ask.query.activity,
     )
-    return View(
+    return PageContent(
         template="queues.html",
         title="Jobs and queues",
         data={
@@ -41,33 +41,33 @@ async def queues(ask: Ask[QueuesPageQuery, None]) -> View:
     )
 
 
-async def workers(ask: Ask[Nothing, None]) -> View:
+async def workers(ask: CheckedRequest[Nothing, None]) -> PageContent:
     """Return the page of workers, with what no worker takes at its head."""
     unserved = [
         one
         for one in await ask.client.queues()
         if one.unclaimed is not None and (one.ready or one.later)
     ]
-    return View(
+    return PageContent(
         template="workers.html",
         title="Workers",
         data={"workers": await api.list_workers(ask), "unserved": unserved},
     )
 
 
-async def projections(ask: Ask[Nothing, None]) -> View:
+async def projections(ask: CheckedRequest[Nothing, None]) -> PageContent:
     """Return the page of projections and subscriptions."""
-    return View(
+    return PageContent(
         template="projections.html",
         title="Projections",
         data={"projections": await ask.client.projections()},
     )
 
 
-async def definitions(ask: Ask[Nothing, None]) -> View:
+async def definitions(ask: CheckedRequest[Nothing, None]) -> PageContent:
     """Return the page of definitions."""
     found = await api.list_definitions(ask)
-    return View(
+    return PageContent(
         template="definitions.html",
         title="Definitions",
         data={

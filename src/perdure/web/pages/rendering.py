@@ -20,7 +20,7 @@ from perdure.client.durations import shown_duration
 from perdure.web.access import Access
 from perdure.web.gate import ACCESS, csrf_token
 from perdure.web.operations import Site
-from perdure.web.pages.view import View
+from perdure.web.pages.content import PageContent
 from perdure.web.problems import document_of
 from perdure.web.values import dump, shown
 
@@ -75,7 +75,7 @@ class Renderer:
         )
         self._environment.globals.update(signs=STATUS_SIGNS, navigation=NAVIGATION)
 
-    def page(self, request: Request, view: View) -> Response:
+    def page(self, request: Request, view: PageContent) -> Response:
         """Return a page, or nothing if the browser has it as it is."""
         access = request.scope.get(ACCESS) or Access(scopes=frozenset({"read"}))
         html = self._html(request, view, access)
@@ -88,7 +88,7 @@ class Renderer:
     def error_page(self, request: Request, error: Exception) -> Response:
         """Return what went wrong as a page."""
         problem, headers = document_of(error)
-        view = View(
+        view = PageContent(
             template="error.html",
             title=problem["title"],
             data={"problem": problem},
@@ -98,7 +98,7 @@ class Renderer:
         html = self._html(request, view, access)
         return Response(html, status_code=view.status, headers=headers, media_type="text/html")
 
-    def _html(self, request: Request, view: View, access: Access) -> bytes:
+    def _html(self, request: Request, view: PageContent, access: Access) -> bytes:
         base = request.scope.get("root_path", "")
         settings = self._site.settings
         template = self._environment.get_template(view.template)

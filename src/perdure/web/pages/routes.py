@@ -12,10 +12,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from perdure.web.gate import access_of, check_scope, unescaped
-from perdure.web.operations import Ask, Nothing, Site, json_response, read_query
+from perdure.web.operations import CheckedRequest, Nothing, Site, json_response, read_query
 from perdure.web.pages import failures, instance, instances, overview
+from perdure.web.pages.content import PageContent
 from perdure.web.pages.rendering import Renderer
-from perdure.web.pages.view import View
 from perdure.web.problems import RefusalError, response_of
 
 
@@ -24,7 +24,7 @@ class PageRoute:
     """One page."""
 
     path: str
-    handler: Callable[[Ask[Any, Any]], Awaitable[View]]
+    handler: Callable[[CheckedRequest[Any, Any]], Awaitable[PageContent]]
     query: type[msgspec.Struct] = Nothing
 
 
@@ -69,7 +69,7 @@ def _endpoint(
             check_scope(access, "read", read_only=site.settings.read_only)
             path = {name: unescaped(value) for name, value in request.path_params.items()}
             query = read_query(page.query, request)
-            view = await page.handler(Ask(site, request, access, path, query, None))
+            view = await page.handler(CheckedRequest(site, request, access, path, query, None))
         except Exception as error:
             return response_of(error) if is_json else renderer.error_page(request, error)
         if is_json:

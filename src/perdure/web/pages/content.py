@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class PageContent:
     """One page, before it is rendered."""
 
     template: str
