@@ -39,7 +39,7 @@ class SignalBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     name: str
     value: Json = None
     message_id: str | None = None
-    """StreamEvent again with the same id, it is delivered once."""
+    """Sent again with the same id, it is delivered once."""
 
 
 class ReasonBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,7 +123,7 @@ async def send_signal(ask: CheckedRequest[Nothing, SignalBody]) -> None:
 
 
 async def cancel_instance(ask: CheckedRequest[Nothing, ReasonBody]) -> None:
-    """CheckedRequest an instance to stop: its code may clean up."""
+    """Ask an instance to stop: its code may clean up."""
     await handle_of(ask).cancel(ask.reason(ask.body.reason))
 
 
