@@ -88,7 +88,7 @@ class RefusalError(Exception):
         status: The HTTP status.
         code: What is wrong, as one word that never changes.
         detail: What is wrong with this request, and what to do.
-        headers: StreamEvent with the answer.
+        headers: Sent with the answer.
     """
 
     def __init__(
