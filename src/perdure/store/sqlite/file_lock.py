@@ -59,7 +59,7 @@ class WriteLock:
                 "writable for this user"
             ) from error
         self.contended = 0
-        """How often somebody else had it when it was wanted."""
+        """How often another process had it when it was wanted."""
         self.is_shared = False
         """Whether another process of ours has changed something since this was opened."""
         self._own_changes = 0
@@ -77,22 +77,24 @@ class WriteLock:
 
         Where the file cannot be read or written, others notice a little later.
         """
-        with suppress(OSError):
+        try:
             total, process = self._last_change()
             if total != self._last_total and process != self._process:
                 self.is_shared = True
             os.pwrite(self._file, _LAST_CHANGE.pack(total + 1, self._process), 0)
-            self._last_total = total + 1
-            self._own_changes += 1
+        except OSError:
+            return
+        self._last_total = total + 1
+        self._own_changes += 1
 
     def count_as_ours(self) -> None:
         """Another lock of this store on the same file has noted a change; it is held."""
         self._own_changes += 1
 
     def announce(self) -> None:
-        """Raise the number for somebody who has written without the lock.
+        """Raise the number for a process that has written without the lock.
 
-        If somebody has the lock now, that one raises the number soon.
+        If a process has the lock now, that one raises the number soon.
         """
         with suppress(OSError, StoreUnavailableError):
             # Not our own: whether we have the lock is for the writing thread to know.
@@ -105,7 +107,7 @@ class WriteLock:
                 other.close()
 
     def may_warn(self, now_ms: int) -> bool:
-        """Tell whether a warning about this file is due, once a day among all who use it, and take
+        """Return whether a warning about this file is due, once a day among all its users, and take
         it on; the lock is held. Never fails."""
         at = _LAST_CHANGE.size
         with suppress(OSError):
@@ -195,7 +197,7 @@ class WriteLock:
 
     def close(self) -> None:
         """Let go of the lock and its file. Harmless the second time."""
-        # Whoever still asks must not read the file that gets this number next.
+        # Threads that still ask must not read the file that gets this number next.
         file, self._file = self._file, _CLOSED
         if file != _CLOSED:
             with suppress(OSError):

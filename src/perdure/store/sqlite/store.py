@@ -108,7 +108,7 @@ class SqliteStore(SqlStore):
         """Finish what was handed in, then let go of the database."""
         if self._batcher is None or self._process.is_elsewhere:
             return
-        # Readers first: whoever closes last copies the WAL back, and that is the writer's part.
+        # Readers first: the last to close copies the WAL back, and that is the writer's part.
         if self._readers is not None:
             await wait_off_loop(self._readers.close)
         await self._batcher.close()
