@@ -17,6 +17,7 @@ from perdure import Client, Engine
 from perdure.web.pages.differences import differences
 from perdure.web.pages.failures import fingerprint, innermost
 from perdure.web.pages.routes import PAGES
+from perdure.web.totals import RecentTotals
 from tests.web.site import KEY, Account, Open, browser, caller, engine_with_all, memory_url
 
 PLACES = {"/i/{instance_id}": "/i/order%2F1"}
@@ -231,6 +232,33 @@ async def test_static_files_have_names_of_their_content(page: httpx.AsyncClient)
         "public, max-age=31536000, immutable"
     }
     assert (await page.get("/static/perdure.css")).status_code == 404
+
+
+async def test_a_store_is_counted_seldom_however_many_pages_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s, counted = 0.0, 0
+    original = Client.metrics
+
+    async def slow(self: Client) -> Any:
+        nonlocal now_s, counted
+        counted += 1
+        now_s += 1.0
+        return await original(self)
+
+    monkeypatch.setattr(Client, "metrics", slow)
+    totals = RecentTotals(lambda: now_s)
+    async with Client(memory_url()) as client:
+        for _ in range(3):
+            await totals.get(client)
+        once = counted
+        now_s += 49.9
+        await totals.get(client)
+        still = counted
+        now_s += 0.1
+        await totals.get(client)
+
+    assert (once, still, counted) == (1, 1, 2)
 
 
 def test_the_pages_stay_small() -> None:

@@ -1,7 +1,7 @@
 """Who may do what: scopes, tokens, and what a host application says of a request.
 
-A token is 256 random bits. Only its SHA-256 is kept, in the configuration of the server: whoever
-reads that cannot use it.
+A token is 256 random bits. Only its SHA-256 is kept, in the configuration of the server: a reader
+of that cannot use it.
 """
 
 from __future__ import annotations

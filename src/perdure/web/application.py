@@ -26,6 +26,7 @@ from perdure.web.problems import RefusalError, response_of
 from perdure.web.rates import Openings
 from perdure.web.settings import WebLimits, WebSettings, checked_hosts
 from perdure.web.table import OPERATIONS
+from perdure.web.totals import RecentTotals
 
 CLIENT = "perdure_client"
 """Where an application keeps its client."""
@@ -83,7 +84,8 @@ def app(
         secret=secret or (urandom(32) if key is None else sha256(f"web\0{key}".encode()).digest()),
         title=title,
     )
-    return _made(Site(own, settings, Openings(settings.limits.streams)))
+    streams = Openings(settings.limits.streams)
+    return _made(Site(own, settings, streams, RecentTotals(settings.monotonic)))
 
 
 def lifespan(

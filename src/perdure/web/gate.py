@@ -2,8 +2,8 @@
 
 In this order: size of the headers, the name of the host (DNS rebinding), who asks (a token, the
 host application's word, or the key of the first URL, which becomes a cookie), where a request that
-changes something comes from, and how often the caller asks. Only two things need nobody's word:
-static files and `/healthz`. Every answer gets the headers that keep a browser from running or
+changes something comes from, and how often the caller asks. Only two things are open to
+all: static files and `/healthz`. Every answer gets the headers that keep a browser from running or
 framing anything (SEC-18).
 """
 
@@ -212,7 +212,7 @@ class Gate:
             raise RefusalError(
                 421,
                 "wrong_host",
-                f"this server is not known as {name[:100]!r}; whoever started it names its hosts "
+                f"this server is not known as {name[:100]!r}; its hosts are named "
                 "with --allow-host, or hosts= of perdure.web.app",
             )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import types
 import typing
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -25,6 +25,8 @@ from perdure.web.gate import access_of, check_scope, unescaped
 from perdure.web.problems import RefusalError, document_of, response_for
 from perdure.web.rates import Openings
 from perdure.web.settings import WebSettings
+from perdure.web.sse import StreamEvent, sse
+from perdure.web.totals import RecentTotals
 from perdure.web.values import dump, shown
 
 audit_log = logging.getLogger("perdure.web.audit")
@@ -49,6 +51,7 @@ class Site:
     client: Client
     settings: WebSettings
     streams: Openings
+    totals: RecentTotals
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,14 @@ class CheckedRequest(Generic[Q, B]):
     def wants_stream(self) -> bool:
         """Whether the caller asked for server-sent events."""
         return "text/event-stream" in self.request.headers.get("accept", "")
+
+    def stream(self, events: AsyncIterator[StreamEvent]) -> Response:
+        """Return an answer that sends events as they come.
+
+        Raises:
+            RefusalError: Too many streams are open.
+        """
+        return sse(events, mask=self.site.settings.mask, streams=self.site.streams)
 
     def repeat_key(self, given: str | None, field: str) -> str | None:
         """Return the id under which a request may be sent again, from its body or its header.

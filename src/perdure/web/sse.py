@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any, NamedTuple
 
 from starlette.responses import Response, StreamingResponse
@@ -11,7 +11,6 @@ from starlette.types import Receive, Scope, Send
 
 from perdure.web.problems import RefusalError, document_of
 from perdure.web.rates import Openings
-from perdure.web.settings import WebSettings
 from perdure.web.values import dump, shown
 
 SIGN_OF_LIFE_S = 15.0
@@ -27,13 +26,23 @@ class StreamEvent(NamedTuple):
     """Where to go on after a cut: a browser sends it back as `Last-Event-ID`."""
 
 
-def sse(events: AsyncIterator[StreamEvent], settings: WebSettings, streams: Openings) -> Response:
+def sse(
+    events: AsyncIterator[StreamEvent],
+    *,
+    mask: Collection[str] = (),
+    streams: Openings | None = None,
+) -> Response:
     """Return an answer that sends events as they come.
+
+    Args:
+        events: What to send; the stream ends with them.
+        mask: Names of fields whose values are not shown.
+        streams: Counts the open ones, and limits them.
 
     Raises:
         RefusalError: Too many streams are open.
     """
-    if not streams.enter():
+    if streams is not None and not streams.enter():
         raise RefusalError(
             503,
             "too_many_streams",
@@ -42,7 +51,7 @@ def sse(events: AsyncIterator[StreamEvent], settings: WebSettings, streams: Open
         )
     return _Counted(
         streams,
-        _written(events, settings),
+        _written(events, mask),
         media_type="text/event-stream",
         headers={"X-Accel-Buffering": "no"},
     )
@@ -51,7 +60,9 @@ def sse(events: AsyncIterator[StreamEvent], settings: WebSettings, streams: Open
 class _Counted(StreamingResponse):
     """A stream that is counted until it has ended, also if nothing of it was ever read."""
 
-    def __init__(self, streams: Openings, content: AsyncIterator[bytes], **rest: Any) -> None:
+    def __init__(
+        self, streams: Openings | None, content: AsyncIterator[bytes], **rest: Any
+    ) -> None:
         super().__init__(content, **rest)
         self._streams = streams
 
@@ -59,11 +70,12 @@ class _Counted(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._streams.leave()
+            if self._streams is not None:
+                self._streams.leave()
 
 
 async def _written(
-    events: AsyncIterator[StreamEvent], settings: WebSettings
+    events: AsyncIterator[StreamEvent], mask: Collection[str]
 ) -> AsyncIterator[bytes]:
     coming: asyncio.Task[StreamEvent] | None = None
     try:
@@ -79,21 +91,16 @@ async def _written(
             except StopAsyncIteration:
                 return
             except Exception as error:
-                yield _text(StreamEvent("problem", document_of(error)[0]), settings)
+                yield _text(StreamEvent("problem", document_of(error)[0]), mask)
                 return
             coming = None
-            yield _text(sent, settings)
+            yield _text(sent, mask)
     finally:
         if coming is not None:
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)
 
 
-def _text(sent: StreamEvent, settings: WebSettings) -> bytes:
+def _text(sent: StreamEvent, mask: Collection[str]) -> bytes:
     number = b"" if sent.number is None else f"id: {sent.number}\n".encode()
-    return (
-        number
-        + f"event: {sent.event}\ndata: ".encode()
-        + dump(shown(sent.data, settings.mask))
-        + b"\n\n"
-    )
+    return number + f"event: {sent.event}\ndata: ".encode() + dump(shown(sent.data, mask)) + b"\n\n"

@@ -30,7 +30,7 @@ from perdure.web.changes import changed
 from perdure.web.cursors import open_cursor, sign_cursor
 from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.problems import RefusalError
-from perdure.web.sse import StreamEvent, sse
+from perdure.web.sse import StreamEvent
 
 LIST = "instances"
 DEFAULT_PAGE = 100
@@ -204,7 +204,7 @@ async def read_history(ask: CheckedRequest[HistoryQuery, None]) -> HistoryPage |
     query = ask.query
     if ask.wants_stream:
         await handle_of(ask).history(query.execution, after=query.after, limit=1)
-        return sse(_new_events(ask), ask.site.settings, ask.site.streams)
+        return ask.stream(_new_events(ask))
     size = min(query.limit, ask.site.settings.limits.page)
     found = await handle_of(ask).history(query.execution, after=query.after, limit=size + 1)
     shown = found[:size]
@@ -250,7 +250,7 @@ async def wait_result(ask: CheckedRequest[WaitQuery, None]) -> Outcome | Respons
     """Return how an instance ended; wait up to so many seconds for that."""
     if ask.wants_stream:
         await handle_of(ask).info()
-        return sse(_end(ask), ask.site.settings, ask.site.streams)
+        return ask.stream(_end(ask))
     return await _outcome(ask, ask.query.wait)
 
 
@@ -259,7 +259,7 @@ async def wait_report(ask: CheckedRequest[ReportQuery, None]) -> Report | Respon
     handle = handle_of(ask)
     if ask.wants_stream:
         await handle.info()
-        return sse(_reports(ask), ask.site.settings, ask.site.streams)
+        return ask.stream(_reports(ask))
     found = await handle.report()
     if found is not None and found.version > ask.query.after:
         return found

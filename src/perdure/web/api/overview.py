@@ -22,7 +22,7 @@ from perdure.web.changes import changed
 from perdure.web.cursors import open_cursor, sign_cursor
 from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.problems import RefusalError
-from perdure.web.sse import StreamEvent, sse
+from perdure.web.sse import StreamEvent
 
 LIST = "dead jobs"
 
@@ -236,7 +236,7 @@ async def list_definitions(ask: CheckedRequest[Nothing, None]) -> list[Definitio
 
 async def watch_changes(ask: CheckedRequest[Nothing, None]) -> Response:
     """Say, as server-sent events, when it may be worth looking again. Nothing else is in them."""
-    return sse(_looks(ask), ask.site.settings, ask.site.streams)
+    return ask.stream(_looks(ask))
 
 
 # --------------------------------------------------------------------- projections

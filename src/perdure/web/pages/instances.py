@@ -50,7 +50,7 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
         page = await ask.client.instances(limit=PAGE, after=after, **listed)
         items = await _rows(ask, page.items)
         following = sign_cursor(secret, LIST, page.next)
-    totals = await ask.client.metrics()
+    totals = await ask.site.totals.get(ask.client)
     return PageContent(
         template="instances.html",
         title="Instances",
