@@ -616,6 +616,18 @@ async def test_masked_fields_are_never_shown(client: Client) -> None:
     assert json.dumps("•••", ensure_ascii=False) in shown
 
 
+async def test_an_open_server_lets_programs_act_and_no_page_of_another_site(
+    client: Client,
+) -> None:
+    async with caller(perdure.web.app(client, insecure_no_auth=True)) as api:
+        program = await api.post("/api/instances", json={"name": "x"})
+        page = await api.post(
+            "/api/instances", json={"name": "x"}, headers={"origin": "http://127.0.0.1"}
+        )
+
+    assert (program.status_code, page.json()["code"]) == (201, "csrf")
+
+
 async def test_an_open_server_says_so_on_every_page(client: Client) -> None:
     """SEC-2: the banner."""
     async with caller(perdure.web.app(client, insecure_no_auth=True), accept="text/html") as api:

@@ -12,6 +12,7 @@ from perdure.web.access import Access, Token, make_token, read_tokens
 from perdure.web.application import app, lifespan
 from perdure.web.settings import WebLimits
 from perdure.web.sse import StreamEvent, sse
+from perdure.web.worker_health import worker_app
 
 __all__ = [
     "Access",
@@ -23,4 +24,5 @@ __all__ = [
     "make_token",
     "read_tokens",
     "sse",
+    "worker_app",
 ]

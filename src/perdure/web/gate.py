@@ -146,6 +146,8 @@ class Gate:
             access, first = self._by_key(request, settings.key)
         elif settings.insecure_no_auth:
             access = Access()
+            # A program has nothing to show here; a browser still must not act for another site.
+            is_ambient = "origin" in request.headers or "sec-fetch-site" in request.headers
         if access is None:
             raise _UNKNOWN
         if settings.read_only:
