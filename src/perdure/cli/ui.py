@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from os import urandom
 from pathlib import Path
@@ -82,7 +83,8 @@ def run_ui(settings: UiSettings) -> int:
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         timeout_graceful_shutdown=3,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    with suppress(KeyboardInterrupt):  # uvicorn ends by the signal that it was stopped with
+        uvicorn.Server(config).run(sockets=[listening])
     return 0
 
 
