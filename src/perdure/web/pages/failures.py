@@ -92,5 +92,7 @@ def innermost(traceback_text: str) -> str:
     frames = _FRAME.findall(traceback_text)
     if not frames:
         return ""
-    file, line, function = frames[-1]
+    # Frames of perdure itself say nothing: each failed call of an activity goes through them.
+    own = [frame for frame in frames if "/perdure/" not in frame[0]]
+    file, line, function = (own or frames)[-1]
     return f"{file.rpartition('/')[2]}:{line} in {function}"

@@ -8,9 +8,11 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.authoring.decider_definition import SEPARATOR
+from perdure.client.as_json import as_json
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.info import HistoryEvent, InstanceInfo, Json
+from perdure.clock import to_datetime
 from perdure.errors import NotRegisteredError
 from perdure.web.access import now_utc
 from perdure.web.api.deciders import events_of, state_of
@@ -163,7 +165,9 @@ def _value(event: HistoryEvent) -> Json:
     failures = data.get("failures") or [data.get("failure")]
     if isinstance(failures[-1], dict) and "result" not in data:
         return f"{failures[-1].get('type_name')}: {failures[-1].get('message')}"
-    for name in ("result", "value", "event", "input", "reason", "damaged", "due_ms"):
+    if isinstance(data.get("due_ms"), int):
+        return f"due {as_json(to_datetime(data['due_ms']))}"
+    for name in ("result", "value", "event", "input", "reason", "damaged"):
         if data.get(name) not in (None, ""):
             return data[name]
     return ""

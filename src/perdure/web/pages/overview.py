@@ -71,7 +71,13 @@ async def definitions(ask: CheckedRequest[Nothing, None]) -> PageContent:
         template="definitions.html",
         title="Definitions",
         data={
-            "orchestrations": [one for one in found if one.kind == "orchestration"],
+            # Every worker also takes starts that leave the version open: of interest if some wait.
+            "orchestrations": [
+                one
+                for one in found
+                if one.kind == "orchestration"
+                and (one.version or one.ready or one.later or one.leased)
+            ],
             "deciders": [one for one in found if one.kind == "decider"],
             "activities": [one for one in found if one.kind == "activity"],
             "readers": [one for one in found if one.kind == "projection"],

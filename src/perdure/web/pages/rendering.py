@@ -33,7 +33,7 @@ NONE = "\u2013"
 STATUS_SIGNS = {
     "running": "◐",
     "blocked": "▲",
-    "parked": "⏸",
+    "parked": "‖",
     "completed": "✓",
     "failed": "✕",
     "cancelled": "⊘",
