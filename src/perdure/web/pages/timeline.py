@@ -23,6 +23,8 @@ GAP_FACTOR = 8.0
 """A silence that is so many times longer than the others together is drawn short."""
 GAP_WIDTH = 60
 LABEL = 230
+FOOT = 22
+"""Where the lengths of what was cut out are written."""
 
 OPENING = {
     "activity_scheduled": "activity",
@@ -97,7 +99,7 @@ def drawn(bars: Sequence[Bar], *, now: datetime, is_over: bool) -> dict[str, Any
     times |= {at for bar in bars for at, _ in bar.failures}
     scale = Scale(sorted(times))
     rows = [_row(bar, number, scale, last) for number, bar in enumerate(bars)]
-    height = TOP + ROW * len(rows) + 8
+    height = TOP + ROW * len(rows) + (FOOT if scale.cuts else 8)
     return {
         "rows": rows,
         "cuts": scale.cuts,
