@@ -72,7 +72,7 @@ def test_what_is_open_reaches_to_now() -> None:
     [row] = drawn(bars_of(events), now=START + timedelta(seconds=5), is_over=False)["rows"]
 
     assert row["segments"][0]["state"] == "open"
-    assert row["segments"][0]["width"] > WIDTH / 20
+    assert row["segments"][0]["width"] > WIDTH / 2
     assert row["took"] == ""
 
 

@@ -119,7 +119,9 @@ class Scale:
         self._places: list[tuple[datetime, float]] = []
         steps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
         total = sum(steps)
-        long = [step > GAP_FACTOR * max(total - step, 0.05) for step in steps]
+        # What is all there is, is not cut.
+        least_s = 0.05 if len(steps) > 1 else total
+        long = [step > GAP_FACTOR * max(total - step, least_s) for step in steps]
         room = WIDTH - LABEL - 10 - GAP_WIDTH * sum(long)
         busy = sum(step for step, is_long in zip(steps, long, strict=True) if not is_long) or 1.0
         x = float(LABEL)
