@@ -46,6 +46,8 @@ PRINTED = {
     ("first-decider", 6): "0\n",
     ("own-transactions", 1): "['order-1 shipped', 'order-1', '1']\n",
     ("own-transactions", 2): "('seat 2 for Ada', [(1, None), (2, 'Ada')])\n",
+    ("web", 1): "order-1: book packed\n",
+    ("web", 2): "401 {'items': [], 'next': None} forbidden\n",
     ("operating", 1): "ship-2: 3 done, 3 deleted\n",
     ("operating", 2): "a book paid with 42\n",
 }

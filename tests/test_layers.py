@@ -36,12 +36,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": THOUGHT | {"store", "turns", "jobs", "worker", "projection"},
     "checking": {"model", "store"},
     "testing": THOUGHT,
-    "cli": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client", "checking"},
+    "web": THOUGHT | {"client"},
+    "cli": THOUGHT
+    | {"store", "turns", "jobs", "worker", "projection", "client", "checking", "web"},
 }
 APART = {"core.orchestrations", "core.deciders"}
 """Rooms within a room that do not know each other."""
-NOT_OF_A_CLIENT = ("perdure.jobs", "perdure.worker")
-"""Rooms that a process with a client and without a worker does not load."""
+NOT_OF_A_CLIENT = (
+    "perdure.jobs",
+    "perdure.worker",
+    "perdure.web",
+    "starlette",
+    "jinja2",
+    "uvicorn",
+)
+"""What a process with a client, without a worker and without pages does not load."""
 MAX_LINES = 500
 
 
@@ -103,7 +112,7 @@ def test_rooms_that_lie_apart_do_not_know_each_other(room: str) -> None:
         assert reached == [], f"{file.relative_to(SRC)} knows its neighbour"
 
 
-def test_a_client_loads_neither_jobs_nor_the_worker() -> None:
+def test_a_client_loads_neither_jobs_nor_the_worker_nor_the_web() -> None:
     program = (
         "import sys; from perdure import Client; Client('sqlite://:memory:'); print(*sys.modules)"
     )

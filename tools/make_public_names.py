@@ -28,6 +28,7 @@ MODULES = (
     "perdure.projection",
     "perdure.telemetry",
     "perdure.testing",
+    "perdure.web",
 )
 
 OBJECTS = {

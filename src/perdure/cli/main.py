@@ -27,6 +27,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "demo": ListedCommand("begin", "Run an order, kill its worker, and see it go on."),
         "new": ListedCommand("begin", "Write a first program to a file."),
         "worker": ListedCommand("serve", "Run definitions until SIGTERM or Ctrl-C."),
+        "ui": ListedCommand("pages", "Serve the web pages and the HTTP API of a store."),
     },
     "Look": {
         "list": ListedCommand("look", "List instances, newest first."),

@@ -1,0 +1,54 @@
+"""`perdure ui`: serve the pages of a store."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from perdure.cli.options import store_option
+
+
+@click.command("ui")
+@store_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
+@click.option("--port", default=8321, show_default=True, help="0: any that is free.")
+@click.option("--read-only", is_flag=True, help="Show, and change nothing.")
+@click.option(
+    "--tokens", "tokens_file", metavar="FILE", help="Tokens that programs may show, as hashes."
+)
+@click.option(
+    "--allow-host",
+    "allow_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name under which it may be asked for, besides its address.",
+)
+@click.option(
+    "--insecure-no-auth", is_flag=True, help="Let everybody who reaches it do everything."
+)
+def ui_command(
+    url: str,
+    host: str,
+    port: int,
+    read_only: bool,
+    tokens_file: str | None,
+    allow_hosts: tuple[str, ...],
+    insecure_no_auth: bool,
+) -> None:
+    """Serve the web pages and the HTTP API of a store, to this machine unless told otherwise.
+
+    It prints an address with a key in it; the first visit turns the key into a cookie.
+    """
+    from perdure.cli.ui import UiSettings, run_ui  # late: brings the web
+
+    settings = UiSettings(
+        url=url,
+        host=host,
+        port=port,
+        read_only=read_only,
+        tokens_file=tokens_file,
+        allow_hosts=allow_hosts,
+        insecure_no_auth=insecure_no_auth,
+    )
+    sys.exit(run_ui(settings))

@@ -1,0 +1,28 @@
+"""The HTTP API and the web pages: an ASGI application over a client.
+
+```python
+app = perdure.web.app("sqlite:///shop.db", key=...)            # by itself
+host.mount("/instances", perdure.web.app(engine, authorize=is_admin))   # in another application
+```
+
+Loaded only by those who serve it.
+"""
+
+from perdure.web.access import Access, Token, make_token, read_tokens
+from perdure.web.application import app, lifespan
+from perdure.web.settings import WebLimits
+from perdure.web.sse import StreamEvent, sse
+from perdure.web.worker_health import worker_app
+
+__all__ = [
+    "Access",
+    "StreamEvent",
+    "Token",
+    "WebLimits",
+    "app",
+    "lifespan",
+    "make_token",
+    "read_tokens",
+    "sse",
+    "worker_app",
+]

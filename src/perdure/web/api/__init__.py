@@ -1,0 +1,1 @@
+"""The handlers of the API: each asks the client and returns what it says."""

@@ -1,0 +1,212 @@
+"""Routes that start, steer, end and remove instances."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.signal import Signal
+from perdure.client.info import InstanceInfo, Json
+from perdure.errors import UsageError
+from perdure.limits import BULK_MAX
+from perdure.model.admin import DeletedCounts
+from perdure.model.options import IfExists
+from perdure.web.api.instances import CountQuery, conditions, handle_of
+from perdure.web.operations import CheckedRequest, Nothing
+from perdure.web.problems import RefusalError
+
+
+class StartBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to start."""
+
+    name: str
+    """The orchestration's name."""
+    instance_id: str | None = None
+    """Its id; made if not given. Started again with the same id and input, it is the same one."""
+    version: str | None = None
+    input: dict[str, Json] | list[Json] = []
+    """Its arguments: by name as an object, by position as an array."""
+    delay_s: Annotated[float, msgspec.Meta(ge=0)] = 0
+    if_exists: IfExists = "join"
+
+
+class SignalBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A signal."""
+
+    name: str
+    value: Json = None
+    message_id: str | None = None
+    """Sent again with the same id, it is delivered once."""
+
+
+class ReasonBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why."""
+
+    reason: str = ""
+
+
+class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An empty object."""
+
+
+class DeleteQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an instance is deleted."""
+
+    force: bool = False
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """What a deletion removed."""
+
+    instances: int
+    executions: int
+    events: int
+    messages: int
+    jobs: int
+
+
+class Unparked(msgspec.Struct, frozen=True):
+    """Whether it was parked or blocked."""
+
+    was_held: bool
+
+
+class BulkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to do to many."""
+
+    action: Literal["cancel", "terminate", "unpark", "delete"]
+    where: CountQuery
+    """Which; at least one condition."""
+    expect: Annotated[int, msgspec.Meta(ge=0)]
+    """How many they are. If there are more or fewer, nothing is done."""
+    reason: str = ""
+
+
+class BulkDone(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    matched: int
+    done: int
+    failed: dict[str, str]
+    """Why, by instance."""
+
+
+async def start_instance(ask: CheckedRequest[Nothing, StartBody]) -> InstanceInfo:
+    """Start an instance, and return where it stands.
+
+    `Idempotency-Key` is taken as the instance id where the body has none.
+    """
+    body = ask.body
+    named: Orchestration[..., Any] = Orchestration.named(body.name, Any)
+    named = named.with_options(if_exists=body.if_exists)
+    if body.version is not None:
+        named = named.with_options(version=body.version)
+    if body.delay_s:
+        named = named.with_options(delay=timedelta(seconds=body.delay_s))
+    instance_id = ask.repeat_key(body.instance_id, "instance_id")
+    first: Any = (named,) if instance_id is None else (instance_id, named)
+    if isinstance(body.input, dict):
+        handle = await ask.client.start(*first, **body.input)
+    else:
+        handle = await ask.client.start(*first, *body.input)
+    return await handle.info()
+
+
+async def send_signal(ask: CheckedRequest[Nothing, SignalBody]) -> None:
+    """Send a signal to an instance. `Idempotency-Key` is taken as the message id."""
+    signal: Signal[Any] = Signal(ask.body.name, Any)
+    message_id = ask.repeat_key(ask.body.message_id, "message_id")
+    await handle_of(ask).send(signal, ask.body.value, message_id=message_id)
+
+
+async def cancel_instance(ask: CheckedRequest[Nothing, ReasonBody]) -> None:
+    """Ask an instance to stop: its code may clean up."""
+    await handle_of(ask).cancel(ask.reason(ask.body.reason))
+
+
+async def terminate_instance(ask: CheckedRequest[Nothing, ReasonBody]) -> None:
+    """Stop an instance now; its code is not asked."""
+    await handle_of(ask).terminate(ask.reason(ask.body.reason))
+
+
+async def unpark_instance(ask: CheckedRequest[Nothing, NoBody]) -> Unparked:
+    """Let a parked or blocked instance be tried again."""
+    return Unparked(await handle_of(ask).unpark())
+
+
+async def restart_instance(ask: CheckedRequest[Nothing, NoBody]) -> InstanceInfo:
+    """Start an instance that has ended again, with the same input."""
+    handle = handle_of(ask)
+    await handle.restart()
+    info: InstanceInfo = await handle.info()
+    return info
+
+
+async def delete_instance(ask: CheckedRequest[DeleteQuery, None]) -> Deleted:
+    """Delete an instance and everything below it."""
+    return _deleted(await ask.client.delete(ask.path["instance_id"], force=ask.query.force))
+
+
+async def drop_message(ask: CheckedRequest[Nothing, None]) -> None:
+    """Remove a message or timer from an inbox."""
+    number = ask.path["no"]
+    if not number.isdigit():
+        raise RefusalError(400, "invalid_query", f"{number[:40]!r} is not the number of a message")
+    await ask.client.drop_message(ask.path["instance_id"], int(number))
+
+
+async def act_on_many(ask: CheckedRequest[Nothing, BulkBody]) -> BulkDone:
+    """Do one thing to all instances that match, at most 1,000.
+
+    Without a condition, or if they are not as many as expected, nothing is done.
+    """
+    body = ask.body
+    which = conditions(body.where)
+    if not which.keys() - {"roots_only"}:
+        raise RefusalError(
+            400, "empty_filter", "`where` needs a condition that says which: status, name, ids, ..."
+        )
+    matched = await ask.client.count(**which)
+    if matched != body.expect or matched > BULK_MAX:
+        raise RefusalError(
+            409,
+            "unexpected_count",
+            f"{matched:,} instances match, {body.expect:,} were expected and {BULK_MAX:,} is the "
+            "most; nothing was done",
+        )
+    found: list[str] = []
+    after = None
+    while True:
+        page = await ask.client.instances(limit=500, after=after, **which)
+        found += [item.instance_id for item in page.items]
+        after = page.next
+        if after is None or len(found) >= BULK_MAX:
+            break
+    return await _each(ask, found[: body.expect])
+
+
+async def _each(ask: CheckedRequest[Nothing, BulkBody], found: list[str]) -> BulkDone:
+    reason = ask.reason(ask.body.reason)
+    failed: dict[str, str] = {}
+    for instance_id in found:
+        handle = ask.client.handle(instance_id)
+        try:
+            match ask.body.action:
+                case "cancel":
+                    await handle.cancel(reason)
+                case "terminate":
+                    await handle.terminate(reason)
+                case "unpark":
+                    await handle.unpark()
+                case "delete":
+                    await handle.delete()
+        except UsageError as error:
+            failed[instance_id] = str(error)
+    return BulkDone(len(found), len(found) - len(failed), failed)
+
+
+def _deleted(counts: DeletedCounts) -> Deleted:
+    return Deleted(*counts)

@@ -1,0 +1,231 @@
+"""Routes of deciders: give inputs, read states and events, try an input."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+
+from perdure.authoring.decider_definition import SEPARATOR, DeciderDefinition
+from perdure.client.decisions import TriedEffect
+from perdure.client.info import HistoryEvent, Json
+from perdure.codec import JSON
+from perdure.core.deciders.answers import outcome_json
+from perdure.errors import NotRegisteredError
+from perdure.web.api.instances import Limit
+from perdure.web.operations import CheckedRequest, Nothing
+
+WAIT_S = 30.0
+"""How long `execute` waits for a worker where the decider is not at hand."""
+EVENTS_PER_READ = 1_000
+
+
+class InputBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An input of a decider."""
+
+    tag: str
+    """Which of its inputs."""
+    value: Json
+    instance_id: str | None = None
+    """Needed where the server does not have the decider's code."""
+    input_id: str | None = None
+    """Given again with the same id, the first outcome is returned."""
+    expected_version: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    correlation: str = ""
+    wait_s: Annotated[float, msgspec.Meta(ge=0)] = WAIT_S
+
+
+class MessageBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An input of a decider that is queued."""
+
+    tag: str
+    value: Json
+    instance_id: str | None = None
+    input_id: str | None = None
+    correlation: str = ""
+
+
+class TryBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An input of a decider that is only tried."""
+
+    tag: str
+    value: Json
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What an input would come to."""
+
+    outcome: dict[str, Json]
+    effects: tuple[TriedEffect, ...]
+    timers: dict[str, datetime]
+    cancelled_timers: tuple[str, ...]
+    sent: tuple[str, ...]
+    started: tuple[str, ...]
+
+
+class StateQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which state: after so many events; after all of them if not given."""
+
+    at: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+class StateShown(msgspec.Struct, frozen=True):
+    """A state as JSON."""
+
+    state: Json
+
+
+class EventsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which events: those behind a version."""
+
+    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+    limit: Limit = 100
+
+
+class DecidedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event of a decider's instance, and where it came from."""
+
+    version: int
+    seq: int
+    at: datetime
+    tag: str
+    event: Json
+    cause: str
+    input_tag: str
+    input: Json
+    input_id: str
+    correlation: str
+
+
+class EventList(msgspec.Struct, frozen=True):
+    """A part of the events, in order."""
+
+    items: list[DecidedEvent]
+    next: int | None
+
+
+async def execute_input(ask: CheckedRequest[Nothing, InputBody]) -> dict[str, Json]:
+    """Have an input decided; what it came to is committed when this returns.
+
+    `Idempotency-Key` is taken as the input id.
+    """
+    body = ask.body
+    within_s = min(body.wait_s, ask.site.settings.limits.wait_s)
+    return await ask.client.execute_json(
+        ask.path["decider"],
+        body.tag,
+        body.value,
+        instance_id=body.instance_id,
+        input_id=ask.repeat_key(body.input_id, "input_id"),
+        expected_version=body.expected_version,
+        correlation=body.correlation,
+        timeout=timedelta(seconds=within_s),
+    )
+
+
+async def send_input(ask: CheckedRequest[Nothing, MessageBody]) -> None:
+    """Queue an input; durable when this returns. `Idempotency-Key` is taken as the input id."""
+    body = ask.body
+    await ask.client.send_json(
+        ask.path["decider"],
+        body.tag,
+        body.value,
+        instance_id=body.instance_id,
+        input_id=ask.repeat_key(body.input_id, "input_id"),
+        correlation=body.correlation,
+    )
+
+
+async def try_input(ask: CheckedRequest[Nothing, TryBody]) -> Tried:
+    """Tell what an input would come to. Nothing is written."""
+    definition = definition_here(ask)
+    given = definition.inputs.decode_json(ask.body.tag, ask.body.value)
+    tried = await ask.client.dry_run(definition.cls, given)
+    return Tried(
+        outcome=outcome_json(definition, tried.outcome),
+        effects=tried.effects,
+        timers=dict(tried.timers),
+        cancelled_timers=tried.cancelled_timers,
+        sent=tried.sent,
+        started=tried.started,
+    )
+
+
+async def show_state(ask: CheckedRequest[StateQuery, None]) -> StateShown:
+    """Return the state of an instance, now or after some event."""
+    return StateShown(await state_of(ask, ask.query.at))
+
+
+async def list_events(ask: CheckedRequest[EventsQuery, None]) -> EventList:
+    """Return the events of an instance in order, each with the input that caused it."""
+    size = min(ask.query.limit, ask.site.settings.limits.page)
+    found = await events_of(ask, ask.query.after, size + 1)
+    shown = found[:size]
+    return EventList(shown, shown[-1].version if len(found) > size else None)
+
+
+async def state_of(ask: CheckedRequest[Any, Any], at: int | None) -> Json:
+    """Return a state as JSON.
+
+    Raises:
+        NotRegisteredError: The decider is not at hand.
+    """
+    definition = definition_here(ask)
+    state = await ask.client.state(definition.cls, ask.path["instance_id"], at=at)
+    return JSON.decode(definition.state.encode(state, "state"))
+
+
+def definition_here(ask: CheckedRequest[Any, Any]) -> DeciderDefinition:
+    """Return the decider that the path names.
+
+    Raises:
+        NotRegisteredError: Its code is not in this process.
+    """
+    name = ask.path["decider"]
+    found = ask.client._core.find_decider(name)
+    if found is None:
+        raise NotRegisteredError(
+            "decider",
+            name,
+            known=[],
+            advice="states are folded by its code: mount perdure.web.app(engine) in a program "
+            "whose engine has it",
+        )
+    return found
+
+
+async def events_of(ask: CheckedRequest[Any, Any], after: int, limit: int) -> list[DecidedEvent]:
+    """Return so many events behind a version, as they are recorded: no code is needed."""
+    stored_id = f"{ask.path['decider']}{SEPARATOR}{ask.path['instance_id']}"
+    handle = ask.client.handle(stored_id)
+    found: list[DecidedEvent] = []
+    taken: dict[str, Json] = {}
+    version = seq = 0
+    while part := await handle.history(after=seq, limit=EVENTS_PER_READ):
+        for event in part:
+            seq = event.seq
+            if event.kind == "input_taken":
+                taken = event.data
+            elif event.kind == "event_recorded":
+                version += 1
+                if version > after:
+                    found.append(_decided(version, event, taken))
+                if len(found) == limit:
+                    return found
+    return found
+
+
+def _decided(version: int, event: HistoryEvent, taken: dict[str, Json]) -> DecidedEvent:
+    return DecidedEvent(
+        version=version,
+        seq=event.seq,
+        at=event.at,
+        tag=event.data.get("tag", ""),
+        event=event.data.get("event"),
+        cause=taken.get("cause", ""),
+        input_tag=taken.get("tag", ""),
+        input=taken.get("input"),
+        input_id=taken.get("input_id", ""),
+        correlation=taken.get("correlation", ""),
+    )

@@ -1,0 +1,341 @@
+"""Routes that look at instances."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+from starlette.responses import Response
+
+from perdure.client.handle import Handle
+from perdure.client.info import (
+    ExecutionInfo,
+    HistoryEvent,
+    InstanceInfo,
+    InstanceTree,
+    JobInfo,
+    Json,
+    MessageInfo,
+    Progress,
+    Report,
+)
+from perdure.client.lists import InstanceQuery
+from perdure.errors import OutcomeError, ResultTimeoutError
+from perdure.model.admin import InstanceStats
+from perdure.model.instances import Status
+from perdure.web.changes import changed
+from perdure.web.cursors import open_cursor, sign_cursor
+from perdure.web.operations import CheckedRequest, Nothing
+from perdure.web.problems import RefusalError
+from perdure.web.sse import StreamEvent
+
+LIST = "instances"
+DEFAULT_PAGE = 100
+FULL_PAGE_MAX = 50
+"""The largest page with inputs and outputs, each of which may have megabytes."""
+HISTORY_PAGE = 200
+
+Limit = Annotated[int, msgspec.Meta(ge=1, description="How many at most; 500 is the most.")]
+After = Annotated[
+    str | None, msgspec.Meta(description="The `next` of the page before; none for the first.")
+]
+
+
+class InstancesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which instances; all conditions must hold."""
+
+    status: tuple[str, ...] | None = None
+    name: str | None = None
+    version: str | None = None
+    prefix: str | None = None
+    ids: tuple[str, ...] | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    ended_before: datetime | None = None
+    parent: str | None = None
+    tag: str | None = None
+    roots_only: bool = False
+    payloads: bool = False
+    """With inputs and outputs; then 50 at most."""
+    limit: Limit = DEFAULT_PAGE
+    after: After = None
+
+
+class CountQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which instances are counted."""
+
+    status: tuple[str, ...] | None = None
+    name: str | None = None
+    version: str | None = None
+    prefix: str | None = None
+    ids: tuple[str, ...] | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    ended_before: datetime | None = None
+    parent: str | None = None
+    tag: str | None = None
+    roots_only: bool = False
+
+
+class InstanceList(msgspec.Struct, frozen=True):
+    """A page of instances, newest first."""
+
+    items: list[InstanceInfo]
+    next: str | None
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """How many there are."""
+
+    count: int
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """One sentence on an instance."""
+
+    explanation: str
+
+
+class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of a history."""
+
+    execution: int | None = None
+    after: int = 0
+    limit: Limit = HISTORY_PAGE
+
+
+class HistoryPage(msgspec.Struct, frozen=True):
+    """A part of a history, in order."""
+
+    items: list[HistoryEvent]
+    next: int | None
+    """What to give as `after` for the next part."""
+
+
+class TreeQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a tree shows."""
+
+    calls: bool = True
+
+
+class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait, in seconds."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0)] = 0
+
+
+class ReportQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which report, and how long to wait for it, in seconds."""
+
+    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+    wait: Annotated[float, msgspec.Meta(ge=0)] = 0
+
+
+class FailureShown(msgspec.Struct, frozen=True):
+    """Why an instance did not return. Its traceback is in the history."""
+
+    type_name: str
+    message: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How an instance ended; `running` if it has not."""
+
+    instance_id: str
+    status: Status
+    result: Json = None
+    error: FailureShown | None = None
+    explanation: str | None = None
+    """What one that has not ended waits for."""
+
+
+# ------------------------------------------------------------------------ lists
+
+
+async def list_instances(ask: CheckedRequest[InstancesQuery, None]) -> InstanceList:
+    """List instances, newest first."""
+    query = ask.query
+    limits = ask.site.settings.limits
+    size = min(query.limit, limits.page, FULL_PAGE_MAX if query.payloads else limits.page)
+    secret = ask.site.settings.secret
+    page = await ask.client.instances(
+        limit=size, after=open_cursor(secret, LIST, query.after), **conditions(query)
+    )
+    items = page.items
+    if not query.payloads:
+        items = [replace(item, input=None, output=None) for item in items]
+    return InstanceList(items, sign_cursor(secret, LIST, page.next))
+
+
+async def count_instances(ask: CheckedRequest[CountQuery, None]) -> Counted:
+    """Count instances."""
+    return Counted(await ask.client.count(**conditions(ask.query)))
+
+
+def conditions(query: InstancesQuery | CountQuery) -> InstanceQuery:
+    """Return the conditions of a query as the client takes them."""
+    found: Any = {
+        name: value
+        for name in InstanceQuery.__annotations__
+        if (value := getattr(query, name)) not in (None, False)
+    }
+    which: InstanceQuery = found
+    return which
+
+
+# --------------------------------------------------------------------- one of them
+
+
+async def show_instance(ask: CheckedRequest[Nothing, None]) -> InstanceInfo:
+    """Tell where an instance stands."""
+    return await handle_of(ask).info()
+
+
+async def explain_instance(ask: CheckedRequest[Nothing, None]) -> Explanation:
+    """Tell in one sentence what an instance waits for, since when, and why nothing moves."""
+    return Explanation(await handle_of(ask).explain())
+
+
+async def read_history(ask: CheckedRequest[HistoryQuery, None]) -> HistoryPage | Response:
+    """Return the events of an execution, a page at a time; or all, and each new one as it comes."""
+    query = ask.query
+    if ask.wants_stream:
+        await handle_of(ask).history(query.execution, after=query.after, limit=1)
+        return ask.stream(_new_events(ask))
+    size = min(query.limit, ask.site.settings.limits.page)
+    found = await handle_of(ask).history(query.execution, after=query.after, limit=size + 1)
+    shown = found[:size]
+    return HistoryPage(shown, shown[-1].seq if len(found) > size else None)
+
+
+async def list_executions(ask: CheckedRequest[Nothing, None]) -> list[ExecutionInfo]:
+    """List the executions of an instance whose histories are there, oldest first."""
+    return await handle_of(ask).executions()
+
+
+async def show_tree(ask: CheckedRequest[TreeQuery, None]) -> InstanceTree:
+    """Return an instance with all that it started and called."""
+    return await handle_of(ask).tree(calls=ask.query.calls)
+
+
+async def list_jobs(ask: CheckedRequest[Nothing, None]) -> list[JobInfo]:
+    """List the calls of activities of an instance that have not ended."""
+    return await handle_of(ask).jobs()
+
+
+async def show_progress(ask: CheckedRequest[Nothing, None]) -> list[Progress]:
+    """Tell what the running activities of an instance said of their progress."""
+    return await handle_of(ask).progress()
+
+
+async def show_stats(ask: CheckedRequest[Nothing, None]) -> InstanceStats:
+    """Tell how much is stored for an instance."""
+    return await handle_of(ask).stats()
+
+
+async def list_kv(ask: CheckedRequest[Nothing, None]) -> dict[str, Json]:
+    """Return what an instance keeps, by key."""
+    return await handle_of(ask).kv()
+
+
+async def list_inbox(ask: CheckedRequest[Nothing, None]) -> list[MessageInfo]:
+    """List the messages and timers of an instance that no turn has taken yet."""
+    return await ask.client.inbox(ask.path["instance_id"])
+
+
+async def wait_result(ask: CheckedRequest[WaitQuery, None]) -> Outcome | Response:
+    """Return how an instance ended; wait up to so many seconds for that."""
+    if ask.wants_stream:
+        await handle_of(ask).info()
+        return ask.stream(_end(ask))
+    return await _outcome(ask, ask.query.wait)
+
+
+async def wait_report(ask: CheckedRequest[ReportQuery, None]) -> Report | Response | None:
+    """Return what an instance says of its progress; wait for a newer one than `after`."""
+    handle = handle_of(ask)
+    if ask.wants_stream:
+        await handle.info()
+        return ask.stream(_reports(ask))
+    found = await handle.report()
+    if found is not None and found.version > ask.query.after:
+        return found
+    if not ask.query.wait:
+        return None if ask.query.after else found
+    try:
+        return await handle.wait_report(after=ask.query.after, timeout=_limit(ask, ask.query.wait))
+    except ResultTimeoutError:
+        return None
+
+
+def handle_of(ask: CheckedRequest[Any, Any]) -> Handle[Json]:
+    """Return the handle of the instance that the path names."""
+    return ask.client.handle(ask.path["instance_id"])
+
+
+# ------------------------------------------------------------------------- inside
+
+
+def _limit(ask: CheckedRequest[Any, Any], wait_s: float) -> timedelta:
+    return timedelta(seconds=min(wait_s, ask.site.settings.limits.wait_s))
+
+
+async def _outcome(ask: CheckedRequest[Any, Any], wait_s: float | None) -> Outcome:
+    handle = handle_of(ask)
+    instance_id = handle.instance_id
+    try:
+        timeout = None if wait_s is None else _limit(ask, wait_s)
+        result = await handle.result(timeout=timeout)
+    except OutcomeError as error:
+        info = await handle.info()
+        shown = FailureShown(error.type_name, error.message)
+        return Outcome(instance_id=instance_id, status=info.status, error=shown)
+    except ResultTimeoutError:
+        info = await handle.info()
+        if info.status.is_terminal:
+            return await _outcome(ask, None)
+        explanation = await handle.explain()
+        return Outcome(instance_id=instance_id, status=info.status, explanation=explanation)
+    return Outcome(instance_id=instance_id, status=Status.COMPLETED, result=result)
+
+
+async def _end(ask: CheckedRequest[Any, Any]) -> AsyncIterator[StreamEvent]:
+    yield StreamEvent("result", await _outcome(ask, None))
+
+
+async def _reports(ask: CheckedRequest[ReportQuery, None]) -> AsyncIterator[StreamEvent]:
+    after = _last_event(ask, ask.query.after)
+    while (found := await handle_of(ask).wait_report(after=after)) is not None:
+        after = found.version
+        yield StreamEvent("report", found, after)
+    yield StreamEvent("end", None)
+
+
+async def _new_events(ask: CheckedRequest[HistoryQuery, None]) -> AsyncIterator[StreamEvent]:
+    """Return the events of the execution that is asked for, or of the current one, to its end."""
+    handle = handle_of(ask)
+    after = _last_event(ask, ask.query.after)
+    execution = ask.query.execution or (await handle.info()).execution
+    async for _ in changed(ask.client):
+        # Before the events: what is recorded after this look is not missed.
+        info = await handle.info()
+        while found := await handle.history(execution, after=after, limit=HISTORY_PAGE):
+            for event in found:
+                after = event.seq
+                yield StreamEvent("event", event, after)
+        if info.status.is_terminal or info.execution > execution:
+            yield StreamEvent("end", None)
+            return
+
+
+def _last_event(ask: CheckedRequest[Any, Any], after: int) -> int:
+    """Return where a stream goes on: a browser that was cut off says what it saw last."""
+    seen = ask.request.headers.get("last-event-id", "")
+    if not seen:
+        return after
+    if not seen.isdigit():
+        raise RefusalError(400, "invalid_query", f"Last-Event-ID {seen[:40]!r} is no number")
+    return max(after, int(seen))

@@ -1,0 +1,244 @@
+"""What one route of the API is, and how a request becomes a call of its handler.
+
+A route is declared once, as an `ApiRoute`. From that come the route itself, the checks of its
+query and body, the scope that it needs, its place in the OpenAPI document and its line in the
+reference.
+"""
+
+from __future__ import annotations
+
+import logging
+import types
+import typing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from perdure.client.client import Client
+from perdure.web.access import Access, Scope
+from perdure.web.bodies import read_json
+from perdure.web.gate import access_of, check_scope, unescaped
+from perdure.web.problems import RefusalError, document_of, response_for
+from perdure.web.rates import Openings
+from perdure.web.settings import WebSettings
+from perdure.web.sse import StreamEvent, sse
+from perdure.web.totals import RecentTotals
+from perdure.web.values import dump, shown
+
+audit_log = logging.getLogger("perdure.web.audit")
+
+IDEMPOTENCY_HEADER = "idempotency-key"
+
+Method: TypeAlias = Literal["GET", "POST", "DELETE"]
+
+Q = TypeVar("Q")
+B = TypeVar("B")
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A query or a body in which nothing is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all requests of an application share."""
+
+    client: Client
+    settings: WebSettings
+    streams: Openings
+    totals: RecentTotals
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRequest(Generic[Q, B]):
+    """A request that was checked, as handlers see it."""
+
+    site: Site
+    request: Request
+    access: Access
+    path: dict[str, str]
+    """The parts of the path that have a name."""
+    query: Q
+    body: B
+
+    @property
+    def client(self) -> Client:
+        """Where everything is asked for.
+
+        Raises:
+            RefusalError: It is not open.
+        """
+        client = self.site.client
+        if not client._core.is_open:
+            raise RefusalError(
+                503,
+                "not_open",
+                "the store is not open: give the application that this one is mounted in "
+                "lifespan=perdure.web.lifespan(...)",
+            )
+        return client
+
+    @property
+    def wants_stream(self) -> bool:
+        """Whether the caller asked for server-sent events."""
+        return "text/event-stream" in self.request.headers.get("accept", "")
+
+    def stream(self, events: AsyncIterator[StreamEvent]) -> Response:
+        """Return an answer that sends events as they come.
+
+        Raises:
+            RefusalError: Too many streams are open.
+        """
+        return sse(events, mask=self.site.settings.mask, streams=self.site.streams)
+
+    def repeat_key(self, given: str | None, field: str) -> str | None:
+        """Return the id under which a request may be sent again, from its body or its header.
+
+        Raises:
+            RefusalError: The two differ.
+        """
+        header = self.request.headers.get(IDEMPOTENCY_HEADER)
+        if header is None or given is None or header == given:
+            return given if given is not None else header
+        raise RefusalError(
+            400,
+            "idempotency_mismatch",
+            f"Idempotency-Key and {field} are the same thing here, and they differ: give one",
+        )
+
+    def reason(self, given: str) -> str:
+        """Return why something is done, with who did it where no reason was given."""
+        return given or f"by {self.access.who or 'a caller'} over HTTP"
+
+
+Handler: TypeAlias = Callable[[CheckedRequest[Any, Any]], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiRoute:
+    """One route."""
+
+    method: Method
+    path: str
+    """Below `/api`; named parts in braces."""
+    scope: Scope
+    """What a caller must be allowed to do."""
+    handler: Handler
+    returns: Any
+    """The type of the answer's JSON; None: nothing."""
+    query: type[msgspec.Struct] = Nothing
+    body: type[msgspec.Struct] | None = None
+    status: int = 200
+    streams: str = ""
+    """What it sends as server-sent events to those who accept them; empty: nothing."""
+
+    @property
+    def name(self) -> str:
+        """Its handler's name, unique among all."""
+        return self.handler.__name__
+
+    @property
+    def says(self) -> str:
+        """What its handler's docstring says."""
+        return (self.handler.__doc__ or "").strip()
+
+    @property
+    def is_action(self) -> bool:
+        """Whether it may change something."""
+        return self.scope != "read"
+
+
+def endpoint(operation: ApiRoute, site: Site) -> Callable[[Request], Awaitable[Response]]:
+    """Return what answers requests of an operation."""
+
+    async def answer(request: Request) -> Response:
+        access = access_of(request)
+        try:
+            check_scope(access, operation.scope, read_only=site.settings.read_only)
+            ask = await _ask(operation, site, request, access)
+            found = await operation.handler(ask)
+        except Exception as error:
+            document, headers = document_of(error)
+            _audit(operation, request, access, document["code"])
+            return response_for(document, headers)
+        _audit(operation, request, access, "done")
+        if isinstance(found, Response):
+            return found
+        return json_response(site.settings, found, status=operation.status)
+
+    return answer
+
+
+def json_response(settings: WebSettings, value: object, *, status: int = 200) -> Response:
+    """Return a value of the client as JSON, without what is masked."""
+    if value is None and status == 204:
+        return Response(status_code=204)
+    content = dump(shown(value, settings.mask))
+    return Response(content, status_code=status, media_type="application/json")
+
+
+async def _ask(
+    operation: ApiRoute, site: Site, request: Request, access: Access
+) -> CheckedRequest[Any, Any]:
+    limits = site.settings.limits
+    path = {name: unescaped(value) for name, value in request.path_params.items()}
+    query = read_query(operation.query, request)
+    body = None
+    if operation.body is not None:
+        value = await read_json(request, limit=limits.body_bytes, within_s=limits.body_within_s)
+        try:
+            body = msgspec.convert(value, operation.body)
+        except msgspec.ValidationError as error:
+            raise RefusalError(400, "invalid_body", f"the body does not fit: {error}") from error
+    return CheckedRequest(site, request, access, path, query, body)
+
+
+def read_query(kind: type[S], request: Request) -> S:
+    """Return the query of a request.
+
+    Raises:
+        RefusalError: It has a field that is not known, twice, or of another type.
+    """
+    given: dict[str, Any] = {}
+    many = {field.name for field in msgspec.structs.fields(kind) if _is_many(field.type)}
+    for name, value in request.query_params.multi_items():
+        if name in many:
+            given.setdefault(name, []).extend(value.split(","))
+        elif name in given:
+            raise RefusalError(400, "invalid_query", f"{name!r} is there twice in the query")
+        else:
+            given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise RefusalError(400, "invalid_query", f"the query does not fit: {error}") from error
+
+
+def _is_many(annotation: Any) -> bool:
+    members = (
+        typing.get_args(annotation)
+        if typing.get_origin(annotation) in (types.UnionType, typing.Union)
+        else (annotation,)
+    )
+    return any(typing.get_origin(member) in (list, tuple) for member in members)
+
+
+def _audit(operation: ApiRoute, request: Request, access: Access, outcome: str) -> None:
+    """Put an action on record: who, what, on what, from where, and what it came to (SEC-34)."""
+    if not operation.is_action:
+        return
+    audit_log.info(
+        "action",
+        extra={
+            "who": access.who,
+            "action": operation.name,
+            "target": dict(request.path_params),
+            "outcome": outcome,
+            "address": "" if request.client is None else request.client.host,
+        },
+    )

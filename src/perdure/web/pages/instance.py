@@ -1,0 +1,241 @@
+"""The page of one instance: the answer first, then what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from perdure.authoring.decider_definition import SEPARATOR
+from perdure.client.as_json import as_json
+from perdure.client.client import Client
+from perdure.client.handle import Handle
+from perdure.client.info import HistoryEvent, InstanceInfo, Json
+from perdure.clock import to_datetime
+from perdure.errors import NotRegisteredError
+from perdure.web.access import now_utc
+from perdure.web.api.deciders import events_of, state_of
+from perdure.web.api.instances import LIST
+from perdure.web.cursors import open_cursor, sign_cursor
+from perdure.web.operations import CheckedRequest
+from perdure.web.pages.content import PageContent
+from perdure.web.pages.differences import differences
+from perdure.web.pages.instances import without_head
+from perdure.web.pages.timeline import bars_of, drawn
+
+Tab = Literal["timeline", "state", "history", "payload", "children", "jobs"]
+
+TIMELINE_EVENTS = 400
+"""How much of a history, its newest part, is drawn."""
+HISTORY_PAGE = 100
+EVENTS_SHOWN = 50
+
+
+class InstancePageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the page shows of the instance."""
+
+    tab: Tab | None = None
+    execution: int | None = None
+    after: int = 0
+    """History: behind this event."""
+    full: bool = False
+    """History: with everything that is recorded."""
+    at: int | None = None
+    """Decider: the state after so many events."""
+    page: str | None = None
+    """Children: where the page before ended."""
+
+
+async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
+    """Return the page."""
+    instance_id = ask.path["instance_id"]
+    handle = ask.client.handle(instance_id)
+    info = await handle.info()
+    is_decider = info.kind == "decider"
+    tab: Tab = ask.query.tab or ("state" if is_decider else "timeline")
+    stats = await handle.stats()
+    data: dict[str, Any] = {
+        "info": info,
+        "is_ended": info.status.is_terminal,
+        "explanation": without_head(instance_id, await handle.explain()),
+        "stats": stats,
+        "tab": tab,
+        "is_decider": is_decider,
+    }
+    drawing: dict[str, Any] = {}
+    match tab:
+        case "timeline":
+            shown, picture = await _timeline(ask, handle, info, stats.events)
+            data["timeline"] = shown
+            drawing["picture"] = picture
+        case "history":
+            data["history"] = await _history(ask, handle)
+        case "payload":
+            data["kv"] = await handle.kv()
+            data["report"] = await handle.report()
+        case "children":
+            data["children"] = await _children(ask, info)
+        case "jobs":
+            data |= await _jobs(ask.client, handle)
+        case "state":
+            data["decider"] = await _decider(ask, info)
+    return PageContent(template="instance.html", title=instance_id, data=data, drawing=drawing)
+
+
+async def _timeline(
+    ask: CheckedRequest[InstancePageQuery, None],
+    handle: Handle[Json],
+    info: InstanceInfo,
+    events: int,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    is_current = ask.query.execution in (None, info.execution)
+    after = max(0, events - TIMELINE_EVENTS) if is_current else ask.query.after
+    found = await handle.history(ask.query.execution, after=after, limit=TIMELINE_EVENTS)
+    bars = bars_of(found)
+    is_over = info.status.is_terminal or not is_current
+    # Rounded, so that a page that shows nothing new stays the same.
+    now = now_utc().replace(microsecond=0, second=0)
+    picture = drawn(bars, now=max(now, found[-1].at) if found else now, is_over=is_over)
+    shown = {
+        "left_out": after,
+        "rows": [
+            {
+                "seq": bar.seq,
+                "kind": bar.kind,
+                "label": bar.label,
+                "start": bar.start,
+                "end": bar.end,
+                "state": bar.state,
+                "failed_attempts": len(bar.failures),
+            }
+            for bar in bars
+        ],
+    }
+    return shown, picture
+
+
+async def _history(
+    ask: CheckedRequest[InstancePageQuery, None], handle: Handle[Json]
+) -> dict[str, Any]:
+    query = ask.query
+    found = await handle.history(query.execution, after=query.after, limit=HISTORY_PAGE + 1)
+    items = found[:HISTORY_PAGE]
+    executions = await handle.executions()
+    return {
+        "execution": query.execution,
+        "executions": executions,
+        "after": query.after,
+        "full": query.full,
+        "items": items,
+        "lines": [] if query.full else history_lines(items),
+        "next": items[-1].seq if len(found) > HISTORY_PAGE else None,
+        "size": HISTORY_PAGE,
+    }
+
+
+def history_lines(events: Sequence[HistoryEvent]) -> list[dict[str, Any]]:
+    """Return events in a few words each."""
+    names = {event.seq: _subject(event) for event in events}
+    found = []
+    for event in events:
+        asked = event.data.get("schedule") or event.data.get("wait") or event.data.get("effect")
+        subject = _subject(event) or (names.get(asked, "") if isinstance(asked, int) else "")
+        found.append(
+            {
+                "seq": event.seq,
+                "at": event.at,
+                "kind": event.kind,
+                "what": event.kind.replace("_", " "),
+                "subject": subject,
+                "answers": asked if isinstance(asked, int) else None,
+                "value": _value(event),
+            }
+        )
+    return found
+
+
+def _subject(event: HistoryEvent) -> str:
+    names = ("name", "tag", "key", "instance_id", "change", "activity")
+    return next((str(event.data[one]) for one in names if event.data.get(one)), "")
+
+
+def _value(event: HistoryEvent) -> Json:
+    data = event.data
+    failures = data.get("failures") or [data.get("failure")]
+    if isinstance(failures[-1], dict) and "result" not in data:
+        return f"{failures[-1].get('type_name')}: {failures[-1].get('message')}"
+    if isinstance(data.get("due_ms"), int):
+        return f"due {as_json(to_datetime(data['due_ms']))}"
+    for name in ("result", "value", "event", "input", "reason", "damaged"):
+        if data.get(name) not in (None, ""):
+            return data[name]
+    return ""
+
+
+async def _children(
+    ask: CheckedRequest[InstancePageQuery, None], info: InstanceInfo
+) -> dict[str, Any]:
+    secret = ask.site.settings.secret
+    after = open_cursor(secret, LIST, ask.query.page)
+    page = await ask.client.instances(parent=info.instance_id, limit=HISTORY_PAGE, after=after)
+    return {
+        "items": [
+            {
+                "instance_id": one.instance_id,
+                "name": one.name,
+                "version": one.version,
+                "status": one.status,
+                "created_at": one.created_at,
+                "ended_at": one.ended_at,
+            }
+            for one in page.items
+        ],
+        "next": sign_cursor(secret, LIST, page.next),
+    }
+
+
+async def _jobs(client: Client, handle: Handle[Json]) -> dict[str, Any]:
+    dead = await client.dead_jobs(instance_id=handle.instance_id, limit=HISTORY_PAGE)
+    progress = {one.key: one for one in await handle.progress()}
+    return {
+        "jobs": await handle.jobs(),
+        "progress": progress,
+        "dead": dead.items,
+        "inbox": await client.inbox(handle.instance_id),
+    }
+
+
+async def _decider(
+    ask: CheckedRequest[InstancePageQuery, None], info: InstanceInfo
+) -> dict[str, Any]:
+    own_id = info.instance_id[len(info.name) + len(SEPARATOR) :]
+    inner: CheckedRequest[Any, Any] = CheckedRequest(
+        ask.site,
+        ask.request,
+        ask.access,
+        {"decider": info.name, "instance_id": own_id},
+        ask.query,
+        None,
+    )
+    shown: dict[str, Any] = {"name": info.name, "own_id": own_id, "state": None, "missing": ""}
+    at = ask.query.at
+    after = max(0, (at or 0) - EVENTS_SHOWN // 2) if at is not None else ask.query.after
+    events = await events_of(inner, after, EVENTS_SHOWN + 1)
+    shown["events"] = events[:EVENTS_SHOWN]
+    shown["after"] = after
+    shown["next"] = events[EVENTS_SHOWN - 1].version if len(events) > EVENTS_SHOWN else None
+    if at is None and shown["next"] is None:
+        at = events[-1].version if events else 0
+    shown["at"] = at
+    try:
+        state = await state_of(inner, at)
+        shown["state"] = state
+        before = None if not at else await state_of(inner, at - 1)
+        shown["differences"] = [] if at in (None, 0) else differences(before, state)
+        shown["has_code"] = True
+    except NotRegisteredError as error:
+        shown["missing"] = str(error)
+        shown["differences"] = []
+        shown["has_code"] = False
+    return shown

@@ -1,0 +1,136 @@
+"""The page of instances: search, counts, and for each a sentence on what it does now."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from perdure.client.filters import FILTER_WORDS, parse_filter
+from perdure.client.info import InstanceInfo
+from perdure.client.lists import InstanceQuery
+from perdure.errors import PerdureError, UsageError
+from perdure.model.instances import Status
+from perdure.web.access import now_utc
+from perdure.web.api.instances import LIST
+from perdure.web.cursors import open_cursor, sign_cursor
+from perdure.web.operations import CheckedRequest
+from perdure.web.pages.content import PageContent
+
+PAGE = 50
+EXPLAIN_WITHIN_S = 2.0
+"""How long the page waits for its sentences; a very long history may take longer."""
+
+
+class ListPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the page shows."""
+
+    q: str = ""
+    """Filter words; a single word without a colon is how an id begins."""
+    children: bool = False
+    after: str | None = None
+
+
+async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
+    """Return the page."""
+    query = ask.query
+    problem, items, following = "", [], None
+    which: InstanceQuery = {}
+    try:
+        which = read_words(query.q)
+    except UsageError as error:
+        problem = str(error)
+    if not problem:
+        secret = ask.site.settings.secret
+        after = open_cursor(secret, LIST, query.after)
+        listed: Any = (
+            which if query.children or "parent" in which else {**which, "roots_only": True}
+        )
+        page = await ask.client.instances(limit=PAGE, after=after, **listed)
+        items = await _rows(ask, page.items)
+        following = sign_cursor(secret, LIST, page.next)
+    totals = await ask.site.totals.get(ask.client)
+    return PageContent(
+        template="instances.html",
+        title="Instances",
+        data={
+            "q": query.q,
+            "children": query.children,
+            "after": query.after,
+            "problem": problem,
+            "where": which,
+            "counts": {status.value: totals.instances.get(status, 0) for status in Status},
+            "dead_jobs": totals.dead_jobs,
+            "items": items,
+            "next": following,
+        },
+        drawing={"words": FILTER_WORDS},
+    )
+
+
+def read_words(text: str) -> InstanceQuery:
+    """Return the conditions that were typed. A single word alone is how an id begins.
+
+    Raises:
+        UsageError: A word is not known.
+    """
+    words = text.split()
+    if len(words) == 1 and ":" not in text:
+        text = f"prefix:{words[0]}"
+    return parse_filter(text, now=now_utc())
+
+
+async def _rows(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -> list[dict[str, Any]]:
+    sentences = await _sentences(ask, [one for one in items if not one.status.is_terminal])
+    return [
+        {
+            "instance_id": one.instance_id,
+            "kind": one.kind,
+            "name": one.name,
+            "version": one.version,
+            "status": one.status,
+            "created_at": one.created_at,
+            "ended_at": one.ended_at,
+            "parent_id": one.parent_id,
+            "unclaimed": one.unclaimed,
+            "now": sentences.get(one.instance_id) or outcome_sentence(one),
+        }
+        for one in items
+    ]
+
+
+async def _sentences(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -> dict[str, str]:
+    """Return what those do that have not ended, as far as it is known soon."""
+    found: dict[str, str] = {}
+
+    async def explain(one: InstanceInfo) -> None:
+        try:
+            text = await ask.client.handle(one.instance_id).explain()
+        except PerdureError:
+            return  # It was deleted meanwhile.
+        found[one.instance_id] = without_head(one.instance_id, text)
+
+    tasks = [asyncio.ensure_future(explain(one)) for one in items]
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=EXPLAIN_WITHIN_S)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return found
+
+
+def without_head(instance_id: str, sentence: str) -> str:
+    """Return what a sentence says of an instance, without which one it is."""
+    return sentence.removeprefix(instance_id).partition(") ")[2] or sentence
+
+
+def outcome_sentence(one: InstanceInfo) -> str:
+    """Return how an instance ended, in a few words."""
+    if one.unclaimed:
+        return f"cannot move: {one.unclaimed}, which no live worker has"
+    if one.status is Status.FAILED and isinstance(one.output, dict):
+        return f"{one.output.get('type_name', '')}: {one.output.get('message', '')}"
+    if one.reason:
+        return f"{one.status}: {one.reason}"
+    return str(one.status)

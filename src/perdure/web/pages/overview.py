@@ -1,0 +1,85 @@
+"""The pages of the whole store: jobs and queues, workers, projections, definitions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from perdure.model.builtins import RESERVED_PREFIX
+from perdure.web.api import overview as api
+from perdure.web.cursors import open_cursor, sign_cursor
+from perdure.web.operations import CheckedRequest, Nothing
+from perdure.web.pages.content import PageContent
+
+
+class QueuesPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead jobs the page shows."""
+
+    activity: str | None = None
+    after: str | None = None
+
+
+async def queues(ask: CheckedRequest[QueuesPageQuery, None]) -> PageContent:
+    """Return the page of jobs and queues."""
+    found = [one for one in await ask.client.queues() if not one.name.startswith(RESERVED_PREFIX)]
+    secret = ask.site.settings.secret
+    dead = await ask.client.dead_jobs(
+        limit=50,
+        after=open_cursor(secret, api.LIST, ask.query.after),
+        activity=ask.query.activity,
+    )
+    return PageContent(
+        template="queues.html",
+        title="Jobs and queues",
+        data={
+            "jobs": [one for one in found if one.kind in ("activity", "inline")],
+            "turns": [one for one in found if one.kind not in ("activity", "inline")],
+            "activity": ask.query.activity,
+            "dead": dead.items,
+            "next": sign_cursor(secret, api.LIST, dead.next),
+            "sessions": await ask.client.sessions(),
+        },
+    )
+
+
+async def workers(ask: CheckedRequest[Nothing, None]) -> PageContent:
+    """Return the page of workers, with what no worker takes at its head."""
+    unserved = [
+        one
+        for one in await ask.client.queues()
+        if one.unclaimed is not None and (one.ready or one.later)
+    ]
+    return PageContent(
+        template="workers.html",
+        title="Workers",
+        data={"workers": await api.list_workers(ask), "unserved": unserved},
+    )
+
+
+async def projections(ask: CheckedRequest[Nothing, None]) -> PageContent:
+    """Return the page of projections and subscriptions."""
+    return PageContent(
+        template="projections.html",
+        title="Projections",
+        data={"projections": await ask.client.projections()},
+    )
+
+
+async def definitions(ask: CheckedRequest[Nothing, None]) -> PageContent:
+    """Return the page of definitions."""
+    found = await api.list_definitions(ask)
+    return PageContent(
+        template="definitions.html",
+        title="Definitions",
+        data={
+            # Every worker also takes starts that leave the version open: of interest if some wait.
+            "orchestrations": [
+                one
+                for one in found
+                if one.kind == "orchestration"
+                and (one.version or one.ready or one.later or one.leased)
+            ],
+            "deciders": [one for one in found if one.kind == "decider"],
+            "activities": [one for one in found if one.kind == "activity"],
+            "readers": [one for one in found if one.kind == "projection"],
+        },
+    )

@@ -1,0 +1,180 @@
+"""Pages as HTML: templates with everything escaped, static files under names that never change
+their content."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from importlib.resources import files
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from perdure.client.as_json import as_json
+from perdure.client.durations import shown_duration
+from perdure.web.access import Access
+from perdure.web.gate import ACCESS, csrf_token
+from perdure.web.operations import Site
+from perdure.web.pages.content import PageContent
+from perdure.web.problems import document_of
+from perdure.web.values import dump, shown
+
+MAX_SHOWN_BYTES = 64 * 1024
+"""How much of one value a page shows; the whole of it is in the API."""
+
+NONE = "\u2013"
+"""What stands where there is nothing."""
+
+STATUS_SIGNS = {
+    "running": "◐",
+    "blocked": "▲",
+    "parked": "‖",
+    "completed": "✓",
+    "failed": "✕",
+    "cancelled": "⊘",
+    "terminated": "■",
+}
+NAVIGATION = (
+    ("/", "Instances", "i"),
+    ("/failures", "Failures", "f"),
+    ("/queues", "Jobs and queues", "q"),
+    ("/workers", "Workers", "w"),
+    ("/projections", "Projections", "p"),
+    ("/definitions", "Definitions", "d"),
+)
+
+
+class Renderer:
+    """Makes pages of views."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.static: dict[str, tuple[bytes, str]] = {}
+        """Static files by the name they are served under."""
+        self._names: dict[str, str] = {}
+        for file in files("perdure.web").joinpath("static").iterdir():
+            content = file.read_bytes()
+            stem, _, ending = file.name.rpartition(".")
+            name = f"{stem}.{sha256(content).hexdigest()[:12]}.{ending}"
+            self.static[name] = (content, mimetypes.types_map.get(f".{ending}", "text/plain"))
+            self._names[file.name] = name
+        self._environment = Environment(
+            loader=PackageLoader("perdure.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters.update(
+            time=time_tag, took=took, payload=payload, compact=compact, number=number
+        )
+        self._environment.globals.update(signs=STATUS_SIGNS, navigation=NAVIGATION)
+
+    def page(self, request: Request, view: PageContent) -> Response:
+        """Return a page, or nothing if the browser has it as it is."""
+        access = request.scope.get(ACCESS) or Access(scopes=frozenset({"read"}))
+        html = self._html(request, view, access)
+        tag = f'"{sha256(html).hexdigest()[:32]}"'
+        headers = {"ETag": tag, "Cache-Control": "no-cache, private", "Vary": "Cookie"}
+        if request.headers.get("if-none-match") == tag and view.status == 200:
+            return Response(status_code=304, headers=headers)
+        return Response(html, status_code=view.status, headers=headers, media_type="text/html")
+
+    def error_page(self, request: Request, error: Exception) -> Response:
+        """Return what went wrong as a page."""
+        problem, headers = document_of(error)
+        view = PageContent(
+            template="error.html",
+            title=problem["title"],
+            data={"problem": problem},
+            status=problem["status"],
+        )
+        access = Access(who="", scopes=frozenset({"read"}))
+        html = self._html(request, view, access)
+        return Response(html, status_code=view.status, headers=headers, media_type="text/html")
+
+    def _html(self, request: Request, view: PageContent, access: Access) -> bytes:
+        base = request.scope.get("root_path", "")
+        settings = self._site.settings
+        template = self._environment.get_template(view.template)
+        text = template.render(
+            **shown(view.data, settings.mask),
+            **view.drawing,
+            base=base,
+            page_title=view.title,
+            here=_here(request, base),
+            store_title=settings.title,
+            insecure=settings.insecure_no_auth,
+            read_only=settings.read_only,
+            scopes=access.scopes,
+            csrf=csrf_token(settings, access),
+            static=lambda name: f"{base}/static/{self._names[name]}",
+            url=lambda *parts, **query: url(base, *parts, **query),
+            twin=_twin(request),
+        )
+        return text.encode("utf-8", "replace")
+
+
+def url(base: str, *parts: str, **query: object) -> str:
+    """Return the address of a page; each part is escaped, and so is the query."""
+    path = "/".join(quote(str(part), safe="") for part in parts)
+    wanted = {name: str(value) for name, value in query.items() if value not in (None, "", False)}
+    return f"{base}/{path}" + (f"?{urlencode(wanted)}" if wanted else "")
+
+
+def time_tag(value: str | datetime | None) -> Markup:
+    """Return a point in time for people; a script shows it as they like it."""
+    if value is None:
+        return Markup(NONE)
+    iso = value if isinstance(value, str) else str(as_json(value))
+    text = f"{iso[:10]} {iso[11:19]}"
+    return Markup('<time datetime="{}">{}</time>').format(iso, text)
+
+
+def took(start: str, end: str | None) -> str:
+    """Return how long something took."""
+    if end is None:
+        return NONE
+    return shown_duration(datetime.fromisoformat(end) - datetime.fromisoformat(start))
+
+
+def payload(value: object) -> Markup:
+    """Return a value as text that can do nothing, cut where it is long (SEC-18)."""
+    whole = dump(value, indent=2)
+    if len(whole) <= MAX_SHOWN_BYTES:
+        return Markup('<pre class="value" tabindex="0">{}</pre>').format(whole.decode())
+    cut = whole[:MAX_SHOWN_BYTES].decode("utf-8", "ignore")
+    return Markup(
+        '<pre class="value" tabindex="0">{}</pre><p class="hint">{} of {} bytes are shown; the '
+        "JSON of this page has all.</p>"
+    ).format(cut, f"{MAX_SHOWN_BYTES:,}", f"{len(whole):,}")
+
+
+def compact(value: object, chars: int = 120) -> str:
+    """Return a value on one line, cut where it is long."""
+    text = value if isinstance(value, str) else dump(value).decode()
+    text = " ".join(text.split())
+    return text if len(text) <= chars else f"{text[: chars - 1]}…"
+
+
+def number(value: float) -> str:
+    """Return a number for people."""
+    return f"{value:,}"
+
+
+def _here(request: Request, base: str) -> str:
+    path: str = request.scope["path"]
+    return path.removeprefix(base) or "/"
+
+
+def _twin(request: Request) -> str:
+    """Return the address of the page's JSON."""
+    path = quote(request.scope["path"], safe="/%:@")
+    path = f"{path}index.json" if path.endswith("/") else f"{path}.json"
+    query: Mapping[str, str] = dict(request.query_params)
+    return path + (f"?{urlencode(query)}" if query else "")

@@ -1,0 +1,79 @@
+"""The pages, in one table: each is served as HTML, and with `.json` behind it as its data."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from perdure.web.gate import access_of, check_scope, unescaped
+from perdure.web.operations import CheckedRequest, Nothing, Site, json_response, read_query
+from perdure.web.pages import failures, instance, instances, overview
+from perdure.web.pages.content import PageContent
+from perdure.web.pages.rendering import Renderer
+from perdure.web.problems import RefusalError, response_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRoute:
+    """One page."""
+
+    path: str
+    handler: Callable[[CheckedRequest[Any, Any]], Awaitable[PageContent]]
+    query: type[msgspec.Struct] = Nothing
+
+
+PAGES = (
+    PageRoute(path="/", handler=instances.show, query=instances.ListPageQuery),
+    PageRoute(path="/i/{instance_id}", handler=instance.show, query=instance.InstancePageQuery),
+    PageRoute(path="/failures", handler=failures.show),
+    PageRoute(path="/queues", handler=overview.queues, query=overview.QueuesPageQuery),
+    PageRoute(path="/workers", handler=overview.workers),
+    PageRoute(path="/projections", handler=overview.projections),
+    PageRoute(path="/definitions", handler=overview.definitions),
+)
+
+
+def page_routes(site: Site, renderer: Renderer) -> list[Route]:
+    """Return the routes of all pages, their twins and the static files."""
+
+    async def static(request: Request) -> Response:
+        found = renderer.static.get(request.path_params["file"])
+        if found is None:
+            return response_of(RefusalError(404, "not_found", "there is no such file"))
+        content, kind = found
+        headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(content, media_type=kind, headers=headers)
+
+    found = [Route("/static/{file}", static, methods=["GET"])]
+    for page in PAGES:
+        twin = "/index.json" if page.path == "/" else f"{page.path}.json"
+        found.append(Route(twin, _endpoint(page, site, renderer, is_json=True), methods=["GET"]))
+        found.append(
+            Route(page.path, _endpoint(page, site, renderer, is_json=False), methods=["GET"])
+        )
+    return found
+
+
+def _endpoint(
+    page: PageRoute, site: Site, renderer: Renderer, *, is_json: bool
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        access = access_of(request)
+        try:
+            check_scope(access, "read", read_only=site.settings.read_only)
+            path = {name: unescaped(value) for name, value in request.path_params.items()}
+            query = read_query(page.query, request)
+            view = await page.handler(CheckedRequest(site, request, access, path, query, None))
+        except Exception as error:
+            return response_of(error) if is_json else renderer.error_page(request, error)
+        if is_json:
+            return json_response(site.settings, view.data, status=view.status)
+        return renderer.page(request, view)
+
+    return answer

@@ -1,0 +1,285 @@
+// What the pages do beyond being read: times as people like them, keys, actions, live updates.
+// Everything is also in the HTML; without this script the pages show the same.
+const root = document.documentElement;
+const base = root.dataset.base;
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+const kept = (name) => { try { return localStorage.getItem(`perdure.${name}`); } catch { return null; } };
+const keep = (name, value) => { try { localStorage.setItem(`perdure.${name}`, value); } catch { /* not kept */ } };
+
+// ---------------------------------------------------------------- theme and times
+
+const THEMES = ["", "light", "dark"];
+const setTheme = (theme) => { theme ? root.dataset.theme = theme : delete root.dataset.theme; keep("theme", theme); };
+const nextTheme = () => setTheme(THEMES[(THEMES.indexOf(kept("theme") || "") + 1) % THEMES.length]);
+setTheme(kept("theme") || "");
+
+const CLOCKS = ["relative", "local", "UTC"];
+const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+function relative(at) {
+  const seconds = Math.round((Date.now() - at) / 1000);
+  const size = Math.abs(seconds);
+  if (size < 1) return "now";
+  const place = UNITS.findIndex(([, length]) => size >= length);
+  const [unit, length] = UNITS[place];
+  let text = `${Math.floor(size / length)} ${unit}`;
+  const less = UNITS[place + 1];
+  if (less && place < 2) { const rest = Math.floor((size % length) / less[1]); if (rest) text += ` ${rest} ${less[0]}`; }
+  return seconds >= 0 ? `${text} ago` : `in ${text}`;
+}
+function pad(number) { return String(number).padStart(2, "0"); }
+function shown(at, clock) {
+  if (clock === "relative") return relative(at);
+  if (clock === "UTC") return at.toISOString().slice(0, 19).replace("T", " ");
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}
+function showTimes() {
+  const clock = kept("clock") || "relative";
+  $("#clock").textContent = clock;
+  for (const one of $$("time[datetime]")) {
+    const at = new Date(one.dateTime);
+    if (Number.isNaN(at.getTime())) continue;
+    one.title = `${at.toISOString().replace("T", " ").replace("Z", " UTC")}`;
+    const text = shown(at, clock);
+    if (one.textContent !== text) one.textContent = text;
+  }
+}
+$("#clock").addEventListener("click", () => {
+  keep("clock", CLOCKS[(CLOCKS.indexOf(kept("clock") || "relative") + 1) % CLOCKS.length]);
+  showTimes();
+});
+$("#theme").addEventListener("click", nextTheme);
+setInterval(showTimes, 1000);
+
+// ---------------------------------------------------------------------- asking
+
+function toast(text) {
+  const place = $("#toast");
+  place.textContent = text;
+  place.classList.add("on");
+  clearTimeout(toast.timer);
+  toast.timer = setTimeout(() => place.classList.remove("on"), 4000);
+}
+async function ask(method, url, body) {
+  const headers = { "X-Perdure-Csrf": root.dataset.csrf, Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const answer = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  const text = await answer.text();
+  const value = text ? JSON.parse(text) : null;
+  if (!answer.ok) throw new Error(value?.detail || `${answer.status} ${answer.statusText}`);
+  return value;
+}
+
+// Show the one dialog; `act` gets the fields and may throw, which keeps it open.
+function confirmThen({ title, text, yes, fields = [], danger = false }, act) {
+  const dialog = $("#dialog");
+  $("#dialog-title").textContent = title;
+  $("#dialog-text").textContent = text || "";
+  const place = $("#dialog-fields");
+  place.replaceChildren(...fields.map((name) => {
+    const label = document.createElement("label");
+    const input = document.createElement(name === "value" ? "textarea" : "input");
+    input.name = name;
+    label.append(name === "value" ? "value (JSON)" : name, input);
+    if (name === "value") input.value = "null";
+    if (name === "name") input.required = true;
+    return label;
+  }));
+  const button = $("#dialog-yes");
+  button.textContent = yes;
+  button.className = danger ? "danger" : "primary";
+  const problem = $("#dialog-problem");
+  problem.hidden = true;
+  $("form", dialog).onsubmit = async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      const values = Object.fromEntries($$("[name]", place).map((one) => [one.name, one.value]));
+      if ("value" in values) values.value = readJson(values.value);
+      await act(values);
+      dialog.close();
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+    } finally {
+      button.disabled = false;
+    }
+  };
+  $("#dialog-no").onclick = () => dialog.close();
+  dialog.showModal();
+  ($("[name]", place) || $("#dialog-no")).focus();
+}
+function readJson(text) {
+  try { return JSON.parse(text); } catch { throw new Error(`${text.slice(0, 60)} is not JSON: a text is in double quotes`); }
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-act]");
+  if (button) {
+    const { act, url, go, title, text, yes, fields } = button.dataset;
+    confirmThen({ title, text, yes, fields: fields ? fields.split(" ") : [], danger: "danger" in button.dataset }, async (values) => {
+      await ask(act, url, act === "POST" ? values : undefined);
+      toast("Done");
+      if (go) location.assign(go); else refresh();
+    });
+    return;
+  }
+  const many = event.target.closest("[data-bulk]");
+  if (many) { bulk(many.dataset.bulk); return; }
+  const row = event.target.closest("tr[data-href]");
+  if (row && !event.target.closest("a, button, input, label") && !getSelection().toString()) location.assign(row.dataset.href);
+});
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (form.matches("[data-start]")) {
+    event.preventDefault();
+    const problem = $(".problem", form);
+    try {
+      const started = await ask("POST", form.dataset.url, startBody(form));
+      location.assign(form.dataset.go + encodeURIComponent(started.instance_id));
+    } catch (error) { problem.textContent = error.message; problem.hidden = false; }
+  } else if (form.id === "what-if") {
+    event.preventDefault();
+    const place = $("#what-if-answer");
+    try {
+      const body = { tag: form.elements.tag.value, value: readJson(form.elements.value.value) };
+      place.textContent = JSON.stringify(await ask("POST", form.dataset.url, body), null, 2);
+    } catch (error) { place.textContent = error.message; }
+    place.hidden = false;
+  } else if (form.id === "bulk") event.preventDefault();
+});
+function startBody(form) {
+  const body = { name: form.dataset.name, version: form.dataset.version };
+  if (form.elements.instance_id.value) body.instance_id = form.elements.instance_id.value;
+  const fields = $$("[data-arg]", form);
+  if (!fields.length) { if (form.elements.input) body.input = readJson(form.elements.input.value); return body; }
+  body.input = {};
+  for (const one of fields) {
+    if (one.value === "" && !one.required) continue;
+    body.input[one.dataset.arg] = one.dataset.type === "text" ? one.value : readJson(one.value);
+  }
+  return body;
+}
+
+// ------------------------------------------------------------------------ many
+
+const picked = () => $$("#bulk [name=id]:checked").map((one) => one.value);
+function showPicked() {
+  const bar = $("#bulk-bar");
+  if (!bar) return;
+  const matching = $("#all-matching")?.checked;
+  const count = picked().length;
+  $("#picked").textContent = matching ? "all that match" : count ? `${count} selected` : "none selected";
+  for (const one of $$("[data-bulk]", bar)) one.disabled = !count && !matching;
+}
+document.addEventListener("change", (event) => {
+  if (event.target.id === "all") for (const one of $$("#bulk [name=id]")) one.checked = event.target.checked;
+  if (event.target.closest("#bulk")) showPicked();
+});
+async function bulk(action) {
+  const form = $("#bulk");
+  let where = { ids: picked() };
+  let expect = where.ids.length;
+  if ($("#all-matching").checked) {
+    if (!form.dataset.hasFilter) { toast("Filter first: without a filter this would be every instance."); return; }
+    where = JSON.parse(form.dataset.where);
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(where)) query.set(name, Array.isArray(value) ? value.join(",") : value);
+    try { expect = (await ask("GET", `${base}/api/instances-count?${query}`)).count; } catch (error) { toast(error.message); return; }
+  }
+  const danger = action !== "unpark";
+  confirmThen({ title: `${action} ${expect} instance${expect === 1 ? "" : "s"}?`, text: "If meanwhile they are more or fewer, nothing is done.", yes: action, fields: danger && action !== "delete" ? ["reason"] : [], danger }, async (values) => {
+    const done = await ask("POST", `${base}/api/instances-bulk`, { action, where, expect, ...values });
+    const failed = Object.keys(done.failed).length;
+    toast(failed ? `${done.done} done, ${failed} refused: ${Object.values(done.failed)[0]}` : `${done.done} done`);
+    refresh();
+  });
+}
+
+// ------------------------------------------------------------------------ keys
+
+let pending = "";
+function rows() { return $$("[data-rows] tbody tr"); }
+function step(by) {
+  const all = rows();
+  if (!all.length) return;
+  const now = all.findIndex((one) => one.classList.contains("at"));
+  const next = Math.min(all.length - 1, Math.max(0, now + by));
+  all[now]?.classList.remove("at");
+  all[next].classList.add("at");
+  all[next].scrollIntoView({ block: "nearest" });
+}
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) {
+    if ((event.metaKey || event.ctrlKey) && event.key === "k") { event.preventDefault(); $("#search").select(); }
+    return;
+  }
+  if (event.target.closest("input, textarea, select, dialog")) { if (event.key === "Escape") event.target.blur(); return; }
+  if (pending === "g") {
+    pending = "";
+    $(`.rail [data-key="${CSS.escape(event.key)}"]`)?.click();
+    return;
+  }
+  const at = $("tr.at");
+  switch (event.key) {
+    case "/": event.preventDefault(); $("#search").select(); break;
+    case "g": pending = "g"; setTimeout(() => { pending = ""; }, 1500); break;
+    case "j": step(1); break;
+    case "k": step(-1); break;
+    case "Enter": if (at?.dataset.href && event.target === document.body) location.assign(at.dataset.href); break;
+    case "x": { const box = at && $("[name=id]", at); if (box) { box.checked = !box.checked; showPicked(); } break; }
+    case "t": nextTheme(); break;
+    case "?": $("#keys").showModal(); break;
+  }
+});
+$("#help").addEventListener("click", () => $("#keys").showModal());
+
+// ------------------------------------------------------------------------ live
+
+let tag = "";
+let busy = false;
+async function refresh() {
+  if (busy) return;
+  busy = true;
+  try {
+    const answer = await fetch(location.href, { headers: tag ? { "If-None-Match": tag, Accept: "text/html" } : { Accept: "text/html" }, cache: "no-store" });
+    if (answer.status === 304 || !answer.ok) return;
+    const first = !tag;
+    tag = answer.headers.get("ETag") || "";
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!first || fresh.querySelector("#live").textContent !== served) put(fresh.querySelector("#live"));
+  } finally { busy = false; }
+}
+// Replace the content, and keep what a person is doing: selection, row, open parts, typed text.
+function put(fresh) {
+  const live = $("#live");
+  if (live.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), textarea, select")) return;
+  const chosen = new Set(picked());
+  const all = $("#all-matching")?.checked;
+  const at = $("tr.at")?.id;
+  const open = $$("details", live).map((one) => one.open);
+  if ($$("details[open] form", live).some((form) => [...form.elements].some((one) => one.value !== one.defaultValue && "defaultValue" in one))) return;
+  live.replaceChildren(...fresh.childNodes);
+  for (const one of $$("#bulk [name=id]")) one.checked = chosen.has(one.value);
+  if (all && $("#all-matching")) $("#all-matching").checked = true;
+  if (at) document.getElementById(at)?.classList.add("at");
+  $$("details", live).forEach((one, place) => { if (open[place] !== undefined) one.open = open[place]; });
+  served = live.textContent;
+  showPicked();
+  showTimes();
+}
+let served = $("#live").textContent;
+let stream = null;
+function listen() {
+  stream?.close();
+  stream = null;
+  if (document.hidden || $("#live .big-number")) return;
+  stream = new EventSource(`${base}/api/changes`);
+  stream.addEventListener("changed", () => { $("#live-dot").className = "live-dot on"; refresh(); });
+  stream.onerror = () => { $("#live-dot").className = "live-dot off"; };
+}
+document.addEventListener("visibilitychange", listen);
+listen();
+showTimes();
+showPicked();

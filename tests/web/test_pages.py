@@ -1,0 +1,302 @@
+"""The pages: each is there as HTML and as its data, says the answer first, and works anywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+import perdure.web
+from perdure import Client, Engine
+from perdure.web.pages.differences import differences
+from perdure.web.pages.failures import fingerprint, innermost
+from perdure.web.pages.routes import PAGES
+from perdure.web.totals import RecentTotals
+from tests.web.site import KEY, Account, Open, browser, caller, engine_with_all, memory_url
+
+PLACES = {"/i/{instance_id}": "/i/order%2F1"}
+MAX_STATIC_BYTES = 150_000
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[Engine]:
+    async with engine_with_all() as engine:
+        yield engine
+
+
+@pytest.fixture
+async def page(engine: Engine) -> AsyncIterator[httpx.AsyncClient]:
+    async with browser(perdure.web.app(engine, key=KEY)) as client:
+        yield client
+
+
+async def test_every_page_is_there_and_so_is_its_json(page: httpx.AsyncClient) -> None:
+    for route in PAGES:
+        path = PLACES.get(route.path, route.path)
+        shown = await page.get(path)
+        twin = await page.get("/index.json" if path == "/" else f"{path}.json")
+
+        assert shown.status_code == 200, path
+        assert shown.headers["content-type"].startswith("text/html")
+        assert isinstance(twin.json(), dict), path
+        assert f'id="twin" href="{"/index.json" if path == "/" else path + ".json"}"' in shown.text
+
+
+async def test_every_link_of_every_page_leads_somewhere(page: httpx.AsyncClient) -> None:
+    wanted = {"/"}
+    seen: set[str] = set()
+    while wanted - seen:
+        path = sorted(wanted - seen)[0]
+        seen.add(path)
+        answer = await page.get(path)
+        assert answer.status_code == 200, path
+        if answer.headers["content-type"].startswith("text/html"):
+            links = re.findall(r'(?:href|src)="(/[^"#]*)', answer.text)
+            wanted |= {link.replace("&amp;", "&") for link in links}
+
+    assert len(seen) > 40
+
+
+async def test_the_list_says_what_each_instance_does_now(page: httpx.AsyncClient) -> None:
+    rows = {one["instance_id"]: one for one in (await page.get("/index.json")).json()["items"]}
+
+    assert "toys-child" not in rows
+    assert rows["order/1"]["now"].startswith("waits for signal 'go' since")
+    assert rows["failed-1"]["now"].startswith("ActivityError: ")
+    assert rows["done-1"]["now"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("status:failed", ["failed-1"]),
+        ("name:quick", ["done-1"]),
+        ("order", ["order/1"]),
+        ("parent:family-1", ["toys-child"]),
+        ("since:1h status:running name:ship", ["order/1"]),
+    ],
+)
+async def test_the_list_is_searched_with_words(
+    page: httpx.AsyncClient, words: str, found: list[str]
+) -> None:
+    shown = (await page.get("/index.json", params={"q": words})).json()
+
+    assert [one["instance_id"] for one in shown["items"]] == found
+
+
+async def test_a_word_that_is_not_known_is_said_on_the_page(page: httpx.AsyncClient) -> None:
+    shown = await page.get("/", params={"q": "colour:red"})
+
+    assert shown.status_code == 200
+    assert "there is no filter word" in shown.text
+
+
+async def test_the_list_has_older_pages() -> None:
+    async with Client(memory_url()) as client:
+        for number in range(51):
+            named: Any = perdure.Orchestration.named("x", str)
+            await client.start(f"x-{number:02}", named)
+        app = perdure.web.app(client, insecure_no_auth=True)
+        async with caller(app) as api:
+            first = (await api.get("/index.json")).json()
+            rest = (await api.get("/index.json", params={"after": first["next"]})).json()
+
+    assert (len(first["items"]), len(rest["items"]), rest["next"]) == (50, 1, None)
+    assert first["items"][0]["now"].startswith("cannot move: ")
+
+
+async def test_the_page_of_an_instance_has_the_answer_first(page: httpx.AsyncClient) -> None:
+    shown = (await page.get("/i/order%2F1")).text
+
+    answer = shown.partition('<p id="answer">')[2].partition("</p>")[0]
+    assert answer.startswith("waits for signal &#39;go&#39; since")
+    assert shown.index('id="answer"') < shown.index("<svg")
+
+
+async def test_a_timeline_has_a_row_for_each_call(page: httpx.AsyncClient) -> None:
+    shown = (await page.get("/i/order%2F1.json")).json()["timeline"]["rows"]
+    failed = (await page.get("/i/failed-1.json")).json()["timeline"]["rows"]
+
+    assert [(one["kind"], one["label"], one["state"]) for one in shown] == [
+        ("activity", "pack", "done"),
+        ("signal", "go", "open"),
+    ]
+    assert [(one["label"], one["state"]) for one in failed] == [("explode", "failed")]
+
+
+async def test_a_history_is_shown_in_pages(page: httpx.AsyncClient) -> None:
+    lines = (await page.get("/i/done-1.json", params={"tab": "history"})).json()["history"]
+
+    assert [(one["seq"], one["what"], one["subject"]) for one in lines["lines"]] == [
+        (1, "started", "quick"),
+        (2, "activity scheduled", "pack"),
+        (3, "activity completed", "pack"),
+        (4, "completed", ""),
+    ]
+
+
+async def test_a_decider_shows_its_state_at_an_event_and_what_changed(
+    page: httpx.AsyncClient,
+) -> None:
+    shown = (await page.get("/i/account:a-1.json", params={"at": 2})).json()["decider"]
+
+    assert shown["state"] == {"owner": "Ada", "amount": 40}
+    assert shown["differences"] == [
+        {"place": "amount", "kind": "changed", "before": 0, "after": 40}
+    ]
+    assert [one["tag"] for one in shown["events"]] == ["Opened", "Deposited", "Deposited"]
+
+
+async def test_a_decider_without_its_code_still_shows_its_events() -> None:
+    url = memory_url()
+    async with Engine(url, [Account]) as having:
+        await having.execute(Account, Open("a-1", "Ada"))
+        async with Client(url) as without, browser(perdure.web.app(without, key=KEY)) as page:
+            shown = (await page.get("/i/account:a-1")).text
+
+    assert "Opened" in shown
+    assert 'id="no-code"' in shown
+
+
+async def test_failures_are_grouped_by_what_went_wrong(page: httpx.AsyncClient) -> None:
+    shown = (await page.get("/failures.json")).json()
+
+    assert [(one["name"], one["error"], one["count"]) for one in shown["groups"]] == [
+        ("doomed", "ActivityError", 1)
+    ]
+    assert [one["activity"] for one in shown["dead"]] == ["explode"]
+
+
+async def test_work_that_no_worker_takes_is_the_first_thing_said_of_workers() -> None:
+    async with Client(memory_url()) as client:
+        named: Any = perdure.Orchestration.named("orphan", str)
+        await client.start("o-1", named)
+        app = perdure.web.app(client, insecure_no_auth=True)
+        async with caller(app, accept="text/html") as api:
+            shown = (await api.get("/workers")).text
+
+    assert 'id="unserved"' in shown
+    assert "orphan" in shown.partition('id="unserved"')[2].partition("</div>")[0]
+
+
+async def test_a_start_form_has_a_field_for_each_argument(page: httpx.AsyncClient) -> None:
+    shown = (await page.get("/definitions")).text
+
+    assert 'data-name="ship"' in shown
+    assert 'data-arg="order"' in shown
+
+
+async def test_an_unknown_instance_has_a_page_that_says_so(page: httpx.AsyncClient) -> None:
+    shown = await page.get("/i/nobody")
+
+    assert shown.status_code == 404
+    assert "no instance &#39;nobody&#39;" in shown.text
+
+
+async def test_a_page_that_has_not_changed_is_not_sent_again(engine: Engine) -> None:
+    async with browser(perdure.web.app(engine, key=KEY)) as page:
+        first = await page.get("/i/done-1")
+        tag = first.headers["etag"]
+        again = await page.get("/i/done-1", headers={"if-none-match": tag})
+
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_mounted_below_a_path_every_link_stays_there(engine: Engine) -> None:
+    inner = perdure.web.app(engine, authorize=lambda request: True)
+    host = Starlette(routes=[Mount("/ops/perdure", inner)])
+
+    async with caller(host, accept="text/html") as api:
+        for path in ("/", "/i/order%2F1", "/failures", "/definitions"):
+            shown = await api.get(f"/ops/perdure{path}")
+            assert shown.status_code == 200
+            links = re.findall(r'(?:href|src|action|data-url)="(/[^"]*)', shown.text)
+            assert links
+            assert not [link for link in links if not link.startswith("/ops/perdure/")]
+            for link in re.findall(r'src="([^"]*)"', shown.text):
+                assert (await api.get(link)).status_code == 200
+
+
+async def test_static_files_have_names_of_their_content(page: httpx.AsyncClient) -> None:
+    links = re.findall(r'(?:href|src)="(/static/[^"]*)"', (await page.get("/")).text)
+    answers = [await page.get(link) for link in set(links)]
+
+    assert len(answers) == 3
+    assert {one.headers["cache-control"] for one in answers} == {
+        "public, max-age=31536000, immutable"
+    }
+    assert (await page.get("/static/perdure.css")).status_code == 404
+
+
+async def test_a_store_is_counted_seldom_however_many_pages_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s, counted = 0.0, 0
+    original = Client.metrics
+
+    async def slow(self: Client) -> Any:
+        nonlocal now_s, counted
+        counted += 1
+        now_s += 1.0
+        return await original(self)
+
+    monkeypatch.setattr(Client, "metrics", slow)
+    totals = RecentTotals(lambda: now_s)
+    async with Client(memory_url()) as client:
+        for _ in range(3):
+            await totals.get(client)
+        once = counted
+        now_s += 49.9
+        await totals.get(client)
+        still = counted
+        now_s += 0.1
+        await totals.get(client)
+
+    assert (once, still, counted) == (1, 1, 2)
+
+
+def test_the_pages_stay_small() -> None:
+    sizes = [
+        len(file.read_bytes())
+        for folder in ("static", "templates")
+        for file in files("perdure.web").joinpath(folder).iterdir()
+    ]
+
+    assert sum(sizes) < MAX_STATIC_BYTES
+
+
+def test_no_template_has_a_script_or_a_style_of_its_own() -> None:
+    for file in files("perdure.web").joinpath("templates").iterdir():
+        text = file.read_text()
+        assert not re.search(r"<style|style=|\son[a-z]+=|javascript:|\|safe", text), file
+        assert len(re.findall("<script", text)) == (1 if file.name == "base.html" else 0)
+
+
+def test_differences_name_the_place() -> None:
+    before = {"a": 1, "b": [1, {"c": 2}], "gone": True}
+    after = {"a": 1, "b": [1, {"c": 3}, 4], "new": None}
+
+    assert [(one["place"], one["kind"]) for one in differences(before, after)] == [
+        ("b[1].c", "changed"),
+        ("b[2]", "added"),
+        ("gone", "removed"),
+        ("new", "added"),
+    ]
+
+
+def test_failures_of_the_same_trouble_have_one_fingerprint() -> None:
+    traceback = 'File "/a/shop.py", line 41, in charge\nFile "/x/perdure/core/y.py", line 1, in z'
+    place = innermost(traceback)
+
+    one = fingerprint("fulfil", "ValueError", "order 17 of 'Ada' is 0x7f3a too much", place)
+    same = fingerprint("fulfil", "ValueError", "order 9 of 'Bob' is 0x11 too much", place)
+    other = fingerprint("fulfil", "ValueError", "order 9 is unknown", place)
+
+    assert place == "shop.py:41 in charge"
+    assert one == same != other

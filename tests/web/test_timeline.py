@@ -1,0 +1,93 @@
+"""A history as bars."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from perdure.client.info import HistoryEvent
+from perdure.clock import from_datetime
+from perdure.web.pages.timeline import GAP_WIDTH, WIDTH, bars_of, drawn
+
+START = datetime(2026, 11, 16, 9, 14, tzinfo=UTC)
+
+
+def event(seq: int, kind: str, after_s: float, **data: Any) -> HistoryEvent:
+    return HistoryEvent(seq=seq, kind=kind, at=START + timedelta(seconds=after_s), data=data)
+
+
+def failure(after_s: float) -> dict[str, Any]:
+    at_ms = from_datetime(START + timedelta(seconds=after_s))
+    return {"type_name": "OSError", "message": "502", "at_ms": at_ms}
+
+
+def test_each_attempt_is_a_segment_of_its_own() -> None:
+    events = [
+        event(1, "started", 0),
+        event(2, "activity_scheduled", 0, name="charge"),
+        event(3, "activity_completed", 3, schedule=2, failures=[failure(1), failure(2)]),
+    ]
+
+    [row] = drawn(bars_of(events), now=START, is_over=True)["rows"]
+
+    assert [part["state"] for part in row["segments"]] == ["failed", "failed", "done"]
+    assert [part["text"] for part in row["segments"]] == [
+        "attempt 1: OSError: 502",
+        "attempt 2: OSError: 502",
+        "attempt 3",
+    ]
+    assert row["took"] == "3.0 s"
+
+
+def test_a_call_that_failed_for_good_ends_with_its_last_failure() -> None:
+    events = [
+        event(2, "activity_scheduled", 0, name="charge"),
+        event(3, "activity_failed", 2, schedule=2, failures=[failure(1), failure(2)]),
+    ]
+
+    [bar] = bars_of(events)
+
+    assert (bar.state, len(bar.failures)) == ("failed", 1)
+
+
+def test_a_long_silence_is_drawn_short() -> None:
+    events = [
+        event(2, "activity_scheduled", 0, name="a"),
+        event(3, "activity_completed", 1, schedule=2),
+        event(4, "activity_scheduled", 10_800, name="b"),
+        event(5, "activity_completed", 10_801, schedule=4),
+    ]
+
+    picture = drawn(bars_of(events), now=START, is_over=True)
+
+    first, second = (row["segments"][0] for row in picture["rows"])
+    assert [cut["text"] for cut in picture["cuts"]] == ["2 h 59 m"]
+    assert round(second["x"] - first["x"] - first["width"]) == GAP_WIDTH
+    assert second["x"] + second["width"] <= WIDTH
+
+
+def test_what_is_open_reaches_to_now() -> None:
+    events = [event(2, "signal_awaited", 0, name="go")]
+
+    [row] = drawn(bars_of(events), now=START + timedelta(seconds=5), is_over=False)["rows"]
+
+    assert row["segments"][0]["state"] == "open"
+    assert row["segments"][0]["width"] > WIDTH / 2
+    assert row["took"] == ""
+
+
+def test_a_clock_that_went_back_draws_nothing_backwards() -> None:
+    events = [
+        event(2, "activity_scheduled", 5, name="a"),
+        event(3, "activity_completed", 5, schedule=2, failures=[failure(1)]),
+    ]
+
+    [row] = drawn(bars_of(events), now=START, is_over=True)["rows"]
+
+    assert all(part["width"] > 0 for part in row["segments"])
+
+
+def test_a_part_of_a_history_without_its_beginning_is_drawn() -> None:
+    events = [event(401, "activity_completed", 1, schedule=2), event(402, "completed", 1)]
+
+    assert drawn(bars_of(events), now=START, is_over=True)["rows"] == []
