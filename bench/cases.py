@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench import (
+    across,
     bloat,
     ceiling,
     chain,
@@ -49,6 +50,7 @@ CASES: dict[str, Case] = {
         guard_cost,
         metrics_cost,
         postgres,
+        across,
         two_processes,
         idle_fleet,
         server_cost,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench import chain, deciders, fan_out, idle, latency, many_chains, one_activity
+from bench import across, chain, deciders, fan_out, idle, latency, many_chains, one_activity
 from bench.harness import Case, Measured, Setup
 
 PREFIX = "postgres/"
@@ -36,7 +36,7 @@ def _renamed(case: str, measured: Measured) -> Measured:
 
 _ALL = {
     case.name: case
-    for file in (one_activity, latency, chain, many_chains, fan_out, deciders, idle)
+    for file in (one_activity, latency, chain, many_chains, fan_out, deciders, idle, across)
     for case in file.CASES
 }
 
@@ -50,5 +50,7 @@ CASES = tuple(
         "fan_out",
         "deciders/execute",
         "idle",
+        "across",
+        "across/many",
     )
 )

@@ -24,6 +24,8 @@ FIRST_PLANS_LAST_S, PLANS_LAST_S = 0.1, 10.0
 after as much time as a connection has been in use, at most after this."""
 
 BEGIN = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {PIN} SET LOCAL jit = off;"
+READ_ONLY = "SET default_transaction_read_only = on; SET jit = off;"
+"""For statements that are run without a transaction around them."""
 
 T = TypeVar("T")
 
@@ -44,11 +46,17 @@ class PostgresReaders:
         self._is_closed = threading.Event()
         self.statements = 0
 
-    async def read(self, work: Callable[[PostgresConnection], T]) -> T:
-        """Run a function with a connection on one of the threads."""
+    async def read(self, work: Callable[[PostgresConnection], T], *, is_once: bool = False) -> T:
+        """Run a function with a connection on one of the threads.
+
+        Args:
+            work: Reads.
+            is_once: Whether it does so with one statement, which needs no transaction around it.
+        """
         if self._is_closed.is_set():
             raise StoreError("the store is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, work)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, self._run, work, is_once)
 
     def close(self) -> None:
         """Wait for what is being read, then let go of the database."""
@@ -57,10 +65,10 @@ class PostgresReaders:
         while not self._idle.empty():
             self._idle.get().close()
 
-    def _run(self, work: Callable[[PostgresConnection], T]) -> T:
+    def _run(self, work: Callable[[PostgresConnection], T], is_once: bool) -> T:
         for tries_left in reversed(range(_TRIES)):
             try:
-                return self._read(work)
+                return self._read(work, is_once=is_once)
             except StoreUnavailableError:
                 if tries_left == 0:
                     raise
@@ -68,11 +76,16 @@ class PostgresReaders:
                 raise RowError(f"a text cannot be stored: {error}") from error
         raise AssertionError("unreachable")
 
-    def _read(self, work: Callable[[PostgresConnection], T]) -> T:
+    def _read(self, work: Callable[[PostgresConnection], T], *, is_once: bool) -> T:
         connection = self._take()
         before = connection.statements
         try:
-            connection.run_script(BEGIN + self._refresh_plans(connection))
+            refreshing = self._refresh_plans(connection)
+            # Behind a pooler what a session was told is not what the next one knows.
+            if not is_once or self._address.is_pooled:
+                connection.run_script(BEGIN + refreshing)
+            elif refreshing:
+                connection.run_script(refreshing)
             return work(connection)
         finally:
             self._give_back(connection)
@@ -93,10 +106,16 @@ class PostgresReaders:
             try:
                 connection = self._idle.get_nowait()
             except Empty:
-                return connect_again(self._address)
+                return self._connect()
             if not connection.is_broken:
                 return connection
             connection.close()
+
+    def _connect(self) -> PostgresConnection:
+        connection = connect_again(self._address)
+        if not self._address.is_pooled:
+            connection.run_script(READ_ONLY)
+        return connection
 
     def _give_back(self, connection: PostgresConnection) -> None:
         try:
