@@ -54,7 +54,7 @@ def turn(**fields: Any) -> Any:
         ({"jobs": (job(2, leased=True), job(3))}, WORK),
         ({"timers": (timer(2, 1 << 50),)}, WORK),
         ({"deliveries": (message("other"),)}, WORK),
-        ({"children": (ChildStart(new_instance("child")),)}, WORK),
+        ({"children": (ChildStart(new_instance("child"), None),)}, WORK),
         ({"outcome": outcome()}, NEWS),
         ({"report": b"1"}, NEWS),
         ({"kv": (KvChange("k", b"1"),)}, NEWS),

@@ -64,7 +64,7 @@ class Desk:
     """Moves arrivals with a lane, one transaction after another, and keeps what came of each."""
 
     def __init__(self, address: Address) -> None:
-        self.lane = Lane(address, clock=ManualClock(), epoch=Epoch(), stirred=lambda: None)
+        self.lane = Lane(address, clock=ManualClock(), epoch=Epoch(), stirred=lambda hints: None)
         self.holder = PostgresConnection(address)
         self.arrivals = Arrivals(address, Notifications(address, own=""), self._work)
         self.results: list[Moved] = []
@@ -131,7 +131,7 @@ def test_a_message_on_its_way_to_an_instance_that_begins_and_is_locked_meanwhile
     desk: Desk, after: Callable[..., None], postgres_url: str, moved_by: str
 ) -> None:
     there = Lane(
-        Address.parse(postgres_url), clock=ManualClock(), epoch=Epoch(), stirred=lambda: None
+        Address.parse(postgres_url), clock=ManualClock(), epoch=Epoch(), stirred=lambda hints: None
     )
     desk.send(to("i"))
 
@@ -237,7 +237,7 @@ async def postgres_store(postgres_url: str, clock: ManualClock) -> AsyncIterator
 
 async def send(url: str, *sent: Delivery) -> None:
     def put() -> None:
-        lane = Lane(Address.parse(url), clock=ManualClock(), epoch=Epoch(), stirred=lambda: None)
+        lane = Lane(Address.parse(url), clock=ManualClock(), epoch=Epoch(), stirred=lambda hints: None)
         lane.execute([Operation(lambda t: put_on_the_way(t, sent))])
         lane.close()
 

@@ -28,6 +28,7 @@ from tests.contract.store_values import (
     claim_jobs,
     job,
     message,
+    new_instance,
     next_turn,
     outcome,
     result_of,

@@ -1,8 +1,8 @@
 """Tell other processes that something was committed, and hear it from them.
 
 Only a hint: what it misses is found by looking, now and then. So it stays out of the way of
-commits: a thread of its own sends a notification, on a connection of its own: the first at once, and
-one for all commits that come while it is being sent. It says which kinds of hints they give. A
+commits: a thread of its own sends a notification, on a connection of its own: the first at once,
+and one for all commits that come while it is being sent. It says which kinds of hints they give. A
 notification inside the transaction would make all commits of the database queue behind one another.
 
 Through a pooler in transaction mode no process can listen. One that tells the others therefore
