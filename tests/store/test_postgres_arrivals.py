@@ -237,7 +237,9 @@ async def postgres_store(postgres_url: str, clock: ManualClock) -> AsyncIterator
 
 async def send(url: str, *sent: Delivery) -> None:
     def put() -> None:
-        lane = Lane(Address.parse(url), clock=ManualClock(), epoch=Epoch(), stirred=lambda hints: None)
+        lane = Lane(
+            Address.parse(url), clock=ManualClock(), epoch=Epoch(), stirred=lambda hints: None
+        )
         lane.execute([Operation(lambda t: put_on_the_way(t, sent))])
         lane.close()
 
