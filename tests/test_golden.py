@@ -96,12 +96,14 @@ def record(request: pytest.FixtureRequest) -> Record:
 
 
 def values(execution: Execution) -> dict[str, Any]:
-    return {key: json.loads(bytes(entry.value)) for key, entry in sorted(execution.kv.items())}
+    return {
+        key: json.loads(bytes(entry.value)) for key, entry in sorted(execution.scope.kv.items())
+    }
 
 
 def check_end(execution: Execution, record: Record) -> None:
     """Compare an execution that has all of a history with what was known of it then."""
-    report = execution.report
+    report = execution.scope.report
     assert execution.digest().hex() == record.facts["digest"]
     assert list(execution.open) == record.facts["open"]
     assert values(execution) == record.facts["kv"]
@@ -114,7 +116,7 @@ def go_on(execution: Execution, rest: tuple[StoredEvent, ...]) -> list[Body]:
     record: list[Body] = []
     with execution.entered():
         for event, at_ms in _messages(rest):
-            execution.now_ms = at_ms
+            execution.scope.now_ms = at_ms
             execution.advance(event, record)
     return record
 

@@ -105,7 +105,7 @@ def check_end(execution: DeciderExecution, record: Record) -> None:
     assert list(execution.open) == facts["open"]
     assert dict(execution.timers) == facts["timers"]
     assert execution.digest().hex() == facts["digest"]
-    assert (execution.terminal is not None) == (record.history[-1].kind in LAST_KINDS)
+    assert (execution.notes.terminal is not None) == (record.history[-1].kind in LAST_KINDS)
 
 
 @pytest.fixture(params=RECORDS, ids=lambda record: record.name)

@@ -133,7 +133,7 @@ ELSEWHERE = {
 CUT_SHORT = {"MAX_FAILURES_KEPT", "MAX_MESSAGE_CHARS", "MAX_TRACEBACK_CHARS"}
 """Limits that refuse nothing: what is beyond them is left out."""
 
-TOO_SLOW = {"MAX_OPEN_CALLS": ("perdure.core.orchestrations.asking.MAX_OPEN_CALLS", 50)}
+TOO_SLOW = {"MAX_OPEN_CALLS": ("perdure.core.orchestrations.calls.MAX_OPEN_CALLS", 50)}
 """Limits that would take seconds to reach, and what they are set to here."""
 
 

@@ -6,14 +6,16 @@ and nobody heard of it.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from perdure.errors import StoreCorruptError
 from perdure.store.sqlite.store import SqliteStore
 from tests.chaos.crashing import FaultyStore, World
+from tests.sizes import IS_FULL
 
 READS_ONLY = ("begin", "rollback", "load_", "read_", "list_", "next_wake", "find_", "feed_end")
 """How statements begin that ask. To die before one is to die before the next that writes, or after
@@ -112,6 +114,31 @@ def points_of(statements: Counter[str]) -> list[StatementFault]:
     ]
     commits = range(1, statements["commit"] + 1)
     return [*found, *(StatementFault("commit", number, is_after=True) for number in commits)]
+
+
+PLACES: dict[str, Callable[[StatementFault], bool]] = {
+    "before a commit": lambda point: point.name == "commit" and not point.is_after,
+    "after a commit": lambda point: point.is_after,
+    "elsewhere": lambda point: point.name != "commit",
+}
+"""Parts of a sweep, each for a test of its own."""
+
+
+def chosen_of(
+    points: Sequence[StatementFault], place: str, chance: random.Random
+) -> list[StatementFault]:
+    """Return the points of one part of a sweep that are tried.
+
+    Those are all commits, and of every other statement one occurrence, which is drawn: what is not
+    committed is gone, whichever statement was the last. With PERDURE_CHAOS_FULL=1 all of them.
+    """
+    found = [point for point in points if PLACES[place](point)]
+    if IS_FULL or place != "elsewhere":
+        return found
+    by_name: dict[str, list[StatementFault]] = {}
+    for point in found:
+        by_name.setdefault(point.name, []).append(point)
+    return [chance.choice(same) for same in by_name.values()]
 
 
 def sqlite_of(world: World) -> SqliteStore:

@@ -1,4 +1,5 @@
-"""Every statement at which a process can die while deciders work, one by one.
+"""Statements at which a process can die while deciders work, one by one: each commit, and every
+other statement once; with PERDURE_CHAOS_FULL=1 each time it is run.
 
 The same scenario runs once undisturbed, which tells how many statements it takes and what every
 instance must have recorded in the end, and then once per point. Whatever dies, the logs of all
@@ -8,6 +9,7 @@ instances are the same: no input is lost, none is decided twice, no timer fires 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
@@ -35,13 +37,23 @@ from perdure.store.contents import Contents
 from tests.chaos import decider_scenario as scenario
 from tests.chaos.crashing import OPTIONS, Fault, FaultKind, HandDriven, Life, Step, World
 from tests.chaos.decider_scenario import Move, Order, Parcel, Place, Post, Postpone, Stock
-from tests.chaos.statements import StatementFault, StatementStore, points_of, sqlite_of
+from tests.chaos.statements import (
+    PLACES,
+    StatementFault,
+    StatementStore,
+    chosen_of,
+    points_of,
+    sqlite_of,
+)
+from tests.sizes import IS_FULL
+
+pytestmark = pytest.mark.timeout(1_200 if IS_FULL else 120)
 
 WITHIN_S = 20.0
 """How long one run may take before it counts as stuck."""
 UNDISTURBED_RUNS = 5
 MAX_SURVIVED = 0.05
-"""Which share of the points may not be reached."""
+"""Which share of all points may not be reached, in all parts of a sweep together."""
 
 # ------------------------------------------------------------------ what a client does
 
@@ -277,9 +289,9 @@ def test_the_scenario_has_everything_in_it(undisturbed: Undisturbed) -> None:
 # ------------------------------------------------------------------------------ the sweeps
 
 
-@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("place", PLACES)
 async def test_a_process_may_die_at_any_statement_of_any_transaction(
-    share: int, undisturbed: Undisturbed
+    place: str, undisturbed: Undisturbed, chance: random.Random
 ) -> None:
     survived = []
 
@@ -290,11 +302,11 @@ async def test_a_process_may_die_at_any_statement_of_any_transaction(
             survived.append(point)
         return await look_at(world)
 
-    points = points_of(undisturbed.statements)[share::4]
+    found = points_of(undisturbed.statements)
 
-    assert await failures_of(run, points, undisturbed) == []
+    assert await failures_of(run, chosen_of(found, place, chance), undisturbed) == []
     # What shares a transaction depends on time, and so does, a little, how many there are.
-    assert len(survived) <= len(points) * MAX_SURVIVED, survived
+    assert len(survived) <= len(found) * MAX_SURVIVED / len(PLACES), survived
 
 
 @pytest.mark.parametrize("kind", [FaultKind.BEFORE, FaultKind.AFTER], ids=lambda kind: kind.value)
@@ -324,7 +336,10 @@ async def test_what_was_decided_before_is_answered_again() -> None:
         assert late == AlreadyCompleted()
 
 
-async def test_a_process_may_die_at_any_statement_while_dead_effects_are_retried() -> None:
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_process_may_die_at_any_statement_while_dead_effects_are_retried(
+    place: str, chance: random.Random
+) -> None:
     undisturbed = await run_undisturbed(RETRIED)
     near, remote = (undisturbed.logs[f"parcel:{name}"].lines for name in ("near", "remote"))
 
@@ -343,6 +358,6 @@ async def test_a_process_may_die_at_any_statement_while_dead_effects_are_retried
     assert [line.rpartition(" by ")[2] for line in remote if " by " in line] == [
         "client", "dead", "dead",
     ]  # fmt: skip
-    points = points_of(undisturbed.statements)
+    points = chosen_of(points_of(undisturbed.statements), place, chance)
 
     assert await failures_of(run, points, undisturbed, RETRIED) == []

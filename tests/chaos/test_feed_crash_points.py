@@ -1,5 +1,6 @@
-"""Every statement at which a process can die while projections, subscriptions and orchestrations
-read the events of deciders.
+"""Statements at which a process can die while projections, subscriptions and orchestrations read
+the events of deciders: each commit, and every other once; with PERDURE_CHAOS_FULL=1 each time it is
+run.
 
 Whatever dies, the tables of a projection have each event once, one that writes elsewhere has missed
 none, a subscription has sent for each once, and an orchestration got the event that it waits for.
@@ -8,6 +9,7 @@ none, a subscription has sent for each once, and an orchestration got the event 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
@@ -20,8 +22,17 @@ from perdure.store.sqlite.store import SqliteStore
 from tests.chaos import feed_scenario as scenario
 from tests.chaos.crashing import OPTIONS, HandDriven, Life, Step, World
 from tests.chaos.feed_scenario import Close, Tally, Ticket, Work
-from tests.chaos.statements import DiedError, StatementFault, StatementStore, points_of, sqlite_of
+from tests.chaos.statements import (
+    PLACES,
+    DiedError,
+    StatementFault,
+    StatementStore,
+    chosen_of,
+    points_of,
+    sqlite_of,
+)
 from tests.chaos.test_decider_crash_points import MAX_SURVIVED, WITHIN_S, Log, follow, look_at
+from tests.sizes import IS_FULL
 
 OWN = "own"
 """A statement of the projection's own."""
@@ -204,13 +215,15 @@ def test_the_scenario_has_everything_in_it(undisturbed: Undisturbed) -> None:
     assert {"advance_feed", "claim_feed", OWN, "end_part"} <= set(undisturbed.statements)
 
 
-@pytest.mark.parametrize("share", range(2))
+@pytest.mark.timeout(1_200 if IS_FULL else 120)
+@pytest.mark.parametrize("place", PLACES)
 async def test_a_process_may_die_at_any_statement_while_events_are_read(
-    share: int, undisturbed: Undisturbed
+    place: str, undisturbed: Undisturbed, chance: random.Random
 ) -> None:
-    points = [
+    found = [
         point for point in points_of(undisturbed.statements) if point.name not in SHOWN_ELSEWHERE
-    ][share::2]
+    ]
+    points = chosen_of(found, place, chance)
     wrong: list[str] = []
     survived: list[StatementFault] = []
 
@@ -233,4 +246,4 @@ async def test_a_process_may_die_at_any_statement_while_events_are_read(
 
     assert wrong == []
     # What shares a transaction depends on time, and so does, a little, how many there are.
-    assert len(survived) <= len(points) * MAX_SURVIVED, survived
+    assert len(survived) <= len(found) * MAX_SURVIVED / len(PLACES), survived

@@ -1,7 +1,7 @@
 """Real worker processes, killed at random moments under load: nothing is lost, nothing is doubled.
 
-PERDURE_CHAOS_KILLS sets how often, PERDURE_CHAOS_SEED repeats a run as far as chance allows. What
-is killed on PostgreSQL, together with its server, is in `test_storm`.
+PERDURE_CHAOS_KILLS sets how often, PERDURE_CHAOS_FULL=1 doubles it; PERDURE_CHAOS_SEED repeats a
+run as far as chance allows. What is killed on PostgreSQL, with its server, is in `test_storm`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from tests.chaos.fleet import Fleet
 from tests.chaos.ledger import read_ledger
 from tests.chaos.load import last_look, load, read_all
 from tests.chaos.worker_process import LEASE
+from tests.sizes import IS_FULL
 
-KILLS = int(os.environ.get("PERDURE_CHAOS_KILLS", "40"))
+KILLS = int(os.environ.get("PERDURE_CHAOS_KILLS", "40" if IS_FULL else "20"))
 WORKERS = 3
 PAUSES = 4
-STOPS = 8
+STOPS = 8 if IS_FULL else 4
 
 pytestmark = pytest.mark.timeout(60 + 2 * KILLS)
 

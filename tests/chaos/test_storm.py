@@ -8,15 +8,15 @@ activity seeds `random`, some fork. Each answer that the client was told is what
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.storm import FULL, SMALL, storm
+from tests.sizes import IS_FULL
 
-SIZE = FULL if os.environ.get("PERDURE_CHAOS_FULL") else SMALL
+SIZE = FULL if IS_FULL else SMALL
 
 
 @pytest.mark.timeout(1_800 if SIZE is FULL else 600)

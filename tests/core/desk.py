@@ -241,7 +241,7 @@ class Desk:
         assert facts(self.replayed()) == live
         for snapshot in self.snapshots:
             assert facts(self.restored(snapshot)) == live
-        if self.execution.terminal is not None:
+        if self.execution.notes.terminal is not None:
             return
         keyed = {key.removeprefix("key:") for key in self.timers if key.startswith("key:")}
         assert keyed == set(self.execution.timers)
@@ -267,8 +267,8 @@ def facts(execution: DeciderExecution) -> dict[str, Any]:
         "version": execution.domain_version,
         "last_seq": execution.last_seq,
         "digest": execution.digest(),
-        "terminal": execution.terminal,
-        "is_closing": execution.is_closing,
+        "terminal": execution.notes.terminal,
+        "is_closing": execution.notes.is_closing,
         "open": {
             seq: (
                 write_event(call.event),
@@ -279,10 +279,10 @@ def facts(execution: DeciderExecution) -> dict[str, Any]:
             )
             for seq, call in execution.open.items()
         },
-        "effects": execution.has_effects,
-        "following": dict(execution.following),
+        "effects": execution.notes.has_effects,
+        "following": dict(execution.notes.following),
         "timers": dict(execution.timers),
-        "next_due_ms": None if execution.terminal else execution.next_due_ms(),
+        "next_due_ms": None if execution.notes.terminal else execution.notes.due_times.next_ms(),
         "since_ms": execution.since_ms,
         "started_by": execution.started_by,
     }

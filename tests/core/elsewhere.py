@@ -37,9 +37,9 @@ def write(scripts: dict[str, Script], file: Path) -> None:
 
 def state_of(execution: Execution) -> list[str]:
     """What an execution keeps and reports, as text."""
-    entries = sorted(execution.kv.values(), key=lambda entry: entry.key)
+    entries = sorted(execution.scope.kv.values(), key=lambda entry: entry.key)
     kept = [f"{entry.key}={bytes(entry.value)!r} at {entry.updated_ms}" for entry in entries]
-    return [*kept, f"{execution.report!r}"]
+    return [*kept, f"{execution.scope.report!r}"]
 
 
 def replay(file: Path) -> dict[str, str]:

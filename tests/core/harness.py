@@ -266,13 +266,13 @@ class Script:
     @property
     def values(self) -> dict[str, Any]:
         """What it keeps by key."""
-        kept = self.execution.kv
+        kept = self.execution.scope.kv
         return {key: json.loads(bytes(kept[key].value)) for key in sorted(kept)}
 
     @property
     def report(self) -> Any:
         """What it says of itself."""
-        report = self.execution.report
+        report = self.execution.scope.report
         return None if report is None else json.loads(report)
 
     @property
@@ -329,8 +329,8 @@ class Script:
             assert_same(go_on(execution, self.history[length:]), self.history[length:])
             assert execution.digest() == self.execution.digest()
             assert list(execution.open) == self.open
-            assert execution.kv == self.execution.kv
-            assert execution.report == self.execution.report
+            assert execution.scope.kv == self.execution.scope.kv
+            assert execution.scope.report == self.execution.scope.report
 
 
 def go_on(execution: Execution, rest: Sequence[StoredEvent]) -> list[Body]:
@@ -338,7 +338,7 @@ def go_on(execution: Execution, rest: Sequence[StoredEvent]) -> list[Body]:
     record: list[Body] = []
     with execution.entered():
         for message, at_ms in _messages(rest):
-            execution.now_ms = at_ms
+            execution.scope.now_ms = at_ms
             execution.advance(message, record)
     return record
 

@@ -388,7 +388,7 @@ def test_race_works_on_any_loop() -> None:
 
 
 def test_more_open_calls_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perdure.core.orchestrations.asking.MAX_OPEN_CALLS", 20)
+    monkeypatch.setattr("perdure.core.orchestrations.calls.MAX_OPEN_CALLS", 20)
 
     @orchestration
     async def asks_for_much() -> None:
@@ -405,7 +405,7 @@ def test_more_open_calls_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_not_open_does_not_count_as_open_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perdure.core.orchestrations.asking.MAX_OPEN_CALLS", 20)
+    monkeypatch.setattr("perdure.core.orchestrations.calls.MAX_OPEN_CALLS", 20)
 
     @orchestration
     async def takes_and_notes(ctx: Context) -> int:

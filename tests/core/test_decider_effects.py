@@ -143,7 +143,7 @@ def test_a_returned_input_that_is_rejected_is_on_record_and_the_effect_is_done()
     desk.return_input(4, Place("o-1"))
 
     assert desk.kinds[-3:] == ["activity_completed", "input_taken", "input_rejected"]
-    assert desk.execution.has_effects == 0
+    assert desk.execution.notes.has_effects == 0
     desk.check()
 
 
@@ -389,7 +389,7 @@ def test_how_a_started_orchestration_ends_may_be_an_input() -> None:
     assert taken.cause == f"ended:{seq}"
     assert desk.state.status == "given up"
     # The effect that is under way still has to end.
-    assert desk.execution.terminal is None
+    assert desk.execution.notes.terminal is None
     desk.check()
 
 

@@ -174,7 +174,7 @@ def test_a_snapshot_holds_open_effects_timers_and_what_waits() -> None:
     restored = desk.restored(snapshot)
 
     assert facts(restored) == facts(desk.execution)
-    assert restored.key == "k"
+    assert restored.notes.key == "k"
     desk.execution = restored
     [first] = [seq for seq in desk.jobs if seq != 4]
     desk.complete(first)
@@ -255,7 +255,7 @@ def test_live_replay_and_snapshot_always_agree(
     desk = Desk(Snappy)
 
     for (step, value), pick in zip(steps, picks, strict=False):
-        if desk.execution.terminal is not None:
+        if desk.execution.notes.terminal is not None:
             break
         take_step(desk, step, value, pick)
         desk.check()

@@ -54,7 +54,7 @@ def test_the_next_due_time_is_the_earliest_of_all() -> None:
     assert desk.turns[-1].next_due_ms == START_MS + 10 * MINUTE
     desk.complete(4)
     assert desk.turns[-1].next_due_ms == START_MS + 30 * MINUTE
-    assert desk.replayed().next_due_ms() == START_MS + 30 * MINUTE
+    assert desk.replayed().notes.due_times.next_ms() == START_MS + 30 * MINUTE
 
 
 def test_arming_an_armed_key_replaces_it() -> None:

@@ -290,7 +290,7 @@ def test_a_message_too_late_gets_the_receipt_completed() -> None:
 
     turn = desk.send(Pay("o-1", 3), input_id="m-1")
 
-    assert desk.execution.terminal is not None
+    assert desk.execution.notes.terminal is not None
     [receipt] = turn.receipts
     again = answer_again(desk.definition, read_receipt(receipt.outcome), [], GUARD)
     assert again == AlreadyCompleted()
@@ -447,7 +447,7 @@ def test_effects_that_were_asked_for_still_run_when_the_state_is_terminal() -> N
     desk.execute(Place("o-1", key="ignored"))
     desk.execute(PaymentFailed("o-1", "no"))
 
-    assert desk.execution.terminal is None
+    assert desk.execution.notes.terminal is None
     assert desk.execution.is_completed
     assert set(desk.jobs) == {4}
     assert desk.timers.keys() == {"deadline:4"}

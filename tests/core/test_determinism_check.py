@@ -380,8 +380,8 @@ def test_added_retries_timeouts_and_deadlines_are_no_difference() -> None:
     execution = begin(says_a).replayed(by=as_orchestration(tries_hard))
     back = begin(tries_hard).replayed(by=as_orchestration(says_a))
 
-    assert execution.next_due_ms() is None, "what is on record counts: there is no such timer"
-    assert back.next_due_ms() is not None, "and here there is one"
+    assert execution.calls.next_due_ms() is None, "what is on record counts: there is no such timer"
+    assert back.calls.next_due_ms() is not None, "and here there is one"
 
 
 # ----------------------------------------------------------------------- the text

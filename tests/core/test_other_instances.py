@@ -503,7 +503,7 @@ def test_a_start_timer_that_is_due_is_not_forgotten_before_a_claim_shows_that_it
 def test_a_start_timer_is_counted_after_a_replay() -> None:
     script = Script(_hurries(start_within=IN_TIME))
 
-    assert script.replayed().next_due_ms() == START_MS + 30_000
+    assert script.replayed().calls.next_due_ms() == START_MS + 30_000
 
 
 def test_a_changed_start_limit_is_no_difference_and_what_is_on_record_counts() -> None:
@@ -512,7 +512,7 @@ def test_a_changed_start_limit_is_no_difference_and_what_is_on_record_counts() -
     without = script.replayed(by=_hurries())
     other = script.replayed(by=_hurries(start_within=timedelta(hours=1)))
 
-    assert without.next_due_ms() == other.next_due_ms() == START_MS + 30_000
+    assert without.calls.next_due_ms() == other.calls.next_due_ms() == START_MS + 30_000
 
 
 def test_a_job_with_a_session_is_never_leased_in_the_commit() -> None:

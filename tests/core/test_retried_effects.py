@@ -233,7 +233,7 @@ def test_an_instance_that_waits_for_its_last_effects_decides_no_retried_one() ->
     desk = posted()
     desk.fail(4)
     desk.execute(Close("p"))
-    assert desk.execution.is_closing
+    assert desk.execution.notes.is_closing
     before = desk.state
 
     desk.deliver(returned())

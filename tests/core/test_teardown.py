@@ -74,10 +74,10 @@ def end(execution: Execution) -> list[object]:
     before = (execution.last_seq, execution.digest(), list(execution.open))
     undead = execution.tear_down()
     assert (execution.last_seq, execution.digest(), list(execution.open)) == before
-    assert execution._asks == []
+    assert execution.calls.asks == []
     assert execution.tear_down() == []
     gc.collect()
-    assert execution._asks == []
+    assert execution.calls.asks == []
     return undead
 
 

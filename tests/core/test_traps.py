@@ -73,12 +73,12 @@ def test_two_executions_of_one_instance_in_one_process_do_not_mix() -> None:
     script.say("b")
     after = script.replayed()
 
-    assert list(before.kv) == ["a"]
-    assert list(after.kv) == ["a", "b"]
+    assert list(before.scope.kv) == ["a"]
+    assert list(after.scope.kv) == ["a", "b"]
     script.say("c")
     assert script.result[0] == {"a": "A", "b": "B", "c": "C"}
     assert script.replayed().digest() == script.execution.digest()
-    assert list(before.kv) == ["a"]
+    assert list(before.scope.kv) == ["a"]
 
 
 @orchestration

@@ -109,7 +109,7 @@ def test_values_do_not_come_from_what_the_store_has_now() -> None:
 
     assert script.values["sum"] == 9
     for length in script.boundaries:
-        assert script.replayed(length).kv.keys() <= script.execution.kv.keys()
+        assert script.replayed(length).scope.kv.keys() <= script.execution.scope.kv.keys()
     script.check_every_beginning()
 
 
@@ -161,7 +161,7 @@ def test_what_is_reported_may_change_with_the_code() -> None:
     script = Script(programs.reports)
     execution = script.replayed(by=reports_in_other_words)
 
-    assert execution.report == script.execution.report == b'{"done":1}'
+    assert execution.scope.report == script.execution.scope.report == b'{"done":1}'
 
 
 def test_prune_removes_by_the_recorded_times_and_not_those_of_the_replay() -> None:
@@ -170,15 +170,15 @@ def test_prune_removes_by_the_recorded_times_and_not_those_of_the_replay() -> No
     script.now_ms += 17_000
     script.fire()
 
-    kept = script.execution.kv
+    kept = script.execution.scope.kv
     assert {key: entry.updated_ms for key, entry in kept.items()} == {
         "first": START_MS + 27_000,
         "fourth": START_MS + 27_000,
     }
     replayed = new_execution(programs.prunes)
-    replayed.now_ms = START_MS + 10**9
+    replayed.scope.now_ms = START_MS + 10**9
     replayed.replay(script.history)
-    assert replayed.kv == kept
+    assert replayed.scope.kv == kept
 
 
 def test_keys_and_values_have_one_order() -> None:
@@ -430,7 +430,7 @@ def test_outside_its_own_orchestration_the_context_says_what_to_do(use: Use) -> 
         use(kept[0])
     with pytest.raises(UsageError, match="only inside"):
         asyncio.run(_use(use, kept[0]))
-    assert script.execution._asks == []
+    assert script.execution.calls.asks == []
 
 
 async def _use(use: Use, ctx: Context) -> None:
@@ -609,7 +609,17 @@ def test_nothing_is_kept_or_said_by_code_that_is_torn_down(use: Use) -> None:
                 reached.append("end")
 
     execution = Script(cleans_up).execution
-    before = (execution.last_seq, execution.digest(), dict(execution.kv), execution.report)
+    before = (
+        execution.last_seq,
+        execution.digest(),
+        dict(execution.scope.kv),
+        execution.scope.report,
+    )
     assert execution.tear_down() == []
-    assert (execution.last_seq, execution.digest(), dict(execution.kv), execution.report) == before
-    assert execution._asks == []
+    assert (
+        execution.last_seq,
+        execution.digest(),
+        dict(execution.scope.kv),
+        execution.scope.report,
+    ) == before
+    assert execution.calls.asks == []

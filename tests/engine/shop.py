@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from perdure import ActivityContext, Decider, Decision, activity
+from perdure import ActivityContext, Decider, Decision, Retry, activity
 from perdure.authoring.decider import DeadEffect
 
 PAY_WITHIN = timedelta(hours=1)
@@ -185,7 +185,7 @@ class BasketState:
     lost: tuple[str, ...] = ()
 
 
-@activity
+@activity(retry=Retry(max_attempts=2, first_delay=timedelta(0), jitter=0))
 async def charge(ctx: ActivityContext, basket_id: str, item: str) -> Charged | None:
     """Charge an item; one that is free needs nothing."""
     if item == "free":

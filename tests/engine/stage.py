@@ -34,6 +34,7 @@ HARMLESS = r"with an SQLite older than 3\.51\.3"
 OPTIONS = WorkerOptions(
     shadow_rate=1,
     watch_calls="always",
+    poll_max=timedelta(milliseconds=50),
     stop_grace=timedelta(milliseconds=50),
     cancel_grace=timedelta(milliseconds=50),
 )

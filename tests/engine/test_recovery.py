@@ -29,6 +29,7 @@ from perdure.model.turns import Turn, TurnClaim, TurnStatus
 from perdure.store.contents import Contents
 from perdure.store.sql.store import SqlStore
 from tests.engine.stage import Gate, Stage, has_ended, idle, kinds, options, until, waits_for
+from tests.sizes import IS_FULL
 
 go = Signal("go", str)
 number = Signal("number", int)
@@ -263,10 +264,10 @@ async def test_a_graceful_stop_leaves_no_lease(stage: Stage) -> None:
 
 async def test_stopping_in_the_middle_of_claims_leaves_no_lease(stage: Stage) -> None:
     client = await stage.client()
-    for seed in range(200):
+    for seed in range(100):
         await client.start(f"s-{seed}", summed, [seed])
 
-    for pause in range(20):
+    for pause in range(0, 20, 1 if IS_FULL else 4):
         engine = await stage.engine([add, summed], options=options(claim_batch=10))
         for _ in range(pause * 3):
             await asyncio.sleep(0)
@@ -274,8 +275,8 @@ async def test_stopping_in_the_middle_of_claims_leaves_no_lease(stage: Stage) ->
         assert await leases_left(stage) == []
 
     await stage.engine([add, summed])
-    results = [await client.handle(f"s-{seed}", summed).result() for seed in range(200)]
-    assert results == [seed + 1 for seed in range(200)]
+    results = [await client.handle(f"s-{seed}", summed).result() for seed in range(100)]
+    assert results == [seed + 1 for seed in range(100)]
 
 
 async def test_what_a_dead_worker_held_is_taken_over_when_its_lease_ends(stage: Stage) -> None:

@@ -18,7 +18,7 @@ FENCE = (
         "fence-without-stamp",
         "a turn is accepted whatever has happened since it began",
         "store/sql/commit.py",
-        "row.stamp != turn.stamp or",
+        "not row.fits(turn.stamp) or",
         "",
         (f"{CONTRACT}test_turns.py::TestFencing::test_a_turn_with_another_stamp_writes_nothing",),
     ),
@@ -26,8 +26,8 @@ FENCE = (
         "fence-without-commit",
         "a turn is accepted on a past of the same length as its own",
         "store/sql/commit.py",
-        "row.stamp != turn.stamp or",
-        "row.stamp.place != turn.stamp.place or",
+        "not row.fits(turn.stamp) or",
+        "(row.incarnation, row.execution, row.next_seq) != turn.stamp.place or",
         (
             f"{CONTRACT}test_fence.py::TestFenceByCommit"
             "::test_a_turn_based_on_another_commit_is_refused_although_its_numbers_fit",
@@ -79,16 +79,16 @@ FENCE = (
         "seizing-without-stamp",
         "an operator's turn is accepted on a state that the operator has not seen",
         "store/sql/commit.py",
-        "row.stamp != turn.stamp or",
-        "(row.stamp != turn.stamp and not turn.seize) or",
+        "not row.fits(turn.stamp) or",
+        "(not row.fits(turn.stamp) and not turn.seize) or",
         (f"{CONTRACT}test_turns.py::TestFencing::test_a_seizing_turn_needs_the_right_stamp",),
     ),
     Mutant(
         "hold-without-commit",
         "an instance is held because of a past that is not its own",
         "store/sql/commit.py",
-        "row.stamp != hold.stamp",
-        "row.stamp.place != hold.stamp.place",
+        "not row.fits(hold.stamp)",
+        "(row.incarnation, row.execution, row.next_seq) != hold.stamp.place",
         (
             f"{CONTRACT}test_fence.py::TestFenceByCommit"
             "::test_a_hold_based_on_another_commit_holds_nothing",
@@ -162,7 +162,7 @@ AGAIN = (
         "a turn whose answer was lost is refused once others have gone on from it, so its input is "
         "decided again",
         "store/sql/commit.py",
-        "if self.rows.commits.get(place_of(turn)) != turn.commit_id:",
+        "if turn.commit_id not in self.rows.accepted:",
         "if True:",
         (
             f"{CONTRACT}test_fence.py::TestFenceByCommit"
@@ -174,8 +174,8 @@ AGAIN = (
         "any-turn-at-the-place-is-ours",
         "a refused turn is told to be accepted because another one is where it wanted to be",
         "store/sql/commit.py",
-        "if self.rows.commits.get(place_of(turn)) != turn.commit_id:",
-        "if place_of(turn) not in self.rows.commits:",
+        "if turn.commit_id not in self.rows.accepted:",
+        "if not self.rows.accepted:",
         (
             f"{CONTRACT}test_fence.py::TestFenceByCommit"
             "::test_of_two_turns_at_one_place_the_refused_one_stays_refused",
@@ -218,7 +218,7 @@ AGAIN = (
         "commit-ids-of-the-batch-are-not-known",
         "of one turn that is twice in a batch, with a later one in between, the second is refused",
         "store/sql/commit.py",
-        "self.rows.commits[place_of(turn)] = turn.commit_id",
+        "self.rows.accepted.add(turn.commit_id)",
         "pass",
         (
             f"{CONTRACT}test_fence.py::TestFenceByCommit"
@@ -328,7 +328,7 @@ KEPT_ROWS = (
         "kept-rows-refuse-for-good",
         "a turn that comes again beside another one is refused without a look at the history",
         "store/sql/remembered_rows.py",
-        "if not all(is_next(turn, rows) for turn in wanted.turns):",
+        "if not _are_next(wanted.turns, rows):",
         "if False:",
         (
             f"{CONTRACT}test_fence.py::TestFenceByCommit"
@@ -339,7 +339,7 @@ KEPT_ROWS = (
         "cancelled-jobs-are-kept",
         "a job that was cancelled can be ended",
         "store/sql/remembered_rows.py",
-        "self._jobs.get(key.instance_id, {}).pop(key, None)",
+        "jobs.pop(key, None)",
         "pass",
         (f"{KEPT}test_a_job_that_was_cancelled_cannot_be_ended",),
     ),

@@ -259,7 +259,7 @@ ONCE = (
         "results-count-again",
         "the result of a call that is answered already is applied",
         "core/orchestrations/execution.py",
-        "return isinstance(self._open_event(schedule), ActivityScheduled | InlineScheduled)",
+        "return ask is not None and isinstance(ask.event, answered)",
         "return True",
         ("tests/core/test_turn.py::test_a_result_that_comes_twice_in_one_turn_counts_once",),
     ),

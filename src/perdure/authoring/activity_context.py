@@ -85,18 +85,18 @@ class ActivityContext(Protocol):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for the result any more."""
+        """Whether the result is not waited for any more."""
         ...
 
     async def cancelled(self) -> None:
-        """Wait until nobody waits for the result any more.
+        """Wait until the result is not waited for any more.
 
         For code beside the activity's own: that is cancelled by itself, like any asyncio task.
         """
         ...
 
     def wait_cancelled(self, timeout: timedelta | None = None) -> bool:
-        """Block until nobody waits for the result any more, or the time is over; tell which.
+        """Block until the result is not waited for any more, or the time is over; return which.
 
         For activities that are not async: a pause that a cancellation ends.
         """

@@ -3,7 +3,7 @@
 It is a coroutine object of our own class, so that everything in asyncio that takes a coroutine
 takes it, and a *set* of calls (`as_completed` builds one) has the same order in every process: a
 call hashes by its creation number within the execution. Nothing is asked for until it is awaited or
-made a task; cancelling whoever awaits it cancels the call.
+made a task; cancelling the task that awaits it cancels the call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Call(Coroutine[object, None, R]):
         self._scope = scope
         self._request = request
         self._pending: Pending | None = None
-        self._number = scope.next_number()
+        # Counted here and not by a call: one is made for every call.
+        self._number = scope.numbers = scope.numbers + 1
         self._begun = False
         self._closed = False
         self.__name__ = self.__qualname__ = request.label

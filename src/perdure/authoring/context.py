@@ -146,7 +146,7 @@ class Context:
         self._scope.note(Reported(value=msgspec.Raw(data)))
 
     def patched(self, change: str) -> bool:
-        """Tell whether to take the new side of a change of the code.
+        """Return whether to take the new side of a change of the code.
 
         False in an execution that passed this place, or any other with the same change, before the
         change was deployed; true in all others, where it is put on record. When no instance is left
@@ -175,7 +175,7 @@ class Context:
     ) -> Coroutine[object, None, InstanceRef[Any]]:
         """Start an instance that goes on by itself, under an id that is given or made.
 
-        It is no child: it does not end with this instance, and nobody waits for it unless it is
+        It is no child: it does not end with this instance, and is not waited for unless it is
         asked through the ref. It is started even if this instance ends right away.
 
         Raises (at the `await`):

@@ -102,8 +102,8 @@ class Decider(ABC, Generic[S, I, E, X]):
         """Return the state after an event. Pure, and never fails on an event that was recorded."""
 
     def is_terminal(self, state: S, /) -> bool:
-        """Tell whether the instance is complete. It takes no more inputs then, its timers are gone,
-        and it ends when the effects that were asked for have ended."""
+        """Return whether the instance is complete. It takes no more inputs then, its timers are
+        gone, and it ends when the effects that were asked for have ended."""
         return False
 
     def unique_key(self, input: I, /) -> str | None:
@@ -134,5 +134,5 @@ class Decider(ABC, Generic[S, I, E, X]):
         return tag, data
 
     def should_snapshot(self, state: S, version: int, /) -> bool:
-        """Tell whether to keep a snapshot now, besides those of `snapshot_every`."""
+        """Return whether to keep a snapshot now, besides those of `snapshot_every`."""
         return False

@@ -170,7 +170,7 @@ class DeciderDefinition:
             return copy.deepcopy(state)
 
     def returns_input(self, activity: Activity[..., Any]) -> bool:
-        """Tell whether what an effect returns is an input of this decider; else it returns nothing.
+        """Return whether what an effect returns is an input of this decider, or nothing at all.
 
         Raises:
             DefinitionError: It returns something else.
@@ -267,7 +267,7 @@ _KEPT = "__perdure_definition__"
 
 
 def is_concrete(cls: object) -> bool:
-    """Tell whether something is a decider that can be run, and no base class of others."""
+    """Return whether something is a decider that can be run, and no base class of others."""
     return (
         isinstance(cls, type)
         and issubclass(cls, Decider)

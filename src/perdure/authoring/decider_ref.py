@@ -182,7 +182,7 @@ def _given(definition: DeciderDefinition, input: object) -> bytes:
 
 
 def _same_input(definition: DeciderDefinition, recorded: bytes, asked: bytes) -> bool:
-    """Tell whether two calls are one and the same for today's types."""
+    """Return whether two calls are one and the same for today's types."""
     if recorded == asked:
         return True
     before, now = (msgspec.json.decode(each, type=GiveInput) for each in (recorded, asked))
@@ -196,7 +196,7 @@ def _same_input(definition: DeciderDefinition, recorded: bytes, asked: bytes) ->
 
 
 def _tags_of(definition: DeciderDefinition, event: Any) -> tuple[str, ...]:
-    """Return the tags of the events that somebody waits for.
+    """Return the tags of the events that a caller waits for.
 
     Raises:
         UsageError: One is no event of the decider.

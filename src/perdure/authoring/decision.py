@@ -233,7 +233,7 @@ class Rejection(_Made, Generic[X_co]):
 class Acceptance(_Made, Generic[I_co, E_co]):
     """A decision that events happened, and what follows. Every method returns a new one.
 
-    Whoever builds one step by step annotates it, with None beside the inputs if an effect may
+    Code that builds one step by step annotates it, with None beside the inputs if an effect may
     return that: `decision: Acceptance[Paid | Declined | None, Placed] = Decision.accept(Placed())`.
     """
 
@@ -350,7 +350,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
     def send(self, decider: type[Decider[Any, I, Any, Any]], input: I, /) -> Self:
         """Give an input to an instance of a decider, which is started if it is not there.
 
-        One that has completed takes nothing, and nobody is told.
+        One that has completed takes nothing, and the sender is not told.
 
         Raises:
             DefinitionError: It is no decider, or a wrong one.

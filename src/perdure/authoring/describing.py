@@ -33,7 +33,7 @@ class MemberInfo:
     fields: dict[str, str]
     """The types of its fields by name, where it has fields."""
     text: str
-    """The first line of its docstring, if somebody wrote one."""
+    """The first line of its docstring, if it has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ def _infos(members: Members) -> tuple[MemberInfo, ...]:
 
 def _first_line(thing: Any) -> str:
     text = thing.__doc__ if isinstance(thing, type) else None
-    # What dataclasses write when nobody else has is only the signature.
+    # What dataclasses write where there is none is only the signature.
     if not text or text.startswith(f"{getattr(thing, '__name__', '')}("):
         return ""
     return str(text).strip().partition("\n")[0]

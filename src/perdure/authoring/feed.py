@@ -36,7 +36,7 @@ class EventMeta:
     cause: str
     """Who gave the input that it follows from: client, timer:KEY, effect:SEQ, decider:ID, ..."""
     correlation: str
-    """What that input belongs to, in the words of whoever gave it."""
+    """What that input belongs to, in the words of its sender."""
 
 
 class EventFilter:

@@ -140,7 +140,7 @@ def _plain(value: Any, path: str) -> Json:
     if kind in _JSON_LEAVES:
         return value
     if kind is object:
-        # As an annotation it means any JSON, but here nobody has written one.
+        # As an annotation it means any JSON, but here none was written.
         raise PayloadError(path, "got object, which is no data; use a dataclass or the JSON types")
     try:
         codec = value_codec(kind)

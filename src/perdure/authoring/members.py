@@ -161,7 +161,7 @@ def encode_returned_input(value: object) -> bytes:
 
 
 def is_immutable(annotation: Any, *, where: str) -> bool:
-    """Tell whether no value of a type can be changed in place, as far as its annotation says."""
+    """Return whether no value of a type can be changed in place, as far as its annotation says."""
     return _is_immutable(annotation, where, frozenset())
 
 

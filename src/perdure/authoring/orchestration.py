@@ -114,7 +114,7 @@ class Orchestration(DefinedFunction, Generic[P, R_co]):
         """End this execution of the instance and begin the next one with these arguments.
 
         For an orchestration that never ends: the next one has a history of its own. It keeps the
-        instance's id, parent, values under keys, report and the signals that nobody received yet.
+        instance's id, parent, values under keys, report and the signals that were not received yet.
         Open calls and timers are dropped, children are closed by their `on_parent_close`. `finally`
         blocks run first. The next execution runs on the version that the worker prefers (the
         latest, as a rule), or on one that is asked for with `with_options(version=...)`.

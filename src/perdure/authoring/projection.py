@@ -72,7 +72,7 @@ class AnyProjection(ABC, Generic[E]):
 
     @property
     def can_rebuild(self) -> bool:
-        """Tell whether it knows how to begin again."""
+        """Return whether it knows how to begin again."""
         return self._overrides("reset")
 
     def check(self) -> None:

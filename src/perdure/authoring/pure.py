@@ -35,7 +35,7 @@ class PurePlace:
         self._outside.append(outer)
         gc.disable()
         running_in[thread] = self
-        asyncio._set_running_loop(self)  # type: ignore[arg-type]  # whoever uses it is told
+        asyncio._set_running_loop(self)  # type: ignore[arg-type]  # code that uses it is told
 
     def __exit__(
         self,

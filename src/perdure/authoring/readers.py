@@ -17,7 +17,7 @@ AnyReader: TypeAlias = AnyProjection[Any] | Subscription[Any]
 
 
 def is_reader(found: object) -> bool:
-    """Tell whether something is a projection, its class, or a subscription."""
+    """Return whether something is a projection, its class, or a subscription."""
     is_class = isinstance(found, type) and issubclass(found, AnyProjection)
     return is_class or isinstance(found, AnyProjection | Subscription)
 
@@ -83,7 +83,7 @@ def _is_complete(cls: type) -> bool:
 
 
 def _is_same(known: AnyReader, found: AnyReader) -> bool:
-    """Tell whether two objects of one class without arguments were made for the same class."""
+    """Return whether two objects of one class without arguments were made for the same class."""
     return (
         type(known) is type(found)
         and not isinstance(known, Subscription)

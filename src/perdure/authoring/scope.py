@@ -25,7 +25,7 @@ from perdure.model.options import ParentClose
 
 
 class Place(NamedTuple):
-    """A line of user code, kept cheaply: the number is worked out only when somebody asks."""
+    """A line of user code, kept cheaply: the number is worked out only when it is shown."""
 
     code: CodeType
     instruction: int
@@ -148,6 +148,8 @@ class Scope(Protocol):
     version: str
     is_replaying: bool
     parent: Parent | None
+    numbers: int
+    """The last creation number; tasks, futures and calls are ordered by it."""
     context: Any
     """The `Context` that user code gets; made by the core, opaque here."""
 
@@ -166,7 +168,7 @@ class Scope(Protocol):
         ...
 
     def patched(self, change: str) -> bool:
-        """Tell whether this execution takes the new side of a change of its code."""
+        """Return whether this execution takes the new side of a change of its code."""
         ...
 
     def continue_as_new(self, request: ContinueRequest) -> NoReturn:
@@ -183,10 +185,6 @@ class Scope(Protocol):
 
     def settled(self) -> asyncio.Future[None]:
         """Return a future that is done when nothing else can run on without a message."""
-        ...
-
-    def next_number(self) -> int:
-        """Return the next creation number; tasks, futures and calls are ordered by it."""
         ...
 
     def now(self) -> datetime:

@@ -168,7 +168,7 @@ def _is_running_child(contents: Contents, live: LiveRow, event: ChildScheduled) 
 
 
 def is_rerun(contents: Contents, job: WaitingJob) -> bool:
-    """Tell whether a person put a dead job back: then its call has failed for good.
+    """Return whether a person put a dead job back: then its call has failed for good.
 
     Of an execution whose history was pruned that cannot be told, and is believed.
     """

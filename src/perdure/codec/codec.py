@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import SimpleNamespace
-from typing import Any, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -107,10 +107,11 @@ class ValueCodec(Generic[T]):
             raise PayloadError(self._where + misfit.path, misfit.problem) from misfit.__cause__
         except RecursionError:
             raise PayloadError(self._where, _TOO_DEEP) from None
-        return cast(T, value)  # the plan was built from the annotation of T
+        result: T = value  # The plan was built from the annotation of T.
+        return result
 
     def same(self, recorded: bytes, asked: bytes) -> bool:
-        """Tell whether two stored values are one and the same for today's annotation.
+        """Return whether two stored values are one and the same for today's annotation.
 
         A field with a default that came after `recorded` was written makes no difference.
         """
@@ -143,7 +144,7 @@ class ValueCodec(Generic[T]):
 
 
 UNBOUND = "$args"
-"""Key of the arguments by position in a call by somebody who does not have the signature."""
+"""Key of the arguments by position in a call by a client that does not have the signature."""
 
 
 class ArgumentsCodec:
@@ -218,7 +219,7 @@ class ArgumentsCodec:
         return ([], given) if self._all_named else self._arrange(given)
 
     def same(self, recorded: bytes, asked: bytes) -> bool:
-        """Tell whether two stored calls are one and the same for today's signature.
+        """Return whether two stored calls are one and the same for today's signature.
 
         A parameter or field with a default that came later makes no difference, given or not.
         """
@@ -292,7 +293,7 @@ class ArgumentsCodec:
         return given
 
     def _bound(self, stored: dict[str, Any]) -> dict[str, Any]:
-        """Name the arguments of a call by somebody who did not have the signature."""
+        """Name the arguments of a call by a client that did not have the signature."""
         by_name = dict(stored)
         by_position = by_name.pop(UNBOUND)
         if type(by_position) is not list:

@@ -56,7 +56,7 @@ def compared_fields(cls: Any) -> tuple[str, ...] | None:
 
 
 def is_model(cls: Any) -> bool:
-    """Tell whether a class is a pydantic model."""
+    """Return whether a class is a pydantic model."""
     return hasattr(cls, "__pydantic_validator__") and hasattr(cls, "model_validate_json")
 
 
@@ -77,7 +77,7 @@ def stored_fields(cls: type) -> list[StoredField] | None:
 
 
 def makes_no_detours(cls: type) -> bool:
-    """Tell whether a constructor does nothing but store what it is given."""
+    """Return whether a constructor does nothing but store what it is given."""
     if hasattr(cls, "__post_init__"):
         return False
     if issubclass(cls, msgspec.Struct):

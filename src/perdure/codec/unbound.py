@@ -1,4 +1,4 @@
-"""Arguments of a definition that is known by name only: JSON, bound by whoever has the code."""
+"""Arguments of a definition that is known by name only: JSON, bound where the code is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class UnboundArgumentsCodec:
         return by_position_and_name(JSON.decode(data))
 
     def same(self, recorded: bytes, asked: bytes) -> bool:
-        """Tell whether two stored calls are one and the same, as far as that shows without the
+        """Return whether two stored calls are one and the same, as far as that shows without the
         signature: of two that were both made without it, 5 by position may be n=5 or not."""
         if recorded == asked:
             return True
@@ -44,7 +44,7 @@ def by_position_and_name(stored: dict[str, Any]) -> tuple[list[Any], dict[str, A
 
 
 def _named(unbound: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments under the names of a call by somebody who had the signature, which are in
+    """Return arguments under the names of a call by a client that had the signature, which are in
     the order of the parameters; as they are if these cannot be their names."""
     by_position, by_name = by_position_and_name(unbound)
     if UNBOUND in named or len(by_position) > len(named):

@@ -19,7 +19,7 @@ and such a definition has to be watched closely in all its turns.
 What is seen in neither way: a clock that C code reads by itself (a C extension such as numpy;
 `sorted(key=...)`, and on 3.11 also `map(time.time, ...)` and `functools.partial`), and, in known
 code, what C code calls without anybody naming it; on 3.12 there also a Python function that is
-called with unpacked arguments (`handler(*args)`) and that nobody names or closes over.
+called with unpacked arguments (`handler(*args)`) and that no code names or closes over.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ if sys.version_info >= (3, 12):
             sys.monitoring.set_events(self._tool, 0)
 
         def look_at(self, root: object) -> bool:
-            """Look at the code behind a definition; tell whether to watch all its turns closely."""
+            """Look at the code of a definition; return whether to watch all its turns closely."""
             self._know(root)
             return False
 
@@ -180,7 +180,7 @@ if sys.version_info >= (3, 12):
             return sys.monitoring.DISABLE if _is_done(known, offset, function) else None
 
         def _knows(self, function: object) -> bool:
-            """Tell whether what a call runs is known, and get to know it if this is a turn."""
+            """Return whether what a call runs is known, and get to know it if this is a turn."""
             thing = _run_by(function)
             if thing is None or address(thing) in self._known:
                 return True
@@ -214,7 +214,7 @@ if sys.version_info >= (3, 12):
                 self._remember(thing, {}, {})
 
     def _take_tool() -> int:
-        # 3 and 4 are nobody's by convention; the others belong to debuggers, coverage, profilers.
+        # 3 and 4 are free by convention; the others belong to debuggers, coverage, profilers.
         for tool in (4, 3, 5, 2, 1, 0):
             if sys.monitoring.get_tool(tool) is None:
                 sys.monitoring.use_tool_id(tool, "perdure")
@@ -240,7 +240,7 @@ if sys.version_info >= (3, 12):
         return function if issubclass(kind, type) else kind
 
     def _is_done(known: _Known, offset: int, function: Any) -> bool:
-        """Tell whether a call that is harmless now will always be."""
+        """Return whether a call that is harmless now will always be."""
         if type(function) is MethodDescriptorType:
             # `words.append(...)`: no other object has a clock under the name of such a method.
             return known.methods.get(offset) == function.__name__
@@ -292,7 +292,7 @@ else:
                 _set_profile(previous)
 
         def look_at(self, root: object) -> bool:
-            """Look at the code behind a definition; tell whether to watch all its turns closely."""
+            """Look at the code of a definition; return whether to watch all its turns closely."""
             seen = reach([root], limit=MAX_REACHED, follow=lambda piece: not may_call(piece.module))
             return any(_is_forbidden(value) for _, reading in seen for value in reading.named)
 

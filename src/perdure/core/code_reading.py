@@ -63,7 +63,7 @@ class Reading(NamedTuple):
     """The values that it names."""
     callees: dict[int, object]
     """Where it calls something that it names by globals, modules and classes alone, by the offset
-    of the instruction: the same function every time, unless somebody puts another in its place."""
+    of the instruction: the same function every time, unless code puts another in its place."""
     methods: dict[int, str]
     """Where it calls an attribute of an object, by the offset of the instruction: its name."""
 

@@ -57,12 +57,12 @@ BYSTANDERS_OF_CALLS = BYSTANDERS | {"asyncio"}
 
 
 def is_ours(module: str) -> bool:
-    """Tell whether a module is one of perdure's."""
+    """Return whether a module is one of perdure's."""
     return module == "perdure" or module.startswith("perdure.")
 
 
 def may_call(module: str) -> bool:
-    """Tell whether a module may itself call what others must not."""
+    """Return whether a module may itself call what others must not."""
     top = module.partition(".")[0]
     return top in TRUSTED or top in BYSTANDERS_OF_CALLS or is_ours(module)
 
@@ -108,7 +108,7 @@ _METHODS_OF_RANDOM = ("random", "getrandbits", "seed")
 
 
 def is_by_argument(function: object) -> bool:
-    """Tell whether a call of it is forbidden or not by what it is given first."""
+    """Return whether a call of it is forbidden or not by what it is given first."""
     is_caller = function is map or function is filter or function is iter
     return is_caller or type(function) is MethodDescriptorType
 
@@ -150,7 +150,7 @@ _SEED_CODE = random.Random.seed.__code__
 
 
 def _has_arguments(least: int, frame: FrameType) -> bool:
-    """Tell whether the call a frame is making passes at least that many arguments.
+    """Return whether the call a frame is making passes at least that many arguments.
 
     Neither kind of monitor shows them; the instruction does. An unpacked call is given the benefit
     of the doubt.

@@ -49,7 +49,7 @@ class Guard:
 
     A refused call raises `NondeterminismError` where it was made. User code may swallow that with
     `except Exception`, so the first one of a stretch is kept in `violation` until the next stretch
-    begins: whoever runs the stretch looks there and fails the turn whatever the code made of it.
+    begins: the execution looks there and fails the turn whatever the code made of it.
 
     Args:
         watch_calls: Also watch for clocks, random numbers and uuids.
@@ -146,7 +146,7 @@ def _on_audit(event: str, args: tuple[object, ...]) -> None:
 
 
 def _is_harmless_open(args: tuple[object, ...]) -> bool:
-    """Tell whether C code opens a file on Python's behalf, with no frame that would show it.
+    """Return whether C code opens a file on Python's behalf, with no frame that would show it.
 
     Tracebacks printed by the interpreter read the source, `ZoneInfo` reads the time zone database.
     """

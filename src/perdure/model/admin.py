@@ -94,7 +94,7 @@ class QueueDepth(msgspec.Struct, frozen=True, kw_only=True):
     later: int
     """Waits for its time: a timer, a retry."""
     leased: int
-    """Somebody works on it."""
+    """A worker has it."""
     oldest_ready_ms: int | None
     """Since when the first one waits."""
 

@@ -1,6 +1,6 @@
 """Which code does not fit an instance: one text, kept with its live row.
 
-No text: all code may take it. `*`: parked, nobody may (`NOBODY`). `a b`: blocked, the code `a` and
+No text: all code may take it. `*`: parked, no code may (`NOBODY`). `a b`: blocked, the code `a` and
 then `b` was tried in vain. `-a b`: it goes on with other code, and these must still not take it:
 code that does not fit a history does not fit a longer one either.
 
@@ -18,7 +18,7 @@ _GOES_ON = "-"
 
 
 def is_held(blocked_by: str | None) -> bool:
-    """Tell whether the instance is blocked or parked."""
+    """Return whether the instance is blocked or parked."""
     return blocked_by is not None and not blocked_by.startswith(_GOES_ON)
 
 

@@ -83,7 +83,7 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     started_by: str = ""
     """The instance that started this one and does not wait for it; empty: a client or a parent."""
     lineage: Lineage | None = None
-    """Where a child is in its tree; None: its parent is nobody's child."""
+    """Where a child is in its tree; None: its parent is no child itself."""
 
 
 class InputTaken(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,7 +97,7 @@ class InputTaken(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     cause: str = ""
     """Where it came from: a client, a timer, an effect, another instance."""
     correlation: str = ""
-    """What it belongs to, in the words of whoever sent it."""
+    """What it belongs to, in the words of its sender."""
 
 
 class ActivityCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -184,7 +184,7 @@ class DetachedRefused(MessageEvent, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class CancelRequested(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody asked the instance to stop."""
+    """A client or the parent asked the instance to stop."""
 
     kind: ClassVar[str] = "cancel_requested"
     reason: str
@@ -357,7 +357,7 @@ class InputSent(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Replied(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """A decision answered whoever gave the input."""
+    """A decision answered the caller that gave the input."""
 
     kind: ClassVar[str] = "replied"
     value: msgspec.Raw
@@ -472,7 +472,8 @@ _decoders: dict[str, msgspec.json.Decoder[Any]] = {
 
 def write_event(event: Event) -> Body:
     """Return an event as kind and bytes."""
-    return Body(event.kind, _encoder.encode(event))
+    # Not `Body(...)`: that is a function in Python, and this is done for every event.
+    return tuple.__new__(Body, (event.kind, _encoder.encode(event)))
 
 
 def read_event(kind: str, body: bytes) -> Event:

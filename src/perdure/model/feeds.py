@@ -1,4 +1,4 @@
-"""Events of deciders in the order of their commits, and how far somebody has read them."""
+"""Events of deciders in the order of their commits, and how far readers have got."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Status(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Tell whether the instance has ended. A terminal status never changes."""
+        """Return whether the instance has ended. A terminal status never changes."""
         return self in _TERMINAL
 
 
@@ -73,7 +73,7 @@ class Stamp(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Where the next event goes, whoever has written those before it."""
+        """Where the next event goes, whichever worker has written those before it."""
         return self[:3]
 
     @property

@@ -89,7 +89,7 @@ class BuriedJob(NamedTuple):
 
     seq: int
     queue: DefinitionKey
-    """For whoever counts; its row has it too."""
+    """For metrics; its row has it too."""
     failure: Failure
     unqueued: NewJob | None = None
     """The job, if it was never in a queue; None: its row tells, unless it has ended meanwhile."""
@@ -163,7 +163,7 @@ class JobBeat(NamedTuple):
     details: bytes | None = None
     """For the next attempt, as JSON."""
     progress: bytes | None = None
-    """For whoever watches, as JSON."""
+    """For clients that watch it, as JSON."""
 
 
 class Settled(NamedTuple):

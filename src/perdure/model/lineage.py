@@ -22,13 +22,13 @@ class Lineage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     above: tuple[Parent, ...] = ()
     """Who waits for its parent, who waits for that one, and so on. It ends at one that was being
     cancelled when it started the next, since that is part of its cleaning up, and at one that
-    nobody above it may take along when it ends."""
+    no instance above it may take along when it ends."""
     is_abandoned: bool = False
     """Whether it outlives its parent (`on_parent_close="abandon"`)."""
 
 
 FIRST = Lineage()
-"""Of a child whose parent is nobody's child; not put on record."""
+"""Of a child whose parent is no child itself; not put on record."""
 
 
 def lineage_below(

@@ -35,7 +35,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     kind: str
     body: bytes
     incarnation: int | None = None
-    """Only for this incarnation; None: for whoever has the id now."""
+    """Only for this incarnation; None: for the instance that has the id now."""
     execution: int = 0
     """Only for this execution; 0: for any."""
     message_id: str | None = None

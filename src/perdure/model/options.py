@@ -78,7 +78,7 @@ class Retry:
 
 
 EFFECT_RETRY: Final = Retry(max_attempts=5)
-"""How an effect is retried whose activity does not say. Nobody awaits an effect, so nobody could
+"""How an effect is retried whose activity does not say. No code awaits an effect, so none could
 try it again."""
 
 

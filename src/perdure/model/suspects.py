@@ -1,6 +1,6 @@
 """Work that may have killed its workers, and is run one piece at a time.
 
-A process that dies takes everything along that it had leased, and nobody can tell what it died of.
+A process that dies takes everything along that it had leased, and its cause of death is unknown.
 What was lost so several times is a *suspect*. A worker has one under way at a time, so that a
 killer takes no other suspect with it: it alone is lost again and again until it is given up, and
 the others come through. What runs already, and what is no suspect, runs beside it.
@@ -41,14 +41,14 @@ class Suspects:
             self._under_way[key] = self._monotonic()
 
     def end(self, key: Hashable) -> bool:
-        """It is not under way any more; tell whether it was a suspect."""
+        """It is not under way any more; return whether it was a suspect."""
         if key not in self._under_way:
             return False
         del self._under_way[key]
         return True
 
     def may_come(self) -> bool:
-        """Tell whether there is none that must be alone."""
+        """Return whether there is none that must be alone."""
         if not self._under_way:
             return True
         since_s = self._monotonic() - ALONE_FOR_S

@@ -58,7 +58,7 @@ class Continuation(NamedTuple):
 
 
 class InputReceipt(NamedTuple):
-    """What became of an input that has an id: the answer to whoever gives it again."""
+    """What became of an input that has an id: the answer to a caller that gives it again."""
 
     input_id: str
     outcome: bytes
@@ -83,7 +83,7 @@ class Snapshot(NamedTuple):
 class FedEvent(NamedTuple):
     """An event of a turn that projections read, and what they are told about it."""
 
-    index: int  # type: ignore[assignment]  # hides a method of tuple that nobody needs here
+    index: int  # type: ignore[assignment]  # hides a method of tuple that is not needed here
     """Its place among the turn's events."""
     tag: str
     version: int = 0
@@ -136,8 +136,8 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Token it was claimed under; 0 for the short way, which needs that no other worker holds a
     lease."""
     seize: bool = False
-    """Accept it whoever holds the lease: for a termination, and for inputs of callers; those are
-    not accepted while the instance is parked."""
+    """Accept it whichever worker holds the lease: for a termination, and for inputs of callers;
+    those are not accepted while the instance is parked."""
     start: NewInstance | None = None
     """Start the instance and run its first turn in one commit."""
     seen_no: int = 0
@@ -191,7 +191,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def next_stamp(self) -> Stamp:
         """The stamp of its instance after it was accepted, if the instance has not ended."""
-        incarnation, execution, seq = self.stamp.place
+        incarnation, execution, seq, _ = self.stamp
         if self.continued is not None:
             return Stamp(incarnation, execution + 1, 1, self.commit_id)
         return Stamp(incarnation, execution, seq + len(self.events), self.commit_id)

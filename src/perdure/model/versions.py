@@ -35,7 +35,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def is_version(text: str) -> bool:
-    """Tell whether a text is a semantic version such as '1.0.0' or '2.0.0-rc.1+build.5'."""
+    """Return whether a text is a semantic version such as '1.0.0' or '2.0.0-rc.1+build.5'."""
     return len(text) <= MAX_VERSION_CHARS and _SEMVER.fullmatch(text) is not None
 
 

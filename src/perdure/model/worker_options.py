@@ -174,7 +174,7 @@ class WorkerOptions:
     """How often to look for what may be removed."""
 
     metrics_every: timedelta = timedelta(seconds=60)
-    """How often to ask the store what waits, for the gauges. Nothing is asked unless somebody
+    """How often to ask the store what waits, for the gauges. Nothing is asked unless a collector
     collects them."""
 
     def __post_init__(self) -> None:

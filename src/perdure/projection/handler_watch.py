@@ -4,7 +4,7 @@ A `SqlProjection` runs on the one thread that writes, so as long as it does not 
 is written by this process, and with SQLite by no other. Its statements end by themselves when its
 time is over; Python code is interrupted from here. What waits inside the operating system or an
 extension cannot be interrupted: then the log and `health` say which projection it is, where it
-stands and for how long, until it returns or somebody ends the process.
+stands and for how long, until it returns or the process is ended.
 """
 
 from __future__ import annotations

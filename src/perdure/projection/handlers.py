@@ -240,7 +240,7 @@ class SqlHandler(_OfProjection):
         except RowError as error:
             if self._late is not None and any(one.place == self._late.place for one in events):
                 raise EventFailedError(*self._late) from error
-            # A statement has ended the transaction itself, and nobody knows for which event.
+            # A statement has ended the transaction itself, and it is not known for which event.
             first = events[0]
             if len(events) == 1:
                 raise EventFailedError(first.place, error) from error

@@ -44,10 +44,10 @@ class ReaderLease:
         self._until_ms = found.lease_until_ms
 
     async def confirm(self) -> None:
-        """Find out whether somebody has paused the reader, set it elsewhere or forgotten it.
+        """Find out whether a client has paused the reader, set it elsewhere or forgotten it.
 
         Raises:
-            LeaseLostError: Somebody has.
+            LeaseLostError: One has.
         """
         for found in await self._store.read_checkpoints():
             if found.name == self.name:
@@ -57,7 +57,7 @@ class ReaderLease:
         raise self._lost()
 
     async def ensure(self) -> None:
-        """Make sure that nobody else can have the right to read: call it before each handling."""
+        """Make sure that no other worker can read now: call it before each handling."""
         # Half of it: a handler takes its time too.
         if self._store.clock() >= self._until_ms - self._lease_ms // 2:
             await self.renew()

@@ -188,7 +188,7 @@ class FeedReader:
                 deciders=wanted.deciders,
                 tags=wanted.tags,
             )
-            # Afterwards: what was recorded since somebody paused the reader is not handled.
+            # Afterwards: what was recorded since a client paused the reader is not handled.
             await lease.confirm()
             if events:
                 # After a failure alone: those behind it are not handled in vain again and again.

@@ -126,10 +126,10 @@ class SubscriptionHandler:
             self._check(one, existing)
 
     def _check(self, one: _NewStart, existing: InstanceRow | None) -> None:
-        """Accept what an earlier attempt started; refuse what belongs to somebody else."""
+        """Accept what an earlier attempt started; refuse what others started."""
         new = one.new
         if existing is None or (existing.kind, existing.name) == new.definition[:2]:
-            # An input for an instance that has ended is nobody's: as when a client sends it.
+            # An input for an instance that has ended is dropped: as when a client sends it.
             return
         problem = AlreadyExistsError(
             new.instance_id,

@@ -296,13 +296,15 @@ class Batcher:
     def _drain(self) -> list[QueuedCall]:
         """Return what else waits now, without waiting for more."""
         calls: list[QueuedCall] = []
-        with suppress(Empty):
+        try:
             while len(calls) < MAX_BATCH:
                 call = self._queue.get_nowait()
                 if call is None:
                     self._ending = True
                 else:
                     calls.append(call)
+        except Empty:
+            return calls
         return calls
 
     def _run_batch(self) -> None:
@@ -432,9 +434,10 @@ class Batcher:
                 else:
                     call.give_up(error)
 
-        # The loop is closed when its owner went away without waiting for an answer.
-        with suppress(RuntimeError):
+        try:
             loop.call_soon_threadsafe(settle)
+        except RuntimeError:
+            return  # The loop is closed: its owner went away without waiting for an answer.
 
 
 def _unless_failed(answers: list[Any]) -> list[Any]:

@@ -176,7 +176,7 @@ class Metrics:
         )
         self.refused = Counter(
             "perdure_commits_refused_total",
-            "Turns that the store refused because somebody else was faster.",
+            "Turns that the store refused because another worker was faster.",
             ("orchestration",),
         )
         self.claims = Counter("perdure_claims_total", "Questions for work.", ("kind",))

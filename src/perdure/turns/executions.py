@@ -184,7 +184,7 @@ class Executions:
         """Run a decider's turn, over the inputs that callers wait for too."""
         execution = hot.execution
         assert isinstance(execution, DeciderExecution)
-        execution.guard = self._guard_of_turn(execution.definition)
+        execution.fold.guard = self._guard_of_turn(execution.definition)
         # The start of an instance is no company for an input that must be alone.
         asked = hot.take_inputs(with_messages=bool(messages) and terms.start is None)
         given = [one for one in asked if one.input is not None]

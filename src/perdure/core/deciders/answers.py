@@ -1,4 +1,4 @@
-"""Inputs that somebody waits for, their answers, and how an answer is kept for repeats.
+"""Inputs that callers wait for, their answers, and how an answer is kept for repeats.
 
 A receipt holds what became of an input with an id: enough to build the same answer again from the
 history, and not the events themselves.
@@ -21,7 +21,7 @@ from perdure.model.events import NULL, EventRecorded, InputTaken, StoredEvent
 from perdure.model.rows import read_row
 
 UNCHECKED = "client:json"
-"""The cause of an input whose sender does not have the decider: nobody has looked whether it is
+"""The cause of an input whose sender does not have the decider: it was not checked whether it is
 one."""
 
 KEY_TAKEN = "perdure.key_taken"
@@ -130,7 +130,7 @@ def read_receipt(data: bytes) -> AnyReceipt:
 
 
 def needs_history(receipt: AnyReceipt) -> bool:
-    """Tell whether the answer can be built again only with the instance's history."""
+    """Return whether the answer can be built again only with the instance's history."""
     return isinstance(receipt, AcceptedReceipt)
 
 

@@ -113,7 +113,7 @@ def _evolved(
     """Return a state after events, and the events as they are read back."""
     definition, events = fold.definition, []
     for recorded in written:
-        # Not what `decide` made: that may be changed by whoever still has it.
+        # Not what `decide` made: user code may still have that, and change it.
         event = definition.read_event(recorded)
         state = definition.evolve(state, event)
         events.append(event)

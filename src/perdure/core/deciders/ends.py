@@ -63,7 +63,7 @@ def read_input(definition: DeciderDefinition, stored_id: str, taken: InputTaken)
 
 
 def why_unreadable(definition: DeciderDefinition, stored_id: str, taken: InputTaken) -> str | None:
-    """Return why something is no input of an instance, if nobody has looked before it was sent.
+    """Return why something is no input of an instance, if its sender could not look before.
 
     What other code has sent as an input of the decider is never refused here: newer code may have
     sent it, and may read it.

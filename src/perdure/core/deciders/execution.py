@@ -7,22 +7,18 @@ event goes through the same notes as in a replay, so that both come to the same.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.authoring.decision import AlreadyCompleted, Rejected
 from perdure.clock import not_before, to_datetime
-from perdure.codec import JSON
 from perdure.core.deciders.answers import (
     UNREADABLE,
-    AcceptedReceipt,
     Answer,
     DirectInput,
-    InputOutcome,
     UnreadableReceipt,
 )
 from perdure.core.deciders.decide import AcceptedInput, Refused, run_decide
@@ -36,16 +32,25 @@ from perdure.core.deciders.ends import (
     read_input,
     why_unreadable,
 )
-from perdure.core.deciders.fingerprints import Fingerprint, check_same
-from perdure.core.deciders.keeping import DeciderKeeping
-from perdure.core.deciders.snapshots import read_snapshot
+from perdure.core.deciders.fold import Fold
+from perdure.core.deciders.follow_ups import begin_effect, complete_if_done, send_input
+from perdure.core.deciders.notes import DeciderNotes
+from perdure.core.deciders.outcomes import (
+    answer_again,
+    note_completed,
+    note_refused,
+    refuse,
+    refuse_key,
+    take_too_late,
+)
+from perdure.core.deciders.recording import record_accepted
+from perdure.core.deciders.snapshots import read_snapshot, snapshot_if_due
 from perdure.core.deciders.turn import KEYED, DeciderChanges
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.turn_builder import TurnTerms
-from perdure.errors import InputIdReusedError, UniqueKeyError, VersionConflictError
+from perdure.errors import UniqueKeyError, VersionConflictError
 from perdure.model.events import (
-    NULL,
     ActivityCompleted,
     ActivityFailed,
     Cancelled,
@@ -59,7 +64,7 @@ from perdure.model.events import (
     EventRecorded,
     InputRejected,
     InputTaken,
-    Replied,
+    Parent,
     Started,
     StoredEvent,
     Terminated,
@@ -67,12 +72,10 @@ from perdure.model.events import (
 from perdure.model.feeds import StoredSnapshot
 from perdure.model.messages import Message
 from perdure.model.rows import read_message, read_row
-from perdure.model.turns import FedEvent, Turn, UniqueKey
-
-logger = logging.getLogger(__name__)
+from perdure.model.turns import Turn
 
 
-class DeciderExecution(DeciderKeeping):
+class DeciderExecution:
     """A decider's instance in memory. It has the face of an orchestration's execution.
 
     *Making one.* `DeciderExecution(definition, id, code, guard)` has not begun. Bring it to where
@@ -118,24 +121,49 @@ class DeciderExecution(DeciderKeeping):
     *Stopping.* A decider has no code that could be asked to stop: a cancel request ends it as
     cancelled at once, a termination as terminated; open effects are dropped in both.
 
-    `open` has the effects and started orchestrations without an answer, by number; `timers` the
-    due times of armed timers by key.
+    *Its parts.* The `fold` has the state; the `notes` have what else the history says, `open` calls
+    by number and `timers` by key among it. `DeciderChanges` collects what a turn changes.
     """
 
     __slots__ = (
+        "__weakref__",
+        "_changes",
         "_code",
         "_direct",
         "answers",
+        "definition",
+        "execution",
+        "fold",
+        "id",
+        "instance_id",
         "is_answering",
         "is_unchanged",
+        "name",
+        "notes",
+        "open",
         "taken_keys",
+        "timers",
         "unheeded",
     )
+
+    version = ""
+    """Deciders have none."""
+
+    _changes: DeciderChanges
+    """Of the turn that runs, or ran last."""
 
     def __init__(
         self, definition: DeciderDefinition, id: ExecutionId, code: str, guard: Guard
     ) -> None:
-        super().__init__(definition, id, guard)
+        self.definition = definition
+        self.id = id
+        self.instance_id = id.instance_id
+        self.execution = id.execution
+        self.name = definition.name
+        self.notes = DeciderNotes(definition, id)
+        self.open = self.notes.open
+        self.timers = self.notes.timers
+        self.fold = Fold(definition, guard)
         self.answers: tuple[Answer, ...] = ()
         self.is_answering = False
         """Whether the turn has come to its direct inputs: what stops it there is theirs."""
@@ -148,18 +176,43 @@ class DeciderExecution(DeciderKeeping):
         self._direct: tuple[DirectInput, ...] = ()
 
     @property
-    def guard(self) -> Guard:
-        """Watches the code."""
-        return self._fold.guard
+    def state(self) -> Any:
+        """The fold of the events so far. Not to be changed: see `definition.copy_state`."""
+        return self.fold.state
 
-    @guard.setter
-    def guard(self, guard: Guard) -> None:
-        self._fold.guard = guard
+    @property
+    def domain_version(self) -> int:
+        """How many events there are."""
+        return self.fold.version
+
+    @property
+    def last_seq(self) -> int:
+        """Number of its newest event."""
+        return self.notes.last_seq
+
+    @property
+    def parent(self) -> Parent | None:
+        """The call that it answers to."""
+        return self.notes.parent
+
+    @property
+    def since_ms(self) -> int:
+        """When it started."""
+        return self.notes.since_ms
+
+    @property
+    def started_by(self) -> str:
+        """The instance that started it and does not wait for it."""
+        return self.notes.started_by
 
     @property
     def is_completed(self) -> bool:
         """Whether it takes no more inputs."""
-        return self.is_closing or self.terminal is not None
+        return self.notes.is_completed
+
+    def digest(self) -> bytes:
+        """Return the hash over all events so far."""
+        return self.notes.digest.value()
 
     # ------------------------------------------------------------------ coming back
 
@@ -170,18 +223,18 @@ class DeciderExecution(DeciderKeeping):
             NondeterminismError: The code cannot read or fold what is recorded.
             UnreadableEventError: A stored event is damaged or of an unknown kind.
         """
-        fold = self._fold
+        fold, notes = self.fold, self.notes
         with fold.place, fold.guard:
             for stored in history:
                 event = read_row(stored)
-                self.last_seq = stored.seq
-                self.now_ms = stored.at_ms
-                self._digest.feed(stored.kind, stored.at_ms, stored.body)
+                notes.last_seq = stored.seq
+                notes.now_ms = stored.at_ms
+                notes.digest.feed(stored.kind, stored.at_ms, stored.body)
                 if isinstance(event, EventRecorded):
                     fold.add(event, stored.seq)
                 else:
-                    self._note(event, stored.seq, is_replaying=True)
-            self.is_closing = fold.is_terminal()
+                    notes.note(event, stored.seq, is_replaying=True)
+            notes.is_closing = fold.is_terminal()
         fold.refuse_violation()
 
     def restore(self, snapshot: StoredSnapshot, history: Sequence[StoredEvent], /) -> bool:
@@ -193,9 +246,9 @@ class DeciderExecution(DeciderKeeping):
         kept = read_snapshot(self.definition, snapshot)
         if kept is None:
             return False
-        self._recall(kept.data, snapshot.seq)
-        self._fold.state, self._fold.version = kept.state, snapshot.version
-        self.snapshot_version = snapshot.version
+        self.notes.recall(kept.data, snapshot.seq)
+        self.fold.state, self.fold.version = kept.state, snapshot.version
+        self.notes.snapshot_version = snapshot.version
         self.replay(history)
         return True
 
@@ -217,30 +270,26 @@ class DeciderExecution(DeciderKeeping):
             Exception: What user code raised while a message was applied.
         """
         direct, self._direct = self._direct, ()
-        self._outcomes = {}
+        fold, notes = self.fold, self.notes
         self.unheeded = []
         self.is_answering = False
-        is_first = self.last_seq == 0
-        self.now_ms = not_before(self.now_ms, now_ms)
-        changes = self._changes = DeciderChanges(self.id, terms, self.now_ms)
+        is_first = notes.last_seq == 0
+        notes.now_ms = not_before(notes.now_ms, now_ms)
+        changes = self._changes = DeciderChanges(notes, terms)
         if terms.lease and not messages and not direct:
-            self.due_times.drop_due(self.now_ms, "start:")
-        version = self._fold.version
-        with self._fold.place, self._fold.guard:
+            notes.due_times.drop_due(notes.now_ms, "start:")
+        version = fold.version
+        with fold.place, fold.guard:
             for message in messages:
                 self._take(message)
             self.is_answering = bool(direct)
             self.answers = tuple([self._answer(each) for each in direct])
-            snapshot = self._snapshot() if self._fold.version > version else None
+            snapshot = snapshot_if_due(fold, notes) if fold.version > version else None
         vanishes = is_first and not changes.accepted and changes.refused > 0
         turn = changes.turn(
-            terminal=self.terminal,
-            parent=self.parent,
-            digest=self.digest,
-            next_due_ms=None if self.terminal is not None else self.next_due_ms(),
             snapshot=snapshot,
             is_direct=bool(direct),
-            vanishes=vanishes and self.terminal is None,
+            vanishes=vanishes and notes.terminal is None,
         )
         self.is_unchanged = (not turn.events and not turn.consumed and not turn.job_ends) or (
             turn.vanishes and terms.start is not None
@@ -256,13 +305,13 @@ class DeciderExecution(DeciderKeeping):
         event = read_message(message)
         if isinstance(event, InputTaken):
             self._take_input(event, message.timer_key)
-        elif self.terminal is None and message.execution in (0, self.execution):
+        elif self.notes.terminal is None and message.execution in (0, self.execution):
             self._take_other(event, message.timer_key)
 
     def _take_other(self, event: Event, timer_key: str | None) -> None:
         match event:
-            case Started() if self.last_seq == 0:
-                self._append(msgspec.structs.replace(event, code=self._code))
+            case Started() if self.notes.last_seq == 0:
+                self._changes.append(msgspec.structs.replace(event, code=self._code))
             case ActivityCompleted() | ActivityFailed():
                 self._end_effect(event, timer_key)
             case EffectRetried():
@@ -270,10 +319,10 @@ class DeciderExecution(DeciderKeeping):
             case ChildCompleted() | ChildFailed():
                 self._end_orchestration(event)
             case CancelRequested(reason=reason):
-                self._append(event)
-                self._append(Cancelled(reason=reason))
+                self._changes.append(event)
+                self._changes.append(Cancelled(reason=reason))
             case Terminated():
-                self._append(event)
+                self._changes.append(event)
 
     def _take_input(self, taken: InputTaken, timer_key: str | None) -> None:
         if timer_key is not None:
@@ -286,39 +335,40 @@ class DeciderExecution(DeciderKeeping):
 
     def _decide_taken(self, taken: InputTaken) -> None:
         """Decide an input that is on record from here on, whatever comes of it."""
-        if self.is_completed:
-            self._take_too_late(taken)
+        if self.notes.is_completed:
+            take_too_late(self._changes, taken)
             return
         why = why_unreadable(self.definition, self.instance_id, taken)
         if why is not None:
             unreadable = UnreadableReceipt(input_tag=taken.tag, why=why)
-            self._refuse(taken, UNREADABLE, {"why": why}, unreadable)
+            refuse(self._changes, taken, UNREADABLE, {"why": why}, unreadable)
             return
         value = read_input(self.definition, self.instance_id, taken)
         if taken.cause.startswith(OWN) and self._forward(taken, value):
             return
         holder = self._key_holder(value)
         if holder is not None:
-            self._refuse_key(taken, *holder)
+            refuse_key(self._changes, taken, *holder)
             return
         # One with an id may be asked for again in this very turn.
         judged = self._judge(value, is_shown=bool(taken.input_id))
-        self._append(taken)
+        self._changes.append(taken)
         if isinstance(judged, Refused):
             reason = msgspec.Raw(judged.tagged.data)
-            self._append(InputRejected(tag=judged.tagged.tag, reason=reason))
-            self._note_refused(judged, taken.tag, bytes(taken.input), taken.input_id)
+            self._changes.append(InputRejected(tag=judged.tagged.tag, reason=reason))
+            note_refused(self._changes, judged, taken.tag, bytes(taken.input), taken.input_id)
         else:
-            self._record(judged, taken.tag, bytes(taken.input), taken.input_id)
+            given = (taken.tag, bytes(taken.input), taken.input_id)
+            record_accepted(self._changes, self.fold, judged, *given)
 
     def _forward(self, taken: InputTaken, value: object) -> bool:
         """Send on what this instance caused for another one; False if it is its own."""
         target = self.definition.instance_of(value)
         if target == self.instance_id:
             return False
-        self._append(taken)
+        self._changes.append(taken)
         self._changes.accepted += 1
-        self._send(target, self.definition.name, taken.tag, taken.input)
+        send_input(self._changes, target, self.definition.name, taken.tag, taken.input)
         return True
 
     def _end_effect(self, event: ActivityCompleted | ActivityFailed, timer_key: str | None) -> None:
@@ -331,18 +381,18 @@ class DeciderExecution(DeciderKeeping):
         for key, due in (("deadline", effect.deadline_ms), ("start", effect.start_by_ms)):
             if due is not None and timer_key != f"{key}:{seq}":
                 self._changes.drop_timer(f"{key}:{seq}")
-        following = self.following.get(seq)
-        self._append(event)
+        following = self.notes.following.get(seq)
+        self._changes.append(event)
         if following is not None and not call.waits_for:
-            self._begin_effect(following, bytes(self.open_effect(following).policy))
+            begin_effect(self._changes, following, bytes(self.notes.open_effect(following).policy))
         given = (self.definition, self.instance_id, event, call)
-        found = None if self.is_closing else input_of_effect(*given)
+        found = None if self.notes.is_closing else input_of_effect(*given)
         if timer_key is not None:
             unqueued = self._changes.drop_job(seq, call, effect)
             if found is None and isinstance(event, ActivityFailed):
                 self._changes.bury_job(seq, effect, event.failures[-1], unqueued)
         self._decide_end(effect.name, event, found, is_late=timer_key is not None)
-        self._complete_if_done()
+        complete_if_done(self._changes)
 
     def _end_retried(self, event: EffectRetried) -> None:
         """Take the end of an effect that a person put back after it had died.
@@ -353,17 +403,17 @@ class DeciderExecution(DeciderKeeping):
         if event.effect in self.open:
             self._end_effect(answer_of(event), None)
             return
-        self._append(event)
+        self._changes.append(event)
         given = (self.definition, self.instance_id, event)
-        found = None if self.is_closing else input_of_retried(*given)
+        found = None if self.notes.is_closing else input_of_retried(*given)
         self._decide_end(event.activity, answer_of(event), found)
 
     def _end_orchestration(self, event: ChildCompleted | ChildFailed) -> None:
         call = self.open.get(event.schedule)
         if call is None or not isinstance(call.event, ChildScheduled):
             return
-        self._append(event)
-        if not self.is_closing:
+        self._changes.append(event)
+        if not self.notes.is_closing:
             self._decide_own(input_of_end(self.definition, self.instance_id, event, call))
 
     def _decide_end(
@@ -382,32 +432,32 @@ class DeciderExecution(DeciderKeeping):
 
     def _decide_own(self, found: InputTaken | None) -> None:
         """Decide what the decider makes of something that ended."""
-        self._fold.refuse_violation()
+        self.fold.refuse_violation()
         if found is not None:
             self._decide_taken(found)
 
     # ---------------------------------------------------------------- direct inputs
 
     def _answer(self, direct: DirectInput) -> Answer:
-        """Decide an input that somebody waits for; on record only if it is accepted."""
-        earlier = self._outcomes.get(direct.input_id) if direct.input_id else None
-        if earlier is not None:
-            return self._answer_repeated(direct, *earlier)
-        if self.is_completed:
+        """Decide an input that a caller waits for; on record only if it is accepted."""
+        changes = self._changes
+        if direct.input_id and direct.input_id in changes.outcomes:
+            return answer_again(changes, direct)
+        if self.notes.is_completed:
             # With its id, which may be that of the input that has completed it.
-            self._note_completed(direct.tag, direct.data, direct.input_id)
+            note_completed(changes, direct.tag, direct.data, direct.input_id)
             return Answer(AlreadyCompleted())
         try:
             judged = self._judge_direct(direct)
         except Exception as error:
-            # Whoever gave it is told; the turn goes on for the others.
-            self._changes.refused += 1
-            self.guard.violation = None
+            # Its caller is told; the turn goes on for the others.
+            changes.refused += 1
+            self.fold.guard.violation = None
             return Answer(error=error)
         if isinstance(judged, Refused):
-            self._note_refused(judged, direct.tag, direct.data, direct.input_id)
+            note_refused(changes, judged, direct.tag, direct.data, direct.input_id)
             return Answer(Rejected(judged.reason))
-        self._append(
+        changes.append(
             InputTaken(
                 tag=direct.tag,
                 input=msgspec.Raw(direct.data),
@@ -416,19 +466,11 @@ class DeciderExecution(DeciderKeeping):
                 correlation=direct.correlation,
             )
         )
-        return Answer(self._record(judged, direct.tag, direct.data, direct.input_id))
-
-    def _answer_repeated(
-        self, direct: DirectInput, outcome: InputOutcome, kept: Fingerprint
-    ) -> Answer:
-        try:
-            check_same(self.instance_id, kept, direct)
-        except InputIdReusedError as error:
-            return Answer(error=error)
-        return Answer(outcome)
+        given = (direct.tag, direct.data, direct.input_id)
+        return Answer(record_accepted(changes, self.fold, judged, *given))
 
     def _judge_direct(self, direct: DirectInput) -> AcceptedInput | Refused:
-        expected, found = direct.expected_version, self._fold.version
+        expected, found = direct.expected_version, self.fold.version
         own_id = self.definition.own_id(self.instance_id)
         if expected is not None and expected != found:
             raise VersionConflictError(own_id, expected=expected, found=found)
@@ -450,40 +492,5 @@ class DeciderExecution(DeciderKeeping):
         return None if key is None or key not in self.taken_keys else (key, self.taken_keys[key])
 
     def _judge(self, value: object, *, is_shown: bool) -> AcceptedInput | Refused:
-        return run_decide(
-            self._fold,
-            value,
-            to_datetime(self.now_ms),
-            is_shown=is_shown,
-            room=self.room,
-        )
-
-    def _record(
-        self, judged: AcceptedInput, tag: str, data: bytes, input_id: str
-    ) -> Accepted[Any, Any]:
-        """Put what follows from an accepted input on record, behind the input."""
-        changes, fold = self._changes, self._fold
-        changes.accepted += 1
-        first = fold.version + 1
-        for version, recorded in enumerate(judged.written, first):
-            place, origin = len(changes.events), (version, self.cause, self.correlation)
-            changes.feed.append(FedEvent(place, recorded.tag, *origin))
-            self._append(recorded)
-        fold.version += len(judged.written)
-        fold.state = judged.state
-        self._follow(judged)
-        reply = judged.decision.reply_data
-        if reply is not None:
-            self._append(Replied(value=msgspec.Raw(reply)))
-        if judged.key is not None and judged.key != self.key:
-            self.key = judged.key
-            changes.take_key(UniqueKey(self.definition.name, judged.key))
-        self._observe(tag, data, "accepted", None, input_id)
-        value = None if reply is None else JSON.decode(reply)
-        outcome = Accepted(judged.events, judged.shown, fold.version, value)
-        raw = NULL if reply is None else msgspec.Raw(reply)
-        receipt = AcceptedReceipt(first=first, last=fold.version, reply=raw)
-        self._keep_receipt(input_id, tag, data, receipt, outcome)
-        if judged.is_terminal:
-            self._close()
-        return outcome
+        now, room = to_datetime(self.notes.now_ms), self.notes.room
+        return run_decide(self.fold, value, now, is_shown=is_shown, room=room)

@@ -45,7 +45,7 @@ def check_same(instance_id: str, kept: Fingerprint, given: DirectInput) -> None:
     now = fingerprint(given.tag, given.data)
     differing = [name for name in kept if name in now and kept[name] != now[name]]
     if given.cause == UNCHECKED and TAG in differing:
-        # Without the code nobody knows whether two names mean one kind.
+        # Without the code it is not known whether two names mean one kind.
         differing.remove(TAG)
     if differing:
         named = ["its kind" if name == TAG else name for name in differing]

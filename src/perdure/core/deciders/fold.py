@@ -72,7 +72,7 @@ class Fold:
         return event
 
     def is_terminal(self) -> bool:
-        """Tell whether the state is terminal. Before the first event nothing can be complete.
+        """Return whether the state is terminal. Before the first event nothing can be complete.
 
         Raises:
             NondeterminismError: The code cannot tell.

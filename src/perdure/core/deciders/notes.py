@@ -1,16 +1,12 @@
-"""What a decider's history says besides its state: what is open, which timers are armed, who began
-it. Noted event by event, live and in a replay alike."""
+"""What a decider's history says besides its state: what is open, which timers are armed, which
+instance began it. Noted event by event, live and in a replay alike."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.core.deciders.due_times import DueTimes
-from perdure.core.deciders.fold import Fold
-from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.limits import MAX_OPEN_CALLS
 from perdure.model.digests import ChainedDigest
@@ -86,14 +82,11 @@ class DeciderNotes:
     """The bookkeeping of one execution."""
 
     __slots__ = (
-        "__weakref__",
-        "_digest",
-        "_fold",
         "cause",
         "correlation",
         "definition",
+        "digest",
         "due_times",
-        "execution",
         "following",
         "has_effects",
         "id",
@@ -101,7 +94,6 @@ class DeciderNotes:
         "is_closing",
         "key",
         "last_seq",
-        "name",
         "now_ms",
         "open",
         "parent",
@@ -112,15 +104,10 @@ class DeciderNotes:
         "timers",
     )
 
-    version = ""
-    """Deciders have none."""
-
-    def __init__(self, definition: DeciderDefinition, id: ExecutionId, guard: Guard) -> None:
+    def __init__(self, definition: DeciderDefinition, id: ExecutionId) -> None:
         self.definition = definition
         self.id = id
         self.instance_id = id.instance_id
-        self.execution = id.execution
-        self.name = definition.name
         self.parent: Parent | None = None
         self.since_ms = 0
         self.started_by = ""
@@ -139,38 +126,25 @@ class DeciderNotes:
         """Due times of armed timers, by key."""
         self.due_times = DueTimes()
         self.cause = ""
-        """Who gave the input that was taken last."""
+        """What gave the input that was taken last: a client, a timer, an effect, a decider."""
         self.correlation = ""
         """What the input that was taken last belongs to."""
         self.key: str | None = None
         """The business key, as far as it is known here."""
         self.snapshot_version = 0
         """At which version the last snapshot was made."""
-        self._fold = Fold(definition, guard)
-        self._digest = ChainedDigest()
+        self.digest = ChainedDigest()
+        """The hash over all events so far."""
 
     @property
-    def state(self) -> Any:
-        """The fold of the events so far. Not to be changed: see `definition.copy_state`."""
-        return self._fold.state
-
-    @property
-    def domain_version(self) -> int:
-        """How many events there are."""
-        return self._fold.version
+    def is_completed(self) -> bool:
+        """Whether it takes no more inputs."""
+        return self.is_closing or self.terminal is not None
 
     @property
     def room(self) -> int:
         """How much more may be open."""
         return MAX_OPEN_CALLS - len(self.open) - len(self.timers)
-
-    def digest(self) -> bytes:
-        """Return the hash over all events so far."""
-        return self._digest.value()
-
-    def next_due_ms(self) -> int | None:
-        """Return when the next timer becomes due."""
-        return self.due_times.next_ms()
 
     def open_effect(self, seq: int) -> EffectScheduled:
         """Return an open effect."""
@@ -180,8 +154,8 @@ class DeciderNotes:
 
     # -------------------------------------------------------------------- the notes
 
-    def _note(self, event: Event, seq: int, *, is_replaying: bool = False) -> None:
-        """Keep in mind what an event means for later; its state is not looked after here."""
+    def note(self, event: Event, seq: int, *, is_replaying: bool = False) -> None:
+        """Keep in mind what an event means for later; the state is the fold's."""
         match event:
             case InputTaken(cause=cause, correlation=correlation):
                 self.cause, self.correlation = cause, correlation
@@ -216,7 +190,7 @@ class DeciderNotes:
         self.due_times.drop(f"key:{key}")
 
     def _open_effect(self, event: EffectScheduled, seq: int, *, is_replaying: bool) -> None:
-        # One that has ended already keeps nobody waiting.
+        # One that has ended already is not waited for.
         waits_for = event.after if event.after in self.open else 0
         if waits_for:
             self.following[waits_for] = seq
@@ -253,7 +227,7 @@ class DeciderNotes:
 
     # ---------------------------------------------------------------- for snapshots
 
-    def _memory(self) -> Bookkeeping:
+    def memory(self) -> Bookkeeping:
         """Return all that is noted."""
         kept = []
         for seq, call in self.open.items():
@@ -272,7 +246,7 @@ class DeciderNotes:
         return Bookkeeping(
             open=tuple(kept),
             timers=dict(self.timers),
-            digest=self.digest().hex(),
+            digest=self.digest.value().hex(),
             now_ms=self.now_ms,
             since_ms=self.since_ms,
             started_by=self.started_by,
@@ -281,10 +255,10 @@ class DeciderNotes:
             key=self.key,
         )
 
-    def _recall(self, memory: Bookkeeping, seq: int) -> None:
+    def recall(self, memory: Bookkeeping, seq: int) -> None:
         """Know again what a snapshot kept as of an event."""
         self.last_seq = seq
-        self._digest = ChainedDigest(bytes.fromhex(memory.digest))
+        self.digest = ChainedDigest(bytes.fromhex(memory.digest))
         self.since_ms, self.started_by = memory.since_ms, memory.started_by
         self.parent, self.key = memory.parent, memory.key
         for kept in memory.open:

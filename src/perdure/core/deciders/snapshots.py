@@ -6,14 +6,15 @@ writes, or damaged, is ignored, and everything is folded from the first event.
 
 from __future__ import annotations
 
+import logging
 from typing import Any, NamedTuple
 
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.core.deciders.fold import Fold
-from perdure.core.deciders.notes import Bookkeeping
-from perdure.errors import PayloadError
+from perdure.core.deciders.notes import Bookkeeping, DeciderNotes
+from perdure.errors import LimitExceededError, PayloadError
 from perdure.model.events import (
     ChildScheduled,
     EffectScheduled,
@@ -22,6 +23,8 @@ from perdure.model.events import (
 )
 from perdure.model.feeds import StoredSnapshot
 from perdure.model.turns import Snapshot
+
+logger = logging.getLogger(__name__)
 
 FORM = 1
 """Number of the form below. Raised when it changes: older ones are ignored then."""
@@ -46,7 +49,7 @@ _bodies = msgspec.json.Decoder(SnapshotBody)
 
 
 def is_snapshot_due(fold: Fold, last_version: int) -> bool:
-    """Tell whether to make a snapshot, if the last one was made at a version.
+    """Return whether to make a snapshot, if the last one was made at a version.
 
     Raises:
         Exception: What `should_snapshot` raised.
@@ -74,6 +77,28 @@ def write_snapshot(
     data = definition.state.encode(state, f"state of decider {definition.name!r}")
     body = msgspec.json.encode(SnapshotBody(FORM, msgspec.Raw(data), memory))
     return Snapshot(definition.schema, version, body)
+
+
+def snapshot_if_due(fold: Fold, notes: DeciderNotes) -> Snapshot | None:
+    """Return a snapshot of an execution if one is due.
+
+    Raises:
+        Exception: What `should_snapshot` raised.
+    """
+    if notes.terminal is not None or not is_snapshot_due(fold, notes.snapshot_version):
+        return None
+    notes.snapshot_version = fold.version
+    definition = fold.definition
+    try:
+        return write_snapshot(definition, fold.state, fold.version, notes.memory())
+    except (PayloadError, LimitExceededError) as error:
+        # Only a load is slower without it. A turn must not fail for that.
+        logger.warning(
+            "the state of a decider cannot be kept as a snapshot: %s",
+            error,
+            extra={"instance_id": notes.instance_id, "definition": definition.name},
+        )
+        return None
 
 
 def read_snapshot(definition: DeciderDefinition, stored: StoredSnapshot) -> KeptState | None:

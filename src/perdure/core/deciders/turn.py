@@ -1,8 +1,7 @@
-"""What one turn of a decider changes, collected while its inputs are decided."""
+"""What one turn of a decider records and changes, collected while its inputs are decided."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import msgspec
@@ -13,24 +12,28 @@ from perdure.authoring.registry import (
     decider_key,
     orchestration_key,
 )
-from perdure.core.deciders.notes import OpenCall
-from perdure.core.identity import ExecutionId, child_incarnation
+from perdure.core.deciders.answers import InputOutcome
+from perdure.core.deciders.fingerprints import Fingerprint
+from perdure.core.deciders.notes import DeciderNotes, OpenCall
+from perdure.core.identity import child_incarnation
 from perdure.core.turn_builder import TurnTerms, answer_to, outcome_of, told_to_parent
 from perdure.model.events import (
     NULL,
     ActivityFailed,
-    AskedEvent,
     Body,
     ChildFailed,
     ChildScheduled,
     EffectScheduled,
+    Event,
+    EventRecorded,
     Failure,
+    InputRejected,
     InputSent,
     InputTaken,
     MessageEvent,
     Parent,
+    Replied,
     Started,
-    Terminated,
     write_event,
 )
 from perdure.model.instances import NewInstance
@@ -50,6 +53,9 @@ from perdure.model.turns import (
 KEYED = "key:"
 """Before the key of a decider's own timer, in the inbox."""
 
+_UNNOTED = frozenset({EventRecorded, InputRejected, InputSent, Replied})
+"""Events that say nothing but what the fold and the turn make of them."""
+
 
 @lru_cache(maxsize=1024)
 def policy_for_input(policy: bytes) -> bytes:
@@ -67,7 +73,7 @@ def _policy_within(policy: bytes, correlation: str) -> bytes:
 
 
 def _new_job(seq: int, call: OpenCall, event: EffectScheduled, policy: bytes) -> NewJob:
-    """Return the job of an effect, for whoever takes it whenever."""
+    """Return the job of an effect, for any worker at any time."""
     return NewJob(
         seq=seq,
         queue=activity_key(event.name, event.tag),
@@ -78,18 +84,24 @@ def _new_job(seq: int, call: OpenCall, event: EffectScheduled, policy: bytes) ->
 
 
 class DeciderChanges:
-    """Collects what a turn changes besides the state in memory."""
+    """Collects what a turn changes besides the state in memory, and has the notes follow.
 
-    def __init__(self, id: ExecutionId, terms: TurnTerms, now_ms: int) -> None:
-        self._id = id
+    Outcomes (`outcomes.py`) and follow-ups (`follow_ups.py`) of inputs are written into it.
+    """
+
+    def __init__(self, notes: DeciderNotes, terms: TurnTerms) -> None:
+        self.notes = notes
+        self._id = notes.id
         self._terms = terms
-        self._now_ms = now_ms
+        self._now_ms = notes.now_ms
         self.events: list[Body] = []
         self.consumed: list[int] = []
         self.unique: UniqueKey | None = None
         self._passed_keys: list[UniqueKey] = []
         self.feed: list[FedEvent] = []
         self.receipts: dict[str, bytes] = {}
+        self.outcomes: dict[str, tuple[InputOutcome, Fingerprint]] = {}
+        """What inputs came to, by id of the input; and which input it was."""
         self.observations: list[NewObservation] = []
         self.accepted = 0
         """How many inputs were accepted."""
@@ -102,6 +114,16 @@ class DeciderChanges:
         self._timers_gone: dict[str, None] = {}
         self._children: list[ChildStart] = []
 
+    def append(self, event: Event) -> int:
+        """Put an event on record; return its number."""
+        notes, written = self.notes, write_event(event)
+        seq = notes.last_seq = notes.last_seq + 1
+        notes.digest.feed(written.kind, self._now_ms, written.body)
+        self.events.append(written)
+        if type(event) not in _UNNOTED:
+            notes.note(event, seq)
+        return seq
+
     def take_key(self, unique: UniqueKey) -> None:
         """The instance has another business key from now on."""
         if self.unique is not None and self.unique.key is not None:
@@ -111,10 +133,10 @@ class DeciderChanges:
     # -------------------------------------------------------------------- jobs
 
     def add_job(self, seq: int, call: OpenCall, event: EffectScheduled, policy: bytes) -> bool:
-        """Have an effect run; tell whether a timer watches that somebody begins it in time."""
+        """Have an effect run; return whether a timer watches that a worker begins it in time."""
         start_by_ms = call.start_by_ms
         queue = activity_key(event.name, event.tag)
-        # Who may run a job with a session is decided when it is claimed.
+        # Which worker may run a job with a session is decided when it is claimed.
         leased = event.session is None and self._terms.takes(queue)
         is_watched = start_by_ms is not None and not leased
         if start_by_ms is not None and is_watched:
@@ -164,7 +186,7 @@ class DeciderChanges:
             self._timers_gone[key] = None
 
     def has_set(self, key: str) -> bool:
-        """Tell whether this turn has set the timer that a key has now."""
+        """Return whether this turn has set the timer that a key has now."""
         return key in self._timers
 
     # ---------------------------------------------------------- other instances
@@ -219,22 +241,19 @@ class DeciderChanges:
     def turn(
         self,
         *,
-        terminal: AskedEvent | Terminated | None,
-        parent: Parent | None,
-        digest: Callable[[], bytes],
-        next_due_ms: int | None,
         snapshot: Snapshot | None,
         is_direct: bool,
         vanishes: bool,
     ) -> Turn:
         """Return everything as one value."""
-        terms = self._terms
+        terms, notes = self._terms, self.notes
+        terminal = notes.terminal
         deliveries: tuple[Delivery, ...] = ()
         if terminal is not None:
             self._jobs.clear()
             self._timers.clear()
-            if parent is not None:
-                deliveries = (told_to_parent(parent, terminal),)
+            if notes.parent is not None:
+                deliveries = (told_to_parent(notes.parent, terminal),)
         return Turn(
             instance_id=self._id.instance_id,
             stamp=terms.stamp,
@@ -242,7 +261,7 @@ class DeciderChanges:
             now_ms=self._now_ms,
             worker_id=terms.worker_id,
             lease=terms.lease,
-            # A lease elsewhere is no obstacle to who decides directly: the stamp alone counts.
+            # A lease elsewhere does not hinder a direct decision: the stamp alone counts.
             seize=is_direct,
             start=terms.start,
             seen_no=terms.seen_no,
@@ -255,7 +274,7 @@ class DeciderChanges:
             jobs_gone=tuple(self._jobs_gone),
             jobs_buried=tuple(self._jobs_buried),
             timers=tuple(self._timers.values()),
-            next_due_ms=next_due_ms,
+            next_due_ms=None if terminal is not None else notes.due_times.next_ms(),
             deliveries=deliveries,
             children=tuple(self._children),
             receipts=tuple(InputReceipt(*receipt) for receipt in self.receipts.items()),
@@ -265,7 +284,7 @@ class DeciderChanges:
             feed=tuple(self.feed),
             observations=tuple(self.observations),
             vanishes=vanishes,
-            outcome=None if terminal is None else outcome_of(terminal, digest()),
+            outcome=None if terminal is None else outcome_of(terminal, notes.digest.value()),
         )
 
 
@@ -287,7 +306,7 @@ def start_of(
         stored_id: With the decider's name before it.
         taken: An input that is delivered after the start, also if the instance is there already;
             None: none.
-        incarnation: Random, or made from whoever starts it.
+        incarnation: Random, or made from the id of what starts it.
         now_ms: The time.
         started_by: The instance that starts it.
         commit_id: Sent again with the same number, the start is accepted once.

@@ -55,7 +55,7 @@ def ending(
 
     Args:
         root: The task that is done.
-        cancel_reason: Why somebody asked it to stop, if somebody did.
+        cancel_reason: Why a client or parent asked it to stop, if one did.
         now_ms: When it ended.
         prefer: Tells to which version of a name an execution goes on that does not say it.
     """
@@ -93,6 +93,7 @@ def _request_in(error: BaseException) -> ContinueRequest | None:
 
 def continuation(execution: Execution, last: ContinuedAsNew) -> Continuation:
     """Return the next execution of an instance, with all that it takes over."""
+    scope = execution.scope
     started = Started(
         name=execution.name,
         version=last.version,
@@ -100,8 +101,8 @@ def continuation(execution: Execution, last: ContinuedAsNew) -> Continuation:
         input=last.input,
         parent=execution.parent,
         lineage=execution.lineage,
-        kv=() if execution.values is None else execution.values.all(),
-        report=NULL if execution.report is None else msgspec.Raw(execution.report),
+        kv=() if scope.values is None else scope.values.all(),
+        report=NULL if scope.report is None else msgspec.Raw(scope.report),
         previous=execution.digest().hex(),
         since_ms=execution.since_ms,
     )
@@ -110,6 +111,7 @@ def continuation(execution: Execution, last: ContinuedAsNew) -> Continuation:
         start=write_event(started),
         input=bytes(last.input),
         unread=tuple(
-            CarriedMessage(at_ms, *write_event(signal)) for at_ms, signal in execution.unread()
+            CarriedMessage(at_ms, *write_event(signal))
+            for at_ms, signal in execution.calls.unread()
         ),
     )

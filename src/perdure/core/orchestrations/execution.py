@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import heapq
-from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -23,10 +21,11 @@ import msgspec
 from perdure.authoring.orchestration import Orchestration
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId as ExecutionId
-from perdure.core.orchestrations.asking import Asking
+from perdure.core.orchestrations.calls import OpenCalls
 from perdure.core.orchestrations.ending import ending
 from perdure.core.orchestrations.mismatch import Code, matches, mismatch
-from perdure.core.orchestrations.pending import Ask, PendingCall, PendingTimer
+from perdure.core.orchestrations.pending import Ask
+from perdure.core.orchestrations.scope import ExecutionScope
 from perdure.core.orchestrations.teardown import tear_down
 from perdure.core.orchestrations.values import Values
 from perdure.model.digests import Digest
@@ -49,9 +48,7 @@ from perdure.model.events import (
     MessageEvent,
     Patched,
     Reported,
-    SignalAwaited,
     SignalReceived,
-    SignalTaken,
     Started,
     StoredEvent,
     Terminated,
@@ -59,28 +56,53 @@ from perdure.model.events import (
     TimerScheduled,
     write_event,
 )
+from perdure.model.lineage import Lineage, Parent
 from perdure.model.rows import read_row
 
+_ANSWERED: dict[type[Any], type[Any] | tuple[type[Any], ...]] = {
+    ActivityCompleted: (ActivityScheduled, InlineScheduled),
+    ActivityFailed: (ActivityScheduled, InlineScheduled),
+    ChildCompleted: ChildScheduled,
+    ChildFailed: ChildScheduled,
+    TimerFired: TimerScheduled,
+    DetachedStarted: DetachedScheduled,
+    DetachedRefused: DetachedScheduled,
+}
+"""Of each answer, what it answers."""
 
-class Execution(Asking):
-    """A live coroutine, its loop, and how far its history goes."""
+
+class Execution:
+    """A live coroutine and how far its history goes.
+
+    Its parts: the `scope`, which is what the code sees, with the loop it runs on; and the `calls`,
+    all that it has asked for.
+    """
 
     __slots__ = (
+        "__weakref__",
         "_code_now",
         "_code_then",
         "_digest",
-        "_due",
         "_outer_loop",
         "_prefer",
-        "_starts",
+        "calls",
         "cancel_reason",
+        "execution",
         "guard",
         "has_chosen",
+        "id",
+        "instance_id",
         "last_seq",
+        "lineage",
+        "name",
+        "open",
         "orchestration",
+        "parent",
+        "scope",
         "since_ms",
         "started_by",
         "terminal",
+        "version",
     )
 
     def __init__(
@@ -104,10 +126,19 @@ class Execution(Asking):
             prefer: Tells to which version of a name an execution goes on that continues as new and
                 does not say it; the one it has if not given.
         """
-        chosen = orchestration.version if version is None else version
-        super().__init__(id, orchestration.name, chosen)
+        self.id = id
+        self.instance_id = id.instance_id
+        self.execution = id.execution
         self.orchestration = orchestration
+        self.name = orchestration.name
+        self.version = orchestration.version if version is None else version
         self.guard = guard
+        self.calls = OpenCalls()
+        self.open = self.calls.open
+        """Everything without an answer, by the number of the event that asked for it."""
+        self.scope = ExecutionScope(id, self.name, self.version, self.calls)
+        self.parent: Parent | None = None
+        self.lineage: Lineage | None = None
         self.last_seq = 0
         self.terminal: AskedEvent | Terminated | None = None
         """The last event, once there is one."""
@@ -121,8 +152,6 @@ class Execution(Asking):
         self._prefer = prefer
         self._code_now = code
         self._code_then = ""
-        self._due: list[tuple[int, int]] = []
-        self._starts: list[tuple[int, int]] = []
         self._digest = Digest()
 
     # -------------------------------------------------------------- both paths
@@ -134,7 +163,8 @@ class Execution(Asking):
             NondeterminismError: The code asks for something else than what is recorded.
             UnreadableEventError: A stored event is damaged or of an unknown kind.
         """
-        self.is_replaying = True
+        scope = self.scope
+        scope.is_replaying = True
         for stored in history:
             if stored.kind == Patched.kind:
                 self._know_patch(stored)
@@ -144,17 +174,17 @@ class Execution(Asking):
                 while position < len(history):
                     position = self._replay_stretch(history, position)
         finally:
-            self.is_replaying = False
-            self.new_report = None
-            if self.values is not None:
-                self.values.changed.clear()
+            scope.is_replaying = False
+            scope.new_report = None
+            if scope.values is not None:
+                scope.values.changed.clear()
 
     def entered(self, outer_loop: asyncio.AbstractEventLoop | None = None) -> Self:
         """Return the execution, to be entered for the stretches of one turn: its loop is the
         running one there, and guarded. Not a generator: this runs for every turn.
 
         Args:
-            outer_loop: The loop that runs now, if somebody knows it.
+            outer_loop: The loop that runs now, if the caller knows it.
 
         Raises:
             NondeterminismError: On leaving, if the code did something that cannot be replayed, at
@@ -164,7 +194,7 @@ class Execution(Asking):
         return self
 
     def __enter__(self) -> None:
-        self._loop.enter(self._outer_loop)
+        self.scope.loop.enter(self._outer_loop)
         self.guard.__enter__()
 
     def __exit__(
@@ -174,7 +204,7 @@ class Execution(Asking):
         tb: TracebackType | None,
     ) -> None:
         self.guard.__exit__(kind, error, tb)
-        self._loop.__exit__(kind, error, tb)
+        self.scope.loop.__exit__(kind, error, tb)
         if error is None and self.guard.violation is not None:
             raise self.guard.violation
 
@@ -191,32 +221,35 @@ class Execution(Asking):
             record: The events of the turn.
             came: The message as bytes, which are recorded as they are unless something is added.
         """
-        bound = self._bind(event)
+        bound = self._bind(event) if isinstance(event, Started | SignalReceived) else event
         if came is None or bound is not event:
             came = write_event(bound)
-        record.append(self._append(came))
-        self._apply(bound, self.last_seq)
+        feed, now_ms = self._digest.feed, self.scope.now_ms
+        seq = self.last_seq = self.last_seq + 1
+        feed(came.kind, now_ms, came.body)
+        record.append(came)
+        self._apply(bound, seq)
         asks = self._take_asks()
         for ask in asks:
-            record.append(self._append(write_event(ask.event)))
-            self._number(ask, self.last_seq)
+            body = write_event(ask.event)
+            seq += 1
+            feed(body.kind, now_ms, body.body)
+            record.append(body)
+            self.calls.number(ask, seq, is_replaying=False)
+        self.last_seq = seq
         return asks
 
     def accepts(self, event: MessageEvent) -> bool:
-        """Tell whether a message still means something: its call is open, its cancel the first."""
+        """Return whether a message still means something: its call is open, or it cancels first."""
+        answered = _ANSWERED.get(type(event))
+        if answered is not None:
+            ask = self.open.get(event.schedule)  # type: ignore[attr-defined]  # answers have one
+            return ask is not None and isinstance(ask.event, answered)
         match event:
             case Started():
-                return self._root is None
-            case ActivityCompleted(schedule=schedule) | ActivityFailed(schedule=schedule):
-                return isinstance(self._open_event(schedule), ActivityScheduled | InlineScheduled)
-            case ChildCompleted(schedule=schedule) | ChildFailed(schedule=schedule):
-                return isinstance(self._open_event(schedule), ChildScheduled)
-            case TimerFired(schedule=schedule):
-                return isinstance(self._open_event(schedule), TimerScheduled)
+                return self.scope.root is None
             case CancelRequested():
                 return self.cancel_reason is None
-            case DetachedStarted(schedule=schedule) | DetachedRefused(schedule=schedule):
-                return isinstance(self._open_event(schedule), DetachedScheduled)
             case InputTaken():
                 return False  # It was meant for a decider.
         return True
@@ -225,59 +258,29 @@ class Execution(Asking):
         """Return the hash over all events so far."""
         return self._digest.value()
 
-    def next_due_ms(self) -> int | None:
-        """Return when the next open timer becomes due."""
-        due_ms = self._first_open(self._due) if self._due else None
-        if self._starts:
-            start_by_ms = self._first_open(self._starts)
-            if due_ms is None or (start_by_ms is not None and start_by_ms < due_ms):
-                return start_by_ms
-        return due_ms
-
-    def _first_open(self, due: list[tuple[int, int]]) -> int | None:
-        while due:
-            due_ms, seq = due[0]
-            if seq in self.open:
-                return due_ms
-            heapq.heappop(due)
-        return None
-
-    def await_start(self, start_by_ms: int, seq: int) -> None:
-        """Count the timer of a job that must be started in time."""
-        heapq.heappush(self._starts, (start_by_ms, seq))
-
-    def woken_in_vain(self) -> None:
-        """Forget a start timer that is due and brought no message.
-
-        The store removes it when a worker takes the job, and nobody tells the owner.
-        """
-        due_ms = self._first_open(self._starts)
-        if due_ms is not None and due_ms <= self.now_ms:
-            while self._starts and self._starts[0][0] == due_ms:
-                heapq.heappop(self._starts)
-
     def tear_down(self) -> list[object]:
         """End the coroutine without a trace: nothing it does from now on is asked for.
 
         Returns coroutines that would not end. They must be kept: the garbage collector would run
         them again.
         """
-        if self._loop.is_closed():
+        scope, loop = self.scope, self.scope.loop
+        if loop.is_closed():
             return []
         # Silences the log of user code and its warnings: what runs from here on never happened.
-        self.is_replaying = True
-        self._begin_tearing()
-        tasks, generators = self._loop.dismantle()
+        scope.is_replaying = True
+        scope.begin_tearing()
+        tasks, generators = loop.dismantle()
         undead: list[object] = []
         if tasks or generators:
-            with self._loop, self.guard:
-                undead = tear_down(tasks, generators, self._begin_tearing)
-        self._loop.forget()
+            with loop, self.guard:
+                undead = tear_down(tasks, generators, scope.begin_tearing)
+        loop.forget()
         if not undead:
-            # Nothing can run here any more, so the circle of execution, loop and context is opened:
-            # it is freed now and not by the collector, which has enough to do.
-            self._loop.release()
-            del self.context
+            # Nothing can run here any more, so the circle of scope, loop and context is opened: it
+            # is freed now and not by the collector, which has enough to do.
+            loop.release()
+            del scope.context
         return undead
 
     # ------------------------------------------------------------ the stretches
@@ -291,7 +294,7 @@ class Execution(Asking):
             return position + 1
         if not isinstance(event, MessageEvent) or not self._fits(event):
             raise self._mismatch(history, stored.seq, None)
-        self.now_ms = stored.at_ms
+        self.scope.now_ms = stored.at_ms
         self._record(stored)
         self._apply(event, stored.seq)
         returns = self.orchestration.definition.codec.returns
@@ -301,9 +304,9 @@ class Execution(Asking):
             if recorded is None or not matches(ask, recorded, returns):
                 raise self._mismatch(history, history[0].seq + position, ask)
             self._record(recorded)
-            self._number(ask, recorded.seq)
+            self.calls.number(ask, recorded.seq, is_replaying=True)
             if isinstance(ask.event, Reported):
-                self._set_report(bytes(ask.event.value))
+                self.scope.set_report(bytes(ask.event.value))
         position += 1
         if position < len(history) and self.terminal is not None:
             raise self._mismatch(history, history[position].seq, None)
@@ -312,7 +315,7 @@ class Execution(Asking):
     def _know_patch(self, stored: StoredEvent) -> None:
         event = read_row(stored)
         assert isinstance(event, Patched)
-        self._patches[event.change] = True
+        self.scope.patches[event.change] = True
 
     def _skip_patches(self, history: Sequence[StoredEvent], position: int) -> int:
         """Pass over recorded changes: what they say is known, and the code may be rid of them."""
@@ -323,7 +326,7 @@ class Execution(Asking):
 
     def _fits(self, event: MessageEvent) -> bool:
         if isinstance(event, SignalReceived) and event.wait is not None:
-            waits = self._waits.get(event.name)
+            waits = self.calls.waits.get(event.name)
             return bool(waits) and waits is not None and waits[0].seq == event.wait
         return self.accepts(event)
 
@@ -336,12 +339,13 @@ class Execution(Asking):
             is_known = event.code == self._code_now
             return event if is_known else msgspec.structs.replace(event, code=self._code_now)
         if isinstance(event, SignalReceived):
-            waits = self._waits.get(event.name)
+            waits = self.calls.waits.get(event.name)
             if waits:
                 return msgspec.structs.replace(event, wait=waits[0].seq)
         return event
 
     def _apply(self, event: MessageEvent, seq: int) -> None:
+        scope, calls = self.scope, self.calls
         match event:
             case Started():
                 self._begin(event)
@@ -351,101 +355,66 @@ class Execution(Asking):
                 | ChildCompleted(schedule=schedule)
                 | ChildFailed(schedule=schedule)
             ):
-                self._answer(schedule, event)
+                calls.answer(schedule, event)
             case TimerFired(schedule=schedule):
-                timer = self.open.pop(schedule)
-                assert isinstance(timer, PendingTimer)
-                del self._timers[id(timer.handle)]
-                self._loop.fire(timer.handle)
-            case SignalReceived(name=name, wait=None):
-                self._kept.setdefault(name, deque()).append((seq, self.now_ms, event))
+                scope.loop.fire(calls.take_timer(schedule))
+            case SignalReceived(wait=None):
+                calls.keep_signal(seq, scope.now_ms, event)
             case SignalReceived(name=name, wait=wait):
-                self._waits[name].popleft()
+                calls.waits[name].popleft()
                 assert wait is not None
-                self._answer(wait, event)
+                calls.answer(wait, event)
             case CancelRequested(reason=reason):
                 self.cancel_reason = reason
-                assert self._root is not None
-                self._root.cancel(reason)
+                assert scope.root is not None
+                scope.root.cancel(reason)
             case Terminated():
                 self.terminal = event
                 return
             case DetachedStarted(schedule=schedule) | DetachedRefused(schedule=schedule):
-                self._answer(schedule, event)
-        assert self._root is not None
-        self._loop.run_until(self._root)
+                calls.answer(schedule, event)
+        assert scope.root is not None
+        scope.loop.run_until(scope.root)
 
     def _begin(self, event: Started) -> None:
-        self.parent = event.parent
+        scope = self.scope
+        scope.parent = self.parent = event.parent
+        scope.version = self.version = event.version
         self.lineage = event.lineage
-        self.version = event.version
-        self.since_ms = event.since_ms or self.now_ms
+        self.since_ms = event.since_ms or scope.now_ms
         self.started_by = event.started_by
         if event.kv:
-            self.values = Values(event.kv)
+            scope.values = Values(event.kv)
         report = bytes(event.report)
-        self.report = None if report == b"null" else report
+        scope.report = None if report == b"null" else report
         self._code_then = event.code
         # An empty context: what the worker's own code has set must not reach an orchestration.
         context = contextvars.Context()
-        self._root = self._loop.start(self._main(bytes(event.input)), context)
+        scope.root = scope.loop.start(self._main(bytes(event.input)), context)
 
     async def _main(self, input: bytes) -> bytes:
         definition = self.orchestration.definition
         args, kwargs = definition.codec.decode(input)
         if definition.takes_context:
-            args.insert(0, self.context)
+            args.insert(0, self.scope.context)
         result = await definition.fn(*args, **kwargs)
         return definition.codec.returns.encode(result, f"result of {self.name}")
 
-    def _answer(self, schedule: int, event: MessageEvent) -> None:
-        pending = self.open.pop(schedule)
-        assert isinstance(pending, PendingCall)
-        if not pending.future.done():
-            pending.future.set_result(event)
-
     def _take_asks(self) -> list[Ask]:
         """Return what the code asked for since the last time, its end included."""
-        asks = [ask for ask in self._asks if not ask.undone]
-        self._asks.clear()
-        self._answered_asks = 0
-        if self._root is not None and self._root.done() and self.terminal is None:
-            last = ending(self._root, self.cancel_reason, self.now_ms, self._preferred)
+        asks = self.calls.take()
+        scope, root = self.scope, self.scope.root
+        if root is not None and root.done() and self.terminal is None:
+            last = ending(root, self.cancel_reason, scope.now_ms, self._preferred)
             self.terminal = last.event
             asks.append(last)
-            self._loop.report_lost()
+            scope.loop.report_lost()
             if isinstance(last.event, Completed):
-                self._report_swallowed()
+                scope.report_swallowed()
         return asks
-
-    def _number(self, ask: Ask, seq: int) -> None:
-        """Make an ask part of the record under its number."""
-        ask.seq = seq
-        event = ask.event
-        if isinstance(ask, PendingCall):
-            if isinstance(event, SignalTaken):
-                return
-            self.open[seq] = ask
-            if isinstance(event, SignalAwaited):
-                self._waits.setdefault(event.name, deque()).append(ask)
-            elif isinstance(event, ActivityScheduled):
-                if event.deadline_ms is not None:
-                    heapq.heappush(self._due, (event.deadline_ms, seq))
-                if event.start_by_ms is not None and self.is_replaying:
-                    # Whether it has a timer, or was started long ago, is not recorded.
-                    self.await_start(event.start_by_ms, seq)
-        elif isinstance(ask, PendingTimer):
-            assert isinstance(event, TimerScheduled)
-            self.open[seq] = ask
-            heapq.heappush(self._due, (event.due_ms, seq))
 
     def _preferred(self, name: str) -> str:
         return self.version if self._prefer is None else self._prefer(name)
-
-    def _append(self, body: Body) -> Body:
-        self.last_seq += 1
-        self._digest.feed(body.kind, self.now_ms, body.body)
-        return body
 
     def _record(self, stored: StoredEvent) -> None:
         self.last_seq = stored.seq
@@ -454,7 +423,3 @@ class Execution(Asking):
     def _mismatch(self, history: Sequence[StoredEvent], seq: int, ask: Ask | None) -> Exception:
         code = Code(self.name, self._code_then, self._code_now)
         return mismatch(self.instance_id, code, history, seq, ask)
-
-    def _open_event(self, schedule: int) -> AskedEvent | None:
-        ask = self.open.get(schedule)
-        return None if ask is None else ask.event

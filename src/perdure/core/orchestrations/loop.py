@@ -44,6 +44,9 @@ _WAIT = asyncio.tasks._wait.__code__  # type: ignore[attr-defined]  # private to
 class LoopOwner(Protocol):
     """The execution behind a loop."""
 
+    numbers: int
+    """The last creation number, counted up here for tasks and futures."""
+
     @property
     def now_ms(self) -> int:
         """The latest recorded time."""
@@ -62,7 +65,7 @@ class LoopOwner(Protocol):
         ...
 
     def lost_exception(self, context: dict[str, Any]) -> None:
-        """Something failed where nobody awaits it."""
+        """Something failed in a task that is awaited nowhere."""
         ...
 
 
@@ -96,8 +99,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.enter(asyncio._get_running_loop())
 
     def enter(self, outer_loop: asyncio.AbstractEventLoop | None) -> None:
-        """See `__enter__`; for who knows the loop outside, since asking is a system call before
-        Python 3.12."""
+        """Do as `__enter__`, for a caller that knows the loop outside: asking asyncio for it is a
+        system call before Python 3.12."""
         thread = get_ident()
         outer_task = asyncio.current_task(outer_loop) if outer_loop is not None else None
         if outer_loop is not None and outer_task is not None:
@@ -137,7 +140,13 @@ class DurableLoop(asyncio.AbstractEventLoop):
         ready, settling = self._ready, self._settling
         while not root.done():
             if ready:
-                self._run(ready.popleft())
+                handle = ready.popleft()
+                if handle._cancelled:  # asyncio's own, without a call
+                    continue
+                try:
+                    handle._run()
+                except SystemExit as error:
+                    self._lose_exit(handle, error)
             elif settling:
                 # The youngest first: a race within a race settles before the outer one goes on.
                 waiter = settling.pop()
@@ -152,16 +161,11 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._settling.append(future)
         return future
 
-    def _run(self, handle: asyncio.Handle) -> None:
-        if handle.cancelled():
-            return
-        try:
-            handle._run()
-        except SystemExit as error:
-            # A task that calls sys.exit() has it as its exception already; a callback does not.
-            callback = handle._callback  # type: ignore[attr-defined]  # asyncio's own
-            if not isinstance(getattr(callback, "__self__", None), asyncio.Task):
-                self._owner.lost_exception({"exception": error})
+    def _lose_exit(self, handle: asyncio.Handle, error: SystemExit) -> None:
+        """Report a `sys.exit()` of a callback. A task that calls it has it as its exception."""
+        callback = handle._callback  # type: ignore[attr-defined]  # asyncio's own
+        if not isinstance(getattr(callback, "__self__", None), asyncio.Task):
+            self._owner.lost_exception({"exception": error})
 
     def start(self, coro: Coroutine[Any, Any, T], context: contextvars.Context) -> asyncio.Task[T]:
         """Create the root task."""
@@ -229,11 +233,12 @@ class DurableLoop(asyncio.AbstractEventLoop):
         return self.new_future()
 
     def new_future(self) -> asyncio.Future[Any]:
-        """Return a future with a number, to somebody who is not `asyncio.wait`."""
+        """Return a future with a number, to a caller that is not `asyncio.wait`."""
         self._is_numbering = True
         future: NumberedFuture[Any] = NumberedFuture(loop=self)
         self._is_numbering = False
-        future.number = self._owner.next_number()
+        owner = self._owner
+        owner.numbers = future.number = owner.numbers + 1
         return future
 
     def create_task(  # type: ignore[override]  # later Pythons pass more keywords
@@ -247,7 +252,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Return a task with a number, and a name that is the same at every replay."""
         if not isinstance(coro, Call):
             _refuse_unordered(coro)
-        number = self._owner.next_number()
+        owner = self._owner
+        number = owner.numbers = owner.numbers + 1
         if context is None:
             context = contextvars.copy_context()
         self._is_numbering = True
@@ -284,20 +290,20 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Ignore: see `get_debug`."""
 
     def is_running(self) -> bool:
-        """Tell whether a turn runs."""
+        """Return whether a turn runs."""
         return self._is_running
 
     def is_closed(self) -> bool:
-        """Tell whether the execution was torn down."""
+        """Return whether the execution was torn down."""
         return self._is_closed
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Report what failed where nobody awaits it."""
+        """Report what failed in a task that is awaited nowhere."""
         if not self._is_closed:  # what runs after the end never happened
             self._owner.lost_exception(context)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Report what failed where nobody awaits it."""
+        """Report what failed in a task that is awaited nowhere."""
         if not self._is_closed:  # what runs after the end never happened
             self._owner.lost_exception(context)
 
@@ -321,7 +327,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     # -------------------------------------------------------------------- the end
 
     def report_lost(self) -> None:
-        """Report the exceptions of tasks that nobody awaited, now that nobody will."""
+        """Report the exceptions of tasks that were not awaited, now that the root has ended."""
         for task in self._tasks:
             if task.done() and task._log_traceback:
                 self._owner.lost_exception({"exception": task.exception()})
@@ -367,7 +373,7 @@ _AS_COMPLETED = {"as_completed", "<setcomp>", "__init__"}
 
 def _refuse_unordered(coro: object) -> None:
     """Refuse plain coroutines handed to as_completed, which puts them into a set by address."""
-    frame = sys._getframe(2)  # whoever called create_task
+    frame = sys._getframe(2)  # the caller of create_task
     if frame.f_code.co_name == "ensure_future" or frame.f_code.co_name == "_ensure_future":
         caller = frame.f_back
         if caller is not None and caller.f_code.co_name == "ensure_future":

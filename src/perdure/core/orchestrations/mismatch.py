@@ -67,7 +67,7 @@ class Code(NamedTuple):
 
 
 def matches(ask: Ask, stored: StoredEvent, returns: ValueCodec[Any]) -> bool:
-    """Tell whether the code asks for what is recorded.
+    """Return whether the code asks for what is recorded.
 
     What is on record counts: an ask that differs in what makes no difference gets that event.
 
@@ -116,8 +116,8 @@ def _is_same_call(ask: Ask, recorded: Any, asked: Any) -> bool:
 
 
 def _is_same_continuation(ask: Ask, recorded: ContinuedAsNew, asked: ContinuedAsNew) -> bool:
-    """Compare where two executions go on: a version that nobody asked for was the choice of the
-    worker that was there."""
+    """Compare where two executions go on: a version that the code did not name was the choice of
+    the worker that was there."""
     assert isinstance(ask, Continuing)
     if ask.request.version not in (None, recorded.version):
         return False

@@ -59,7 +59,12 @@ class PendingCall(Ask):
     __slots__ = ("future", "request")
 
     def __init__(self, event: AskedEvent, request: AnyRequest, future: asyncio.Future[Any]) -> None:
-        super().__init__(event, request.place)
+        # Not by way of `super`: one is made for every call.
+        self.event = event
+        self.place = request.place
+        self.cancels = None
+        self.seq = None
+        self.undone = False
         self.request = request
         self.future = future
 
@@ -148,4 +153,4 @@ _RUN = DurableLoop.run_until.__code__
 """What is further out is not the orchestration's code."""
 
 _NOT_THE_USERS = ("asyncio", "perdure", "collections", "_collections_abc")
-"""Packages whose lines nobody wrote; the last two have what makes `ctx.kv` a dict."""
+"""Packages whose lines are not the user's; the last two have what makes `ctx.kv` a dict."""

@@ -77,7 +77,7 @@ def _throw_into(task: NumberedTask[Any]) -> None:
 def _ends(
     first: Callable[[], object], again: Callable[[], object], begin: Callable[[], None]
 ) -> bool:
-    """Throw until it ends, by whatever exception; tell whether it did."""
+    """Throw until it ends, by whatever exception; return whether it did."""
     step = first
     for _ in range(MAX_THROWS):
         begin()
@@ -86,7 +86,7 @@ def _ends(
         except (TornDownError, StopIteration, StopAsyncIteration, asyncio.CancelledError):
             return True
         except BaseException as error:
-            # A `finally` block that raises while everything ends: nobody is left to hear it.
+            # A `finally` block that raises while everything ends: no code is left to hear it.
             logger.debug("an orchestration raised while it was torn down", extra=error_facts(error))
             return True
         step = again

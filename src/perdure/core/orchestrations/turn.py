@@ -57,10 +57,11 @@ def run_turn(
     Raises:
         UnreadableEventError: A message is damaged or of an unknown kind.
     """
-    execution.now_ms = not_before(execution.now_ms, now_ms)
-    changes = _Changes(execution, terms)
+    scope = execution.scope
+    now_ms = scope.now_ms = not_before(scope.now_ms, now_ms)
+    changes = _Changes(execution, terms, now_ms)
     if not messages and terms.lease:
-        execution.woken_in_vain()
+        execution.calls.drop_start_due(now_ms)
     with execution.entered(terms.loop):
         for message in messages:
             changes.take(message)
@@ -70,9 +71,10 @@ def run_turn(
 class _Changes:
     """Collects what a turn changes."""
 
-    def __init__(self, execution: Execution, terms: TurnTerms) -> None:
+    def __init__(self, execution: Execution, terms: TurnTerms, now_ms: int) -> None:
         self._execution = execution
         self._terms = terms
+        self._now_ms = now_ms
         self._events: list[Body] = []
         self._consumed: list[int] = []
         self._jobs: dict[int, NewJob] = {}
@@ -119,14 +121,15 @@ class _Changes:
         if execution.has_chosen:
             execution.has_chosen = False
             definition = orchestration_key(execution.name, execution.version)
-        values, report = execution.values, execution.new_report
+        scope = execution.scope
+        values, report = scope.values, scope.new_report
         if report is not None:
-            execution.new_report = None
+            scope.new_report = None
         return Turn(
             instance_id=execution.instance_id,
             stamp=terms.stamp,
             commit_id=terms.commit_id,
-            now_ms=execution.now_ms,
+            now_ms=self._now_ms,
             worker_id=terms.worker_id,
             lease=terms.lease,
             start=terms.start,
@@ -139,7 +142,7 @@ class _Changes:
             jobs_leased_until_ms=terms.lease_until_ms,
             jobs_gone=tuple(self._jobs_gone),
             timers=tuple(self._timers.values()),
-            next_due_ms=None if last is not None else execution.next_due_ms(),
+            next_due_ms=None if last is not None else execution.calls.next_due_ms(),
             deliveries=tuple(self._deliveries),
             children=tuple(self._children),
             definition=definition,
@@ -201,7 +204,7 @@ class _Changes:
         if start_by_ms is not None and not leased:
             late = Failure("StartedTooLate", f"no worker started {request.label} in time")
             self._add_failure(f"start:{seq}", start_by_ms, seq, late)
-            execution.await_start(start_by_ms, seq)
+            execution.calls.await_start(start_by_ms, seq)
         self._jobs[seq] = NewJob(
             seq=seq,
             queue=queue,
@@ -296,8 +299,8 @@ class _Changes:
             input=bytes(event.input),
             start_kind=kind,
             start_body=body,
-            created_ms=execution.now_ms,
-            visible_at_ms=execution.now_ms + event.delay_ms if event.delay_ms else 0,
+            created_ms=self._now_ms,
+            visible_at_ms=self._now_ms + event.delay_ms if event.delay_ms else 0,
             parent_id=None if parent is None else parent.instance_id,
             parent_incarnation=None if parent is None else parent.incarnation,
         )
@@ -310,7 +313,7 @@ class _Changes:
         self._deliveries.append(self._to_child(schedule, child_id, CancelRequested(reason=reason)))
 
     def _unstart(self, schedule: int) -> bool:
-        """Take a child back that this very turn would start; tell whether it would."""
+        """Take a child back that this very turn would start; return whether it would."""
         incarnation = child_incarnation(self._execution.id, schedule)
         kept = [child for child in self._children if child.instance.incarnation != incarnation]
         is_found = len(kept) < len(self._children)

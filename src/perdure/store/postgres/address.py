@@ -74,7 +74,7 @@ class Address:
 
     @property
     def is_pooled(self) -> bool:
-        """Tell whether every transaction may have another session: no prepared statements, no
+        """Return whether every transaction may have another session: no prepared statements, no
         LISTEN."""
         return self.pooler == "transaction"
 
@@ -104,7 +104,7 @@ def check_schema(schema: str, named: str, *, most_bytes: int = MAX_SCHEMA_BYTES)
 
     Args:
         schema: The name.
-        named: What whoever gave it calls it, with the name.
+        named: What its giver calls it, with the name.
         most_bytes: How long it may be.
 
     Raises:
@@ -136,7 +136,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _is_clear(parts: SplitResult) -> bool:
-    """Tell whether hosts and ports are such, and nothing of a password is taken for something
+    """Return whether hosts and ports are such, and nothing of a password is taken for something
     else."""
     access, _, hosts = parts.netloc.rpartition("@")
     ports = [one.rpartition("]")[2].rpartition(":") for one in hosts.split(",")]

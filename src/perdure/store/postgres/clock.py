@@ -13,14 +13,14 @@ from perdure.clock_watch import ClockWatch
 FOLLOWS_MS = 3_600_000
 """How far a jump of the database's clock is believed at once. One process cannot tell it from a
 pause of its own machine that no clock there has counted; what others do by the database's clock
-meanwhile must not be doubted for long. Nobody's machine pauses for years."""
+meanwhile must not be doubted for long. No machine pauses for years."""
 
 
 class DatabaseClock(ClockWatch):
     """Tells the database's time in milliseconds since the epoch. May be asked by any thread."""
 
     def __init__(self, *, passed: Clock = boot_clock) -> None:
-        # A guess, for whoever asks before the database was asked.
+        # A guess, for callers that come before the database was asked.
         super().__init__(system_clock(), passed=passed, follows_ms=FOLLOWS_MS)
         self._is_guess = True
 

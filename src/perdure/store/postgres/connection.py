@@ -1,7 +1,7 @@
 """One connection to PostgreSQL, used by one thread at a time, with an event loop of its own.
 
 The code that both databases share runs statements one after another and knows nothing of event
-loops. The driver, asyncpg, does. So whoever writes or reads is a thread with its own loop: it never
+loops. The driver, asyncpg, does. So each writer or reader is a thread with its own loop: it never
 waits for what users do on theirs, and theirs never for it.
 
 A statement that does not answer within `ANSWER_WITHIN_S` counts as lost, and with it the
@@ -47,16 +47,16 @@ CONNECT_WITHIN_S = 10.0
 ANSWER_WITHIN_S = 30.0
 REST_S, ASK_EVERY_S, ASK_TIMES = 30, 10, 3
 """When nothing was heard for so long, the system asks whether the other side is there. Without
-an answer to any of so many questions the connection is lost. Nobody else would find that out where
+an answer to any of so many questions the connection is lost. Nothing else would find that out where
 nothing is said, as on the connection that listens."""
 _STATEMENTS = 400
 """More than there are, so that each is prepared once."""
 _SETTINGS = {"application_name": "perdure"}
 
 PIN = "SET LOCAL search_path = pg_catalog, pg_temp;"
-"""Begins every transaction of ours. Whoever may create in a schema of the search path can have an
-operator or a function there that fits our statements better than PostgreSQL's own, and it would run
-with our rights (CVE-2018-1058). Our tables and functions are named with their schema.
+"""Begins every transaction of ours. A role that may create in a schema of the search path can have
+an operator or a function there that fits our statements better than PostgreSQL's own, and it would
+run with our rights (CVE-2018-1058). Our tables and functions are named with their schema.
 
 Between transactions a session of ours has the same path. What a session is given when it begins
 would be its default too, and what projections run is looked for where the user's default says.
@@ -139,7 +139,7 @@ class PostgresConnection(Statements):
 
     @property
     def is_broken(self) -> bool:
-        """Tell whether it is of no use any more."""
+        """Return whether it is of no use any more."""
         return self._connection.is_closed()
 
     def server_version(self) -> int:
@@ -147,11 +147,11 @@ class PostgresConnection(Statements):
         return self._connection.get_server_version().major
 
     def server_pid(self) -> int:
-        """Return the process that serves this connection, as whoever we have called says."""
+        """Return the process that serves this connection, as that process itself says."""
         return self._connection.get_server_pid()
 
     def close(self) -> None:
-        """Say goodbye, or hang up if nobody listens. Harmless the second time."""
+        """Say goodbye, or hang up if the server does not listen. Harmless the second time."""
         if self._loop.is_closed():
             return
         try:
@@ -195,7 +195,7 @@ class PostgresConnection(Statements):
 
 
 def connect_again(address: Address) -> PostgresConnection:
-    """Connect where somebody is connected, or was.
+    """Connect where another connection is, or was.
 
     Raises:
         StoreUnavailableError: The server cannot be reached, or the driver cannot use the URL now:

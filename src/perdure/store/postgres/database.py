@@ -45,7 +45,7 @@ def prepare(connection: PostgresConnection, address: Address, *, now_ms: int | N
         )
     [(is_standby, pid)] = connection.run("read_server")
     if pid != connection.server_pid() and address.pooler == "none":
-        # Prepared statements would be missing after a while, or be those of somebody else.
+        # Prepared statements would be missing after a while, or be those of another session.
         raise StoreError(
             f"{address.shown} is a pooler, not the server itself: add pooler=transaction to the "
             "store URL, or pooler=session if it keeps the same connection for a whole session"
@@ -68,7 +68,7 @@ def read_applied(connection: PostgresConnection, address: Address) -> list[Appli
     """Return the migrations that the schema has seen.
 
     Raises:
-        SchemaError: The schema is somebody else's.
+        SchemaError: The schema is not ours.
     """
     [(is_ours, tables)] = connection.run("count_tables", schema=address.schema)
     if is_ours:
@@ -86,7 +86,7 @@ def _apply_pending(connection: PostgresConnection, address: Address, *, now_ms: 
     # Each statement must see what was committed before it: also the one that had to wait.
     connection.run_script(f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {PIN}")
     try:
-        # Until the transaction ends. Whoever comes second finds nothing left to do.
+        # Until the transaction ends. The second process finds nothing left to do.
         connection.run("lock_migrations", key=zlib.crc32(address.schema.encode()))
         for migration in pending(connection, address):
             connection.run_script(script(migration, address))

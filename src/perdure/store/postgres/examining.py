@@ -135,7 +135,7 @@ def look_at_transactions(rows: Rows, sees_others: bool) -> Finding:
 
 
 def look_at_prepared(rows: Rows) -> Finding:
-    """Look at two-phase commits that nobody ended."""
+    """Look at two-phase commits that were not ended."""
     if rows:
         who = [f"{name!r} of {role}, {_age(age_s)}" for name, role, age_s in rows]
         advice = "rows removed since cannot be cleaned up: COMMIT PREPARED or ROLLBACK PREPARED"

@@ -1,9 +1,9 @@
 """What errors of the server and the driver mean for us.
 
-Most trouble passes: a server that restarts, a lock that somebody else has, a network that comes
+Most trouble passes: a server that restarts, a lock that another session has, a network that comes
 back. That is `StoreUnavailableError`, and the batch is run again. `ConflictError` is the part of it
 that two writers cause each other and that is over at once. A value that the database refuses is
-`RowError`. What nobody but a person can mend says what to do.
+`RowError`. What only a person can mend says what to do.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import asyncpg
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 
 DRIVER_TROUBLE = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
-"""What the driver raises by itself. The second one: the server has said something that nobody asked
-for, mostly goodbye."""
+"""What the driver raises by itself. The second one: the server has said something that was not
+asked for, mostly goodbye."""
 TROUBLE = (asyncpg.PostgresError, *DRIVER_TROUBLE)
 """All that a call of the driver raises when it does not get what it asked for."""
 
@@ -63,7 +63,7 @@ DIALECT = (
 """What may be wrong with a text that was written for the other database."""
 _CORRUPT = {"XX001", "XX002"}
 _STATEMENT_LOST = {"26000", "42P05"}
-"""A prepared statement is missing, or is there twice: somebody shares the session with us."""
+"""A prepared statement is missing, or is there twice: others share the session with us."""
 
 
 class ConflictError(StoreUnavailableError):
@@ -84,7 +84,7 @@ class RowLockedError(StoreUnavailableError):
 
 
 class PoolerError(StoreUnavailableError):
-    """A pooler in transaction mode is in between, and nobody told us."""
+    """A pooler in transaction mode is in between, and the URL does not say so."""
 
 
 class AmbiguousCommitError(StoreUnavailableError):
@@ -156,7 +156,7 @@ def from_server(where: str, code: str, text: str) -> StoreError:
 
 
 def is_broken(error: BaseException) -> bool:
-    """Tell whether the connection is of no use after this error."""
+    """Return whether the connection is of no use after this error."""
     if isinstance(error, asyncpg.PostgresError):
         code = error.sqlstate or ""
         return _is_connection(error) or (code[:2] in ("57", "58") and code != _CANCELLED)
@@ -164,7 +164,7 @@ def is_broken(error: BaseException) -> bool:
 
 
 def is_of_statement(error: BaseException) -> bool:
-    """Tell whether an error is about a user's statement alone, as long as the connection stands.
+    """Return whether an error is about a user's statement alone, as long as the connection stands.
 
     Waiting would not help, and all that share the transaction would wait. The driver's own: a wrong
     number of parameters.
@@ -175,8 +175,8 @@ def is_of_statement(error: BaseException) -> bool:
 
 
 def _is_unknown(error: asyncpg.PostgresError) -> bool:
-    """Tell whether the server cannot do such a thing at all. It says the same when a statement was
-    prepared for tables that have changed, and would do it now."""
+    """Return whether the server cannot do such a thing at all. It says the same when a statement
+    was prepared for tables that have changed, and would do it now."""
     is_old = isinstance(error, asyncpg.exceptions.InvalidCachedStatementError)
     return isinstance(error, asyncpg.FeatureNotSupportedError) and not is_old
 

@@ -8,8 +8,8 @@ database then undoes one of them, which runs again at once with what is there no
 help, it runs again later; unless a row stays that it wants to insert: then something is wrong with
 a value, and the batch is halved to find it.
 
-Instances that somebody else has locked are put off at once. What somebody else is about to insert
-is waited for, because nobody can see it; if that takes long, the batch is run in halves to find
+Instances that another session has locked are put off at once. What another is about to insert
+is waited for, because it cannot be seen; if that takes long, the batch is run in halves to find
 what has to be put off.
 
 A commit whose answer is lost is asked about before anything else is done: see `lost_answers`.
@@ -74,7 +74,7 @@ SET LOCAL idle_in_transaction_session_timeout = '15s';
 """
 """Searches go by index, whatever the statistics say: they are old when a table grows quickly, and a
 plan that reads a whole table is only noticed when it hurts. Such plans count as dear, and would be
-compiled first, which takes far longer than they do. Nobody who pauses keeps locks for long.
+compiled first, which takes far longer than they do. No lane that pauses keeps locks for long.
 """
 
 
@@ -238,9 +238,9 @@ class Lane:
     def _find_known(self, operations: Sequence[Any]) -> LoadedRows | None:
         """Return the rows that operations touch, if they need not be loaded.
 
-        Nobody can ask about a transaction whose id was not heard. So this is for what is recognised
-        when it is run again: turns, by their commit ids in the history. Behind a pooler a statement
-        is prepared and run on one connection only within a transaction.
+        A transaction whose id was not heard cannot be asked about. So this is for what is
+        recognised when it is run again: turns, by their commit ids in the history. Behind a
+        pooler a statement is prepared and run on one connection only within a transaction.
         """
         if self._address.is_pooled or self._hurry() or self._has_old_plans():
             return None
@@ -325,7 +325,7 @@ class Lane:
     def _find_out(self) -> None:
         """Ask what became of a commit whose answer was lost."""
         self._lost_answers.find_out(self._connected(), self._mark)
-        # It was perhaps committed, and nobody was told.
+        # It was perhaps committed, and the callers were not told.
         self._stirred(Hint.BOTH)
 
     def _now(self, connection: PostgresConnection, operations: Sequence[Any]) -> int:

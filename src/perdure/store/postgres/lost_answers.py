@@ -2,12 +2,12 @@
 
 A turn is run again: the history tells by its commit id whether it was accepted, whatever has become
 of the server. Messages, ends of jobs and the rest leave no such trace. PostgreSQL knows how every
-transaction has ended, by its id, which is told before the commit. So whoever has not heard what
+transaction has ended, by its id, which is told before the commit. So a lane that has not heard what
 became of one asks, before anything is run again: what was committed is not done twice, and its
 callers get the answers that they would have got.
 
 That holds as long as the server has not crashed. After a crash it gives the ids of transactions
-that were lost to others; a mark that a crash removes tells it. Where nobody knows (after a crash,
+that were lost to others; a mark that a crash removes tells it. Where it is unknown (after a crash,
 or when another server has taken over) the batch is run again. Ids of messages, stamps and leases
 then keep it from counting twice.
 """
@@ -45,7 +45,7 @@ class LostAnswers:
 
     @property
     def is_asking(self) -> bool:
-        """Tell whether it is not known yet what became of a commit."""
+        """Return whether it is not known yet what became of a commit."""
         return self._unsure is not None
 
     @property
@@ -106,8 +106,8 @@ class LostAnswers:
             self.know(unsure.operations, unsure.results)
 
     def know(self, operations: Sequence[Any], results: Sequence[Any]) -> None:
-        """These were committed, and nobody was told yet. What was put off was not: it is run with
-        the others of its instance, in order."""
+        """These were committed, and their callers were not told yet. What was put off was not: it
+        is run with the others of its instance, in order."""
         for one, result in zip(operations, results, strict=True):
             if result is not LATER:
                 self._answers[id(one)] = (one, result)

@@ -201,7 +201,7 @@ class Notifications:
         try:
             return await asyncio.shield(connecting)
         except asyncio.CancelledError:
-            # The driver leaves an error for nobody behind when it is broken off here.
+            # The driver leaves an error behind that is never read when it is broken off here.
             with suppress(*TROUBLE, UsageError):
                 async with asyncio.timeout(DONE_WITHIN_S):
                     await close(await connecting)
@@ -304,7 +304,7 @@ class Notifications:
         return number
 
     async def _is_woken(self, within_s: float) -> bool:
-        """Wait a while; tell whether there is something to tell, or soon will be."""
+        """Wait a while; return whether there is something to tell, or soon will be."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._stirred.wait()

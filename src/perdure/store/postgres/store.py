@@ -56,7 +56,7 @@ LANES = 2
 """Connections that write. While one waits for the disk, the other can prepare the next batch."""
 ARRIVALS = LANES
 """The lane beside them that moves what users' transactions have sent: it may wait for such a
-transaction, and nobody shall wait with it. It connects when it is needed."""
+transaction, and other readers shall not wait with it. It connects when it is needed."""
 NUMBER_AT_ONCE = 10_000
 """Events of the feed that get their positions in one transaction."""
 
@@ -96,7 +96,7 @@ class PostgresStore(SqlStore):
         self.known_connections: WeakSet[Any] = WeakSet()
         """Connections of users that were seen to be to this database."""
         self._is_opened = False
-        # Held while threads are started: whoever wants them no more says so before that, or after.
+        # Held while threads are started: `close` wants them no more before that, or after.
         self._starting = threading.Lock()
         self._is_unwanted = False
 
@@ -111,7 +111,7 @@ class PostgresStore(SqlStore):
         try:
             await asyncio.to_thread(self._open)
         except asyncio.CancelledError:
-            # The thread goes on, and nobody would close what it opens.
+            # The thread goes on, and what it opens would stay open.
             with self._starting:
                 self._is_unwanted = True
             await self.close()
@@ -208,7 +208,7 @@ class PostgresStore(SqlStore):
         """Return when the next turn or job of these becomes claimable; None for never."""
         at_ms = await super().next_wake_ms(definitions, queues)
         if at_ms == 0:
-            # Nobody told us of them.
+            # We were not told of them.
             self._notifications.has_arrivals = True
         return at_ms
 
@@ -309,7 +309,7 @@ class PostgresStore(SqlStore):
         """Return the results of several lanes in the order of the operations."""
         for answer in answers.values():
             # Of several errors one is raised, and none if we are cancelled meanwhile. The loop
-            # would complain that nobody has looked at the others.
+            # would complain that the others were not looked at.
             answer.add_done_callback(_look_at)
         await asyncio.wait(answers.values())
         results: list[Any] = [None] * count

@@ -49,7 +49,6 @@ from perdure.store.sql.rows import (
     LoadedRows,
     PendingMessage,
     WideState,
-    place_of,
 )
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
@@ -98,7 +97,7 @@ class Commit:
             return self._obstacle(turn) or self._accept_first(turn, turn.start)
         row = self.rows.live.get(turn.instance_id)
         if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):
-            if row is not None and turn.lease and row.stamp == turn.stamp and row.attempts > 1:
+            if row is not None and turn.lease and row.fits(turn.stamp) and row.attempts > 1:
                 # Late, and overtaken by another claim, but alive: its worker did not die of it.
                 row.attempts = 1
                 row.dirty = True
@@ -143,14 +142,14 @@ class Commit:
             has_unseen = turn.continued is not None or turn.vanishes
             has_unseen = has_unseen or row.last_no > turn.seen_no + len(turn.timers)
             return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen)
-        if self.rows.commits.get(place_of(turn)) != turn.commit_id:
+        if turn.commit_id not in self.rows.accepted:
             return None
         # Others have gone on from it, or it has ended: whoever has it in memory reads it again.
         last_no = 0 if row is None else row.last_no
         return TurnReceipt(TurnStatus.ACCEPTED, last_no, has_unseen=row is not None)
 
     def _is_fenced_in(self, turn: Turn, row: LiveState) -> bool:
-        if not row.is_born or row.stamp != turn.stamp or not self.rows.has_taken(turn):
+        if not row.is_born or not row.fits(turn.stamp) or not self.rows.has_taken(turn):
             return False
         if row.blocked_by == NOBODY and not turn.lease:
             # It waits for an operator, who may end it; inputs of callers are not decided, and who
@@ -169,7 +168,10 @@ class Commit:
         return row.lease == 0 or row.lease_until_ms <= self._now_ms
 
     def _holds_jobs(self, turn: Turn) -> bool:
-        return all(self._jobs.held(end) is not None for end in turn.job_ends)
+        for end in turn.job_ends:  # noqa: SIM110  # a generator costs more than all the rest
+            if self._jobs.held(end) is None:
+                return False
+        return True
 
     def _accept(self, turn: Turn, row: LiveState) -> TurnReceipt:
         for end in turn.job_ends:
@@ -216,7 +218,7 @@ class Commit:
             AppendedEvents(row, row.incarnation, row.execution, row.next_seq, turn)
         )
         row.next_seq += len(turn.events)
-        self.rows.commits[place_of(turn)] = turn.commit_id
+        self.rows.accepted.add(turn.commit_id)
 
     def _change_inbox(self, turn: Turn, row: LiveState) -> None:
         part, instance_id = row.part, row.instance_id
@@ -412,7 +414,7 @@ class Commit:
     def hold(self, hold: Hold) -> bool:
         """Stop trying an instance; False means that the stamp or lease no longer fits."""
         row = self.rows.live.get(hold.instance_id)
-        if row is None or not row.is_born or row.stamp != hold.stamp:
+        if row is None or not row.is_born or not row.fits(hold.stamp):
             return False
         if not self._holds(hold.lease, row):
             return False

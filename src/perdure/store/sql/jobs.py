@@ -85,12 +85,12 @@ class Jobs:
             leased = job.leased
             row.jobs.append(
                 PendingJob(
-                    execution=row.execution,
-                    job=job,
-                    queue_no=self._number_of(job.queue),
-                    token=turn.commit_id if leased else 0,
-                    worker_id=turn.worker_id if leased else None,
-                    visible_at_ms=turn.jobs_leased_until_ms if leased else self._now_ms,
+                    row.execution,
+                    job,
+                    self._number_of(job.queue),
+                    turn.commit_id if leased else 0,
+                    turn.worker_id if leased else None,
+                    turn.jobs_leased_until_ms if leased else self._now_ms,
                 )
             )
         for seq in turn.jobs_gone:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from perdure.model.jobs import JobKey
+from perdure.model.turns import Turn
 from perdure.store.sql.changes import Changes
 from perdure.store.sql.commit import Commit
 from perdure.store.sql.rows import Change, JobState, LiveState, LoadedRows, WantedRows, is_next
@@ -61,8 +62,8 @@ class RememberedRows:
                 rows.assumed_new.add(instance_id)
             else:
                 return None
-        if not all(is_next(turn, rows) for turn in wanted.turns):
-            # It comes too late, or again: which of the two, the history tells.
+        if not _are_next(wanted.turns, rows):
+            # One comes too late, or again: which of the two, the history tells.
             return None
         for key in wanted.jobs:
             job = self._jobs.get(key.instance_id, {}).get(key)
@@ -104,7 +105,9 @@ class RememberedRows:
             if job.token and key.instance_id in self._live:
                 self._jobs.setdefault(key.instance_id, {})[key] = job
         for key in commit.changes.jobs_gone:
-            self._jobs.get(key.instance_id, {}).pop(key, None)
+            jobs = self._jobs.get(key.instance_id)
+            if jobs is not None:
+                jobs.pop(key, None)
         for instance_id in _unknown_after(commit.changes):
             self._forget(instance_id)
         while len(self._live) > MAX_REMEMBERED:
@@ -149,6 +152,13 @@ class RememberedRows:
     def _forget(self, instance_id: str) -> None:
         self._live.pop(instance_id, None)
         self._jobs.pop(instance_id, None)
+
+
+def _are_next(turns: Sequence[Turn], rows: LoadedRows) -> bool:
+    for turn in turns:  # noqa: SIM110  # a generator costs more than what it asks
+        if not is_next(turn, rows):
+            return False
+    return True
 
 
 def _unknown_after(changes: Changes) -> Iterator[str]:

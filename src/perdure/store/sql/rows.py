@@ -112,10 +112,15 @@ class LiveState:
         """Tell whether the instance was started."""
         return self.definition_no is not None
 
-    @property
-    def stamp(self) -> Stamp:
-        """Return what a commit must find unchanged."""
-        return Stamp(self.incarnation, self.execution, self.next_seq, self.last_commit)
+    def fits(self, stamp: Stamp) -> bool:
+        """Tell whether a stamp is the stored one."""
+        incarnation, execution, next_seq, commit_id = stamp
+        return (
+            self.last_commit == commit_id
+            and self.next_seq == next_seq
+            and self.execution == execution
+            and self.incarnation == incarnation
+        )
 
 
 @dataclass(slots=True)
@@ -165,9 +170,9 @@ class LoadedRows:
     """Numbers and ranks of the stored messages of instances that may vanish."""
     taken: dict[TurnPlace, int] = field(default_factory=dict)
     """What tells the stored messages that turns took without a lease from others."""
-    commits: dict[TurnPlace, int] = field(default_factory=dict)
-    """Which turns were accepted where turns of this batch want to be, of those that come too late
-    or come again."""
+    accepted: set[int] = field(default_factory=set)
+    """Commit ids of this batch's turns, and of turns that were accepted at the places of those that
+    come too late, or again."""
     remembered: tuple[str, ...] = ()
     """Instances whose rows were remembered and not loaded; also those that have ended since."""
     assumed_new: set[str] = field(default_factory=set)
@@ -219,10 +224,9 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
             rows.taken[place_of(turn)] = digest_of(stored, set(turn.consumed))
     late = [turn for turn in wanted.turns if not is_next(turn, rows)]
     if late:
-        places = [place_of(turn) for turn in late]
-        keys = [(part_of(instance_id), instance_id, *place) for instance_id, *place in places]
+        keys = [(part_of(turn.instance_id), *place_of(turn)) for turn in late]
         [text] = connection.load([("load_commits", pack(keys))])
-        rows.commits = {places[key]: commit_id for key, commit_id in unpack(text)}
+        rows.accepted = {commit_id for _, commit_id in unpack(text)}
     return rows
 
 
@@ -236,7 +240,7 @@ def is_next(turn: Turn, rows: LoadedRows) -> bool:
     row = rows.live.get(turn.instance_id)
     if turn.start is not None:
         return turn.instance_id not in rows.wide and (row is None or not row.is_born)
-    return row is not None and row.stamp == turn.stamp
+    return row is not None and row.fits(turn.stamp)
 
 
 def _put_off_locked(
@@ -325,6 +329,8 @@ class WantedRows:
         self.turns: list[Turn] = []
         self.ids: dict[str, None] = {}
         self.starts: set[str] = set()
+        self.has_taken = False
+        """Whether a turn took messages without a lease."""
         self.replaces = False
         """Whether an instance takes the place of one that has ended."""
         self.jobs: dict[JobKey, None] = {}
@@ -342,7 +348,7 @@ class WantedRows:
             or self.observed
             or self.vanishing
             or self.replaces
-            or any(turn.taken for turn in self.turns)
+            or self.has_taken
         )
 
     def add(self, change: Change) -> None:
@@ -362,6 +368,8 @@ class WantedRows:
     def _add_turn(self, turn: Turn) -> None:
         self.turns.append(turn)
         self.ids[turn.instance_id] = None
+        if turn.taken:
+            self.has_taken = True
         if turn.start is not None:
             self._add_start(turn.start)
         for end in turn.job_ends:

@@ -142,9 +142,11 @@ class SqlStore(SqlAdmin, SqlDeciders):
     def commit(self, turns: Sequence[Turn]) -> Awaitable[list[TurnReceipt]]:
         """Write everything these turns changed, as one transaction, possibly with others."""
         answer = self._hand_in(turns)
-        if any(turn.feed for turn in turns):
-            # Also if nobody listens yet: whoever begins to may have read before this is committed.
-            answer.add_done_callback(lambda _: self._tell_feed())
+        for turn in turns:
+            if turn.feed:
+                # Also if nobody listens yet: whoever begins to may have read before this commits.
+                answer.add_done_callback(lambda _: self._tell_feed())
+                break
         return _receipts(answer)
 
     async def start(
@@ -354,7 +356,11 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
 async def _receipts(answers: Awaitable[list[Any]]) -> list[TurnReceipt]:
     """Return a receipt for each turn, also for those that failed."""
-    return [_failed(one) if isinstance(one, Exception) else one for one in await answers]
+    receipts = await answers
+    for place, one in enumerate(receipts):
+        if isinstance(one, Exception):
+            receipts[place] = _failed(one)
+    return receipts
 
 
 def _failed(error: Exception) -> TurnReceipt:

@@ -76,7 +76,7 @@ _BAD_VALUES = {_TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE}
 
 
 class FileLockedError(StoreUnavailableError):
-    """Somebody else writes. Nothing is wrong with our connection."""
+    """Another connection writes. Nothing is wrong with our connection."""
 
 
 @cache
@@ -101,7 +101,7 @@ def split_script(script: str) -> Iterable[str]:
 
 
 def has_wal_reset_bug(version: tuple[int, ...]) -> bool:
-    """Tell whether connections that write at the same time can damage a file."""
+    """Return whether connections that write at the same time can damage a file."""
     is_mended = any(version[:2] == since[:2] and version >= since for since in _MENDED_TOO)
     return version < SAFE_SQLITE and not is_mended
 

@@ -79,7 +79,7 @@ class WriteLock:
                 "writable for this user"
             ) from error
         self.contended = 0
-        """How often somebody else had it when it was wanted."""
+        """How often another process had it when it was wanted."""
         self.is_shared = False
         """Whether another process of ours has changed something since this was opened."""
         self._own_hints = dict.fromkeys(KINDS, 0)
@@ -98,7 +98,7 @@ class WriteLock:
 
         Where the file cannot be read or written, others notice a little later.
         """
-        with suppress(OSError):
+        try:
             total, process, work, news = self._last_change()
             if total != self._last_total and process != self._process:
                 self.is_shared = True
@@ -109,6 +109,8 @@ class WriteLock:
             os.pwrite(self._file, _LAST_CHANGE.pack(total + 1, self._process, work, news), 0)
             self._last_total = total + 1
             self._wake(hints)
+        except OSError:
+            return
 
     def count_as_ours(self, hints: Hint) -> None:
         """Another lock of this store on the same file has noted a change; it is held."""
@@ -146,7 +148,7 @@ class WriteLock:
                 fcntl.fcntl(self._file, _SET_LOCK, asked)
 
     def may_warn(self, now_ms: int) -> bool:
-        """Tell whether a warning about this file is due, once a day among all who use it, and take
+        """Return whether a warning about this file is due, once a day among all its users, and take
         it on; the lock is held. Never fails."""
         with suppress(OSError):
             data = os.pread(self._file, _WARNED_MS.size, _WARNED_AT)
@@ -242,7 +244,7 @@ class WriteLock:
 
     def close(self) -> None:
         """Let go of the lock and its file. Harmless the second time."""
-        # Whoever still asks must not read the file that gets this number next.
+        # Threads that still ask must not read the file that gets this number next.
         file, self._file = self._file, _CLOSED
         if file != _CLOSED:
             with suppress(OSError):

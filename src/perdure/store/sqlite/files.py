@@ -1,4 +1,4 @@
-"""Make sure that a database file is where nobody else can tamper with it (SEC-29), and stays."""
+"""Make sure that a database file is where no other user can tamper with it (SEC-29), and stays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OpenedFile:
         except FileNotFoundError:
             return False
         except OSError:
-            return True  # Out of reach for a moment; whoever reads or writes is told.
+            return True  # Out of reach for a moment; readers and writers are told.
         return (found.st_dev, found.st_ino) == self._identity
 
     def check(self) -> None:
@@ -70,7 +70,7 @@ def prepare_file(path: Path) -> None:
 
 
 def _check_file(path: Path, is_open_to_all: bool) -> bool:
-    """Tell whether a file is there, and refuse one that may be somebody else's."""
+    """Return whether a file is there, and refuse one that may be of another user."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def _check_file(path: Path, is_open_to_all: bool) -> bool:
 
 
 def _check_directory(directory: Path) -> bool:
-    """Tell whether everybody may make files there; refuse it if they may also replace ours."""
+    """Return whether everybody may make files there; refuse it if they may also replace ours."""
     try:
         mode = directory.stat().st_mode
     except FileNotFoundError:

@@ -2,10 +2,10 @@
 
 The path `:memory:` is a database of one store's own. `:memory:NAME` is one database for every store
 of the process that gives this name. It is there from the first that opens it until the last one has
-closed it, so whoever wants to see it again keeps a store open.
+closed it, so a program that wants to see it again keeps a store open.
 
-There is no WAL in memory: SQLite lets nobody write while somebody reads. So there are no readers
-beside the writer, everything is done on the threads that write, and these take turns by a lock.
+There is no WAL in memory: SQLite lets no connection write while another reads. So there are no
+readers beside the writer, everything is done on the threads that write, taking turns by a lock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MEMORY = ":memory:"
 
 
 def is_in_memory(path: str) -> bool:
-    """Tell whether a path is no file."""
+    """Return whether a path is no file."""
     return path.startswith(MEMORY)
 
 

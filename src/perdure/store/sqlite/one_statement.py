@@ -43,7 +43,7 @@ class OneStatement:
         self._next_no = 0
 
     def run(self, writes: Writes, version: int) -> bool:
-        """Run statements as one transaction, if nobody else has changed the database.
+        """Run statements as one transaction, if no other process has changed the database.
 
         Args:
             writes: The statements.

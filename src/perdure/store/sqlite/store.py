@@ -114,7 +114,7 @@ class SqliteStore(SqlStore):
             return
         if self._watch is not None:
             self._watch.close()
-        # Readers first: whoever closes last copies the WAL back, and that is the writer's part.
+        # Readers first: the last to close copies the WAL back, and that is the writer's part.
         if self._readers is not None:
             await wait_off_loop(self._readers.close)
         await self._batcher.close()

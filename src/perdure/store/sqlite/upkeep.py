@@ -187,7 +187,7 @@ def look_at_file_system(kind: str) -> Finding:
 
 
 def _mounts() -> list[tuple[str, str]]:
-    """Return where which kind of file system is mounted; nothing where nobody tells."""
+    """Return where which kind of file system is mounted; nothing where the system does not tell."""
     table = Path("/proc/mounts")
     if not table.exists():
         return []

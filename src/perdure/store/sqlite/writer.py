@@ -2,10 +2,10 @@
 
 What happens inside it is told in `perdure.store.sql.batch`. There are two ways. Turns whose rows
 are known from the transaction before are decided first and written as one statement, which also
-makes sure that nobody else has written meanwhile. All else, and what that finds to be otherwise, is
-run in steps: begin, load, decide, write, commit. There the time is taken when nobody else can write
-any more, so that no lease is born old because its transaction had to wait; one statement gives no
-leases but those of its turns, which bring their own time.
+makes sure that no other process has written meanwhile. All else, and what that finds to be
+otherwise, is run in steps: begin, load, decide, write, commit. There the time is taken when no
+other can write any more, so that no lease is born old because its transaction had to wait; one
+statement gives no leases but those of its turns, which bring their own time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
 from typing import Any
 
 from perdure.clock import Clock
@@ -72,8 +73,9 @@ class Writer:
         self._one_statement: OneStatement | None = None
         self._remembered = RememberedRows()
         self._checks_remembered = is_switched_on()
+        self._after_commit = _AfterCommit(self)
         self._version: int | None = None
-        """What the database says as long as nobody else writes; None: nothing is kept."""
+        """What the database says as long as no other process writes; None: nothing is kept."""
         self._warned_of_old_sqlite = not has_wal_reset_bug(sqlite3.sqlite_version_info)
         self._warned_of_wal = False
         self._warned_of_refusal = False
@@ -109,7 +111,6 @@ class Writer:
             Exception: Some operation cannot be written, and so none was.
         """
         connection = self._connected()
-        self._check_file()
         before = connection.statements
         results = self._run_as_one_statement(connection, operations)
         if results is None:
@@ -117,24 +118,23 @@ class Writer:
         self._counters.transactions += 1
         self._counters.operations += len(operations)
         self._counters.statements += connection.statements - before
-        with self._committed():
-            self._check_remembered(connection)
+        with self._after_commit:
+            if self._checks_remembered:
+                self._check_remembered(connection)
             self._look_around()
-        # Again: it may have been replaced in between, and then nobody may be told that this lasts.
-        self._check_file()
+        if self._file is not None:
+            # If it was replaced by now, what was written is gone with it: no caller may be told
+            # that it lasts. Before the commit there would be no use in asking.
+            self._file.check()
         return results
 
     def _check_remembered(self, connection: SqliteConnection) -> None:
         """Compare what is remembered with what is stored, where that is asked for. If another
         process has written meanwhile, nothing of it will be used."""
-        if self._checks_remembered and self._version is not None:
+        if self._version is not None:
             [(version,)] = connection.run("read_data_version")
             if version == self._version:
                 check_remembered(self._remembered, connection, by="load_live")
-
-    def _check_file(self) -> None:
-        if self._file is not None:
-            self._file.check()
 
     def _run_as_one_statement(
         self, connection: SqliteConnection, operations: Sequence[Any]
@@ -166,7 +166,7 @@ class Writer:
             self._remembered.was_wrong(known)
             self._forget()
             return None
-        with self._committed():
+        with self._after_commit:
             self._remembered.was_right()
             self._remembered.keep(transaction.decided)
             self._lock.note_change(hints_of(operations, results))
@@ -199,7 +199,7 @@ class Writer:
             if isinstance(error, UnicodeError):
                 raise RowError(f"a text cannot be stored: {error}") from error
             raise
-        with self._committed():
+        with self._after_commit:
             if transaction.has_worked:
                 # Its statements do not say which rows they have changed.
                 self._forget()
@@ -216,24 +216,15 @@ class Writer:
             connection, self._definitions, self._clock(), self._counters.transactions, known=known
         )
 
-    @contextmanager
-    def _committed(self) -> Iterator[None]:
-        """Do what follows a commit. If it fails, that is only logged.
-
-        Told as an error, it would have the batch run again, or its callers believe that nothing was
-        written.
-        """
-        try:
-            yield
-        except Exception:
-            logger.exception("something failed after a commit; what was committed stands")
-            self._forget()
-            self._definitions.forget_fresh()
-
     def _forget(self) -> None:
-        """Load everything again: somebody else may have changed it."""
+        """Load everything again: another process may have changed it."""
         self._version = None
         self._remembered.forget()
+
+    def forget_all(self) -> None:
+        """Load everything again, definitions too: something went wrong after a commit."""
+        self._forget()
+        self._definitions.forget_fresh()
 
     # ---------------------------------------------------------------- trouble
 
@@ -267,7 +258,7 @@ class Writer:
             self._disconnect()
 
     def _is_refusal(self, error: BaseException) -> bool:
-        """Tell whether only the one statement is at fault, and say so once.
+        """Return whether only the one statement is at fault, and say so once.
 
         SQLite does not run it as it is written, whatever the values: in steps it may work.
         """
@@ -332,5 +323,34 @@ class Writer:
             )
 
 
+class _AfterCommit:
+    """Around what follows a commit: `with`. If that fails, it is only logged.
+
+    Told as an error, it would have the batch run again, or its callers believe that nothing was
+    written.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        logger.error("something failed after a commit; what was committed stands", exc_info=error)
+        self._writer.forget_all()
+        return True
+
+
 def _has_work(operations: Sequence[Any]) -> bool:
-    return any(type(one) is Operation for one in operations)
+    for one in operations:  # noqa: SIM110  # a generator costs more than the rest of it
+        if type(one) is Operation:
+            return True
+    return False

@@ -175,7 +175,7 @@ class Arrivals:
         return result
 
     async def arrive(self, instance_id: str, xid: str) -> bool:
-        """Move what was sent to one instance; tell whether a transaction has ended."""
+        """Move what was sent to one instance; return whether a transaction has ended."""
 
         def work(transaction: Transaction) -> object:
             [(is_over,)] = transaction.connection.run("read_transaction_over", xid=xid)

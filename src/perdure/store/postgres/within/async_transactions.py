@@ -171,7 +171,7 @@ class AsyncTransactions:
 
 
 class _Lent(KeptConnection):
-    """A connection that tells whether whoever uses it has closed it. Otherwise it was lost."""
+    """A connection that tells whether its user has closed it. Otherwise it was lost."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -35,7 +35,7 @@ GRACE_S = 1.0
 """How long a statement may go on whose caller is cancelled, if breaking it off would spoil the
 user's transaction: one outside a part, and those that begin and end parts."""
 _PLAIN = (int, str, bytes, type(None))
-"""What our statements return, besides JSON that somebody has read for us."""
+"""What our statements return, besides JSON that the driver has read for us."""
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class BorrowedConnection(Statements):
 
     @abstractmethod
     def is_closed(self) -> bool:
-        """Tell whether it is of no use any more."""
+        """Return whether it is of no use any more."""
 
     @abstractmethod
     def in_transaction(self) -> bool:
@@ -110,7 +110,7 @@ class _OnLoop(BorrowedConnection):
         self._connection = connection
         self._loop = loop
         self.is_undone = False
-        """Whether somebody undoes what is broken off now."""
+        """Whether the user's transaction undoes what is broken off now."""
         self._is_ending = False
         self._is_cancelled = False
         self._running: Future[Any] | None = None
@@ -258,7 +258,7 @@ class BorrowedPsycopg(BorrowedConnection):
 
 
 def is_closed(connection: Any) -> bool:
-    """Tell whether a connection of asyncpg is of no use any more."""
+    """Return whether a connection of asyncpg is of no use any more."""
     try:
         return bool(connection.is_closed())
     except asyncpg.InterfaceError:
@@ -270,7 +270,7 @@ def _psycopg_in_transaction(connection: Any) -> bool:
 
     status = connection.info.transaction_status
     if status == TransactionStatus.IDLE:
-        # Without autocommit psycopg opens one with the next statement, whoever runs that.
+        # Without autocommit psycopg opens one with the next statement, ours or the user's.
         return not connection.autocommit
     return bool(status != TransactionStatus.UNKNOWN)
 

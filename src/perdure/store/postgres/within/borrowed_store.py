@@ -1,6 +1,6 @@
 """The store on a connection to its database that is the user's.
 
-Rows that the user's transaction has changed are locked until it ends, and whoever else wants to
+Rows that the user's transaction has changed are locked until it ends, and others that want to
 change them waits. So as little as possible is changed:
 
 - What is sent is put on its way: see `arrivals`.
@@ -204,7 +204,7 @@ class _Numbered(PartDefinitions):
 
 
 class _TakenError(Exception):
-    """Somebody else has the id."""
+    """Another instance has the id."""
 
     def __init__(self, row: InstanceRow) -> None:
         super().__init__(row.instance_id)
@@ -253,7 +253,7 @@ class BorrowedPostgresStore(BorrowedSqlStore):
     async def start(
         self, instances: Sequence[NewInstance], *, patience_s: float | None = None
     ) -> list[InstanceRow | None]:
-        """Start instances whose first turn is somebody's claim; None means started."""
+        """Start instances whose first turn is leased already; None means started."""
         return [await self._start(instance) for instance in instances]
 
     async def _start(self, new: NewInstance) -> InstanceRow | None:
@@ -274,7 +274,7 @@ class BorrowedPostgresStore(BorrowedSqlStore):
         def insert(transaction: Transaction) -> None:
             [taken], _ = run_batch(transaction, [new])
             if taken is not None:
-                # Undone: a row of somebody else must not stay locked.
+                # Undone: another instance's row must not stay locked.
                 raise _TakenError(taken)
 
         try:

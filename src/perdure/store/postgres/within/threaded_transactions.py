@@ -68,7 +68,7 @@ class ThreadedTransactions:
         return is_ours
 
     def close(self) -> None:
-        """Let go of the connections that nobody uses; the others when they are given back."""
+        """Let go of the connections that are not in use; the others when they are given back."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -116,7 +116,7 @@ class ThreadedTransactions:
         connection.close()
 
     def _close_idle_later(self) -> None:
-        """Look in a while for connections that nobody needs. The lock is held."""
+        """Look in a while for connections that are not needed. The lock is held."""
         if self._timer is None and self._idle and not self._is_closed:
             self._timer = threading.Timer(IDLE_S, self._close_idle)
             self._timer.daemon = True
@@ -150,7 +150,7 @@ class _ThreadTransaction:
         self._borrowed = BorrowedPsycopg(connection, address=address)
         self._transaction = connection.transaction()
         self._is_open = False
-        # Whoever takes it first decides: the function has returned, or it was given up.
+        # The first to take it decides: the function has returned, or it was given up.
         self._fate = threading.Lock()
         self._is_given_up = False
         self._is_ending = False

@@ -27,7 +27,7 @@ CONNECTIONS = 10
 WAIT_S = 60.0
 """How long a function waits for a connection."""
 IDLE_S = 60.0
-"""How long a connection that nobody needs is kept."""
+"""How long a connection that is not needed is kept."""
 ROLL_BACK_WITHIN_S = 5.0
 
 BEGIN = """
@@ -76,7 +76,7 @@ class Ending:
         return f"{work.lease.token:x}"
 
     def end(self, connection: BorrowedConnection, work: OwnWork, end: JobEnd, *, role: str) -> bool:
-        """End a job; tell whether it was ours to end. The caller commits or rolls back.
+        """End a job; return whether it was ours to end. The caller commits or rolls back.
 
         Raises:
             UsageError: The function has ended the transaction, or it has failed before, or a

@@ -2,8 +2,8 @@
 
 The function cannot end the transaction: neither with `commit`, `rollback` or `with connection:`,
 nor with a statement. And it can be stopped from outside at any time, wherever its code is just
-then: a lock is held around each step of its statements, so that whoever takes it can roll back and
-be sure that nothing comes after.
+then: a lock is held around each step of its statements, so that the thread that takes it can roll
+back and be sure that nothing comes after.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ConnectionGuard:
         self._activity = activity
         self._is_open = is_open
         self.lock = threading.RLock()
-        """Held around each statement of the function's, and by whoever ends it."""
+        """Held around each statement of the function's, and by the thread that ends it."""
         self.is_over = False
         """Whether the function may run no more statements."""
         self.problem: UsageError | None = None

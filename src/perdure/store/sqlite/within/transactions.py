@@ -2,7 +2,7 @@
 
 In a file each has a connection of its own, fresh so that nothing that one function has set is met
 by the next, and holds the write lock from before the function is called until the commit. So a job
-that was ours at the beginning still is at the end: nobody else could have taken it. What is in
+that was ours at the beginning still is at the end: no other process could have taken it. What is in
 memory has one connection only: there the function runs on the thread that writes, in a part of its
 transaction.
 """
@@ -32,7 +32,7 @@ BUSY_WITHIN_S = 5.0
 """How long a program that does not know the lock may keep a transaction from beginning."""
 CLOSE_WITHIN_S = 2.0
 LONG_S = 1.0
-"""A transaction that keeps the lock for longer is worth a warning: nobody else can write."""
+"""A transaction that keeps the lock for longer is worth a warning: no other can write."""
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class _FileTransaction:
     # -------------------------------------- on the thread that runs the function
 
     def begin(self) -> bool:
-        """Wait for the lock and begin a transaction; tell whether the job still is ours."""
+        """Wait for the lock and begin a transaction; return whether the job still is ours."""
         self.lock.__enter__()
         self._since_s = monotonic()
         with self.guard.lifted():
@@ -169,7 +169,7 @@ class _FileTransaction:
                 self._disconnect()
                 self._unlock()
         if not has_lock:
-            # Whoever closes last copies the WAL into the file: not beside another writer.
+            # The last to close copies the WAL into the file: not beside another writer.
             try:
                 with self.lock.within(CLOSE_WITHIN_S):
                     self._disconnect()

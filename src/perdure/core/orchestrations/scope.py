@@ -1,8 +1,8 @@
-"""What the code of an execution asks for: its side towards calls, notes, tasks and timers.
+"""The execution as its own code sees it: the scope of calls and the owner of the loop.
 
 Calls find it as the scope of the running loop; the loop tells it of timers. Whatever is asked for
-becomes an ask, which gets a number when the stretch ends. An execution that was torn down asks for
-nothing any more.
+becomes an ask, which gets a number when the stretch ends. The scope of an execution that was torn
+down asks for nothing any more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import deque
 from datetime import datetime
 from typing import Any, NoReturn
 from uuid import UUID
@@ -31,20 +30,19 @@ from perdure.authoring.scope import (
 )
 from perdure.clock import to_datetime
 from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid
+from perdure.core.orchestrations.calls import OpenCalls
 from perdure.core.orchestrations.ending import ContinueAsNewError
 from perdure.core.orchestrations.loop import DurableLoop
 from perdure.core.orchestrations.pending import (
     Ask,
     PendingCall,
     PendingTimer,
-    cancellation,
     job_event,
     user_place,
 )
 from perdure.core.orchestrations.teardown import TornDownError
 from perdure.core.orchestrations.values import Values
-from perdure.errors import LimitExceededError, UsageError
-from perdure.limits import MAX_OPEN_CALLS as MAX_OPEN_CALLS
+from perdure.errors import UsageError
 from perdure.model.events import (
     AskedEvent,
     ChildScheduled,
@@ -53,79 +51,69 @@ from perdure.model.events import (
     Patched,
     Reported,
     SignalAwaited,
-    SignalReceived,
     SignalTaken,
 )
-from perdure.model.lineage import Lineage, Parent
+from perdure.model.lineage import Parent
 from perdure.telemetry import error_facts
 
 logger = logging.getLogger(__name__)
 
 
-class Asking:
-    """Collects what the code of one execution asks for."""
+class ExecutionScope:
+    """What one execution shows to its code, and takes from it.
 
-    # Slots, because Python shares the keys of no more than 30 attributes among instances.
+    The execution sets the time, the root task and what the start says; the code reads them here.
+    """
+
     __slots__ = (
         "__weakref__",
-        "_answered_asks",
-        "_asks",
+        "_calls",
         "_children",
         "_continued_at",
-        "_kept",
-        "_loop",
-        "_numbers",
-        "_patches",
-        "_root",
-        "_timers",
         "_torn",
         "_uuids",
-        "_waits",
         "context",
         "execution",
         "id",
         "instance_id",
         "is_replaying",
-        "lineage",
+        "loop",
         "name",
         "new_report",
         "now_ms",
-        "open",
+        "numbers",
         "parent",
+        "patches",
         "report",
+        "root",
         "values",
         "version",
     )
 
-    def __init__(self, id: ExecutionId, name: str, version: str) -> None:
+    def __init__(self, id: ExecutionId, name: str, version: str, calls: OpenCalls) -> None:
         self.id = id
         self.instance_id = id.instance_id
         self.execution = id.execution
         self.name = name
         self.version = version
         self.parent: Parent | None = None
-        self.lineage: Lineage | None = None
         self.context = Context(self)
         self.is_replaying = False
         self.now_ms = 0
-        self.open: dict[int, Ask] = {}
-        """Everything without an answer, by the number of the event that asked for it."""
         self.values: Values | None = None
         """What the instance keeps by key; None as long as there is nothing."""
         self.report: bytes | None = None
         self.new_report: bytes | None = None
         """What was reported since the last commit."""
-        self._root: asyncio.Task[Any] | None = None
-        self._loop = DurableLoop(self, self)  # type: ignore[abstract]  # refused ones: a table
-        self._numbers = 0
+        self.patches: dict[str, bool] = {}
+        """Which side of a change of the code this execution takes, by name of the change."""
+        self.root: asyncio.Task[Any] | None = None
+        self.numbers = 0
+        """The last creation number."""
+        self.loop = DurableLoop(self, self)  # type: ignore[abstract]  # refused ones: a table
+        self._calls = calls
         self._children = 0
         self._uuids = 0
-        self._asks: list[Ask] = []
-        self._answered_asks = 0
-        self._patches: dict[str, bool] = {}
-        self._timers: dict[int, PendingTimer] = {}
-        self._waits: dict[str, deque[PendingCall]] = {}
-        self._kept: dict[str, deque[tuple[int, int, SignalReceived]]] = {}
         self._torn = 0
         self._continued_at: Place | None = None
 
@@ -133,10 +121,10 @@ class Asking:
 
     def ask(self, request: AnyRequest) -> Pending:
         """Make a request; it gets its number when the stretch ends."""
-        future = self._loop.new_future()
-        if self._is_in_vain():
+        future = self.loop.new_future()
+        if self._torn and self._is_in_vain():
             return PendingCall(SignalAwaited(name=request.label), request, future)
-        self._refuse_too_many()
+        self._calls.refuse_too_many()
         event: AskedEvent
         match request:
             case ActivityRequest() | InlineRequest():
@@ -148,29 +136,20 @@ class Asking:
             case DetachedRequest():
                 event = self._detached_event(request)
         pending = PendingCall(event, request, future)
-        self._asks.append(pending)
+        self._calls.asks.append(pending)
         return pending
 
     def give_up(self, pending: Pending) -> None:
         """Undo a request, or put its cancellation on record."""
         assert isinstance(pending, PendingCall)
-        if self._torn or pending.undone or isinstance(pending.event, SignalTaken):
-            return
-        pending.undone = pending.seq is None
-        if isinstance(pending.event, DetachedScheduled):
-            return  # It was started, and that cannot be undone: the answer will find nobody.
-        if pending.seq is None or self.open.pop(pending.seq, None) is None:
-            return
-        if isinstance(pending.event, SignalAwaited):
-            self._waits[pending.event.name].remove(pending)
-        cancelled = cancellation(pending.event, pending.seq)
-        self._asks.append(Ask(cancelled, pending.place, cancels=pending))
+        if not self._torn:
+            self._calls.give_up(pending)
 
     def _signal_event(self, request: SignalRequest, future: asyncio.Future[Any]) -> AskedEvent:
-        kept = self._kept.get(request.label)
-        if not kept:
+        kept = self._calls.take_signal(request.label)
+        if kept is None:
             return SignalAwaited(name=request.label)
-        seq, _, signal = kept.popleft()
+        seq, signal = kept
         future.set_result(signal)
         return SignalTaken(name=request.label, signal=seq)
 
@@ -209,29 +188,30 @@ class Asking:
     def note(self, event: AskedEvent) -> None:
         """Put something on record that needs no answer, and let it take effect at once."""
         self._refuse_torn()
-        self._asks.append(Ask(event, user_place()))
+        self._calls.asks.append(Ask(event, user_place()))
         if isinstance(event, Reported):
             self.new_report = bytes(event.value)
-            self._set_report(self.new_report)
+            self.set_report(self.new_report)
         else:
             assert self.values is not None
             self.values.apply(event, self.now_ms)
 
-    def _set_report(self, value: bytes) -> None:
+    def set_report(self, value: bytes) -> None:
+        """Report something; null: nothing."""
         self.report = None if value == b"null" else value
 
     def patched(self, change: str) -> bool:
-        """Tell whether this execution takes the new side of a change of its code.
+        """Return whether this execution takes the new side of a change of its code.
 
         The first answer counts for the rest of the execution. What is replayed without that on
         record was there before the change.
         """
         self._refuse_torn()
-        if change not in self._patches:
-            self._patches[change] = not self.is_replaying
+        if change not in self.patches:
+            self.patches[change] = not self.is_replaying
             if not self.is_replaying:
-                self._asks.append(Ask(Patched(change=change), user_place()))
-        return self._patches[change]
+                self._calls.asks.append(Ask(Patched(change=change), user_place()))
+        return self.patches[change]
 
     def continue_as_new(self, request: ContinueRequest) -> NoReturn:
         """End this execution by an exception and begin the next one."""
@@ -242,7 +222,7 @@ class Asking:
                 f"an instance keeps its orchestration; use {self.name}.continue_as_new(...), or "
                 f"await ctx.start({request.label}, ...) and return"
             )
-        if asyncio.current_task(self._loop) is not self._root:
+        if asyncio.current_task(self.loop) is not self.root:
             raise UsageError(
                 f"{self.name}.continue_as_new(...) was called in a task of its own: only the "
                 "orchestration's own task can end it; let that task await this one, and call "
@@ -251,22 +231,16 @@ class Asking:
         self._continued_at = request.place
         raise ContinueAsNewError(request)
 
-    def unread(self) -> list[tuple[int, SignalReceived]]:
-        """Return the signals that came and were not received, in the order they came, each with
-        the time it was recorded."""
-        kept = [each for signals in self._kept.values() for each in signals]
-        return [(at_ms, signal) for _, at_ms, signal in sorted(kept, key=lambda each: each[0])]
-
     # ----------------------------------------------------- numbers, time, randomness
 
     def settled(self) -> asyncio.Future[None]:
         """Return a future that is done when nothing else can run on without a message."""
-        return self._loop.settled()
+        return self.loop.settled()
 
     def next_number(self) -> int:
         """Return the next creation number."""
-        self._numbers += 1
-        return self._numbers
+        self.numbers += 1
+        return self.numbers
 
     def now(self) -> datetime:
         """Return the latest recorded time."""
@@ -285,26 +259,18 @@ class Asking:
 
     def timer_set(self, timer: asyncio.TimerHandle, due_ms: int) -> None:
         """Ask for a timer."""
-        if self._is_in_vain():
+        if self._torn and self._is_in_vain():
             return
-        self._refuse_too_many()
-        pending = PendingTimer(timer, due_ms, user_place())
-        self._timers[id(timer)] = pending
-        self._asks.append(pending)
+        self._calls.refuse_too_many()
+        self._calls.add_timer(PendingTimer(timer, due_ms, user_place()))
 
     def timer_cancelled(self, timer: asyncio.TimerHandle) -> None:
         """Undo a timer, or put its cancellation on record; nothing if it fired."""
-        pending = self._timers.pop(id(timer), None)
-        if pending is None or self._torn:
-            return
-        if pending.seq is None:
-            pending.undone = True
-        elif self.open.pop(pending.seq, None) is not None:
-            cancelled = cancellation(pending.event, pending.seq)
-            self._asks.append(Ask(cancelled, pending.place, cancels=pending))
+        if not self._torn:
+            self._calls.give_up_timer(timer)
 
     def lost_exception(self, context: dict[str, Any]) -> None:
-        """Log what failed where nobody awaits it."""
+        """Log what failed in a task that is awaited nowhere."""
         if not self._torn and not self.is_replaying:
             logger.error(
                 "an orchestration left an exception unawaited",
@@ -317,7 +283,7 @@ class Asking:
                 },
             )
 
-    def _report_swallowed(self) -> None:
+    def report_swallowed(self) -> None:
         """Log that the code completed although it had said that it goes on."""
         if self._continued_at is not None and not self.is_replaying:
             logger.warning(
@@ -334,11 +300,12 @@ class Asking:
 
     # ----------------------------------------------------------------- teardown
 
-    def _begin_tearing(self) -> None:
+    def begin_tearing(self) -> None:
+        """Answer nothing from now on. The next call raises `TornDownError`."""
         self._torn = 1
 
     def _is_in_vain(self) -> bool:
-        """Tell whether the execution is torn down: nothing will ever be answered.
+        """Return whether the execution is torn down: nothing will ever be answered.
 
         Raises:
             TornDownError: At the first call after each throw. The later ones wait for ever, so that
@@ -352,19 +319,3 @@ class Asking:
     def _refuse_torn(self) -> None:
         if self._is_in_vain():
             raise TornDownError
-
-    def _refuse_too_many(self) -> None:
-        found = len(self.open) + len(self._asks) + 1 - self._answered_asks
-        if found > MAX_OPEN_CALLS:
-            # Kept signals that were taken, notes and cancellations are asks, but not open.
-            opening = sum(isinstance(ask, PendingCall | PendingTimer) for ask in self._asks)
-            taken = sum(isinstance(ask.event, SignalTaken) for ask in self._asks)
-            self._answered_asks = len(self._asks) - opening + taken
-            found = len(self.open) + opening - taken + 1
-        if found > MAX_OPEN_CALLS:
-            raise LimitExceededError(
-                "open calls of one instance",
-                allowed=MAX_OPEN_CALLS,
-                found=found,
-                advice="spread the work over children",
-            )
