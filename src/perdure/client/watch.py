@@ -32,7 +32,8 @@ LOOK_MIN_S = 0.005
 LOOK_MAX_S = 0.25
 """Pauses between two looks, while the store is not told of changes."""
 GAP_S = 0.0005
-"""Between two looks, at least."""
+REST = 3
+"""Between two looks, at least, and how many times as long as the first of them took."""
 LOOK_HERE_S = 2.0
 """How often to look, without a sign of change, at instances that are in memory here: their news is
 told, unless it came about elsewhere."""
@@ -214,7 +215,7 @@ class InstanceWatch:
             began_s = time.monotonic()
             await self._look_once({one for one in ids if looks_here or not self._is_here(one)})
             # Where very many are waited for, looking takes long: it must not be all that is done.
-            least_s = max(GAP_S, time.monotonic() - began_s)
+            least_s = max(GAP_S, REST * (time.monotonic() - began_s))
             pause.restart(at_least_s=max(wanted_s, least_s))
 
     async def _rest(self, pause_s: float, least_s: float) -> float:

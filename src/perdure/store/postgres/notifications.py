@@ -42,7 +42,7 @@ GAP_MAX_S = 0.004
 pause: each costs the server as much as a small commit."""
 NO_FLUSH = "SET synchronous_commit = off"
 """A notification is a commit, and who hears it cannot wait for the disk. If the server crashes,
-nobody listens any more."""
+no process listens any more."""
 LOOK_MIN_S = 0.05
 LOOK_MAX_S = 3.0
 """Through a pooler: pauses between two looks, about as long as there was nothing new. Fifty idle

@@ -56,7 +56,7 @@ _FLOCK = struct.Struct("hhqqi4x")
 """As the system calls for locks of open files want it."""
 _ASK_LOCK: int | None = getattr(fcntl, "F_OFD_GETLK", None)
 _SET_LOCK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
-"""None on systems without such locks: there nobody can say that they listen, and all look."""
+"""None on systems without such locks: there no process can say that it listens, and all look."""
 _WARN_AGAIN_MS = 24 * 3600 * 1000
 _CLOSED = -1
 
@@ -167,8 +167,8 @@ class WriteLock:
         except OSError:
             return 0  # It is a hint only.
         work, news, announced = _NUMBERS.unpack(data.ljust(_NUMBERS.size, b"\0"))
-        given: int = work if kind is Hint.WORK else news
-        return given - self._own_hints[kind] + announced
+        given: int = (work if kind is Hint.WORK else news) + announced
+        return given - self._own_hints[kind]
 
     def __enter__(self) -> None:
         if not self._try():

@@ -6,9 +6,9 @@ our own hints wake us too, and are no news. Touching, not writing: numbers are w
 commit, also by those that concern no other process.
 
 Only a hint. Where the kernel has no such thing, or no more of it to give (128 watches per user are
-usual), or the file is on a network file system and another machine writes, whoever listens is not
-called and looks by itself, as without all this. A child that was forked has neither the loop nor
-the lock file open; its copy of the watch is read by no one.
+usual), or the file is on a network file system and another machine writes, a listener is not
+called, and its process looks by itself, as without all this. A child that was forked has neither
+the loop nor the lock file open; its copy of the watch is read by no one.
 """
 
 from __future__ import annotations
