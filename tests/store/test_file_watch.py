@@ -148,6 +148,7 @@ async def test_who_has_died_listens_no_more(tmp_path: Path, opened: Any) -> None
     assert not store._lock._has_listeners(Hint.WORK)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 async def test_a_forked_child_does_not_listen_in_its_parents_place(opened: Any) -> None:
     store, other = await opened(), await opened()
     ear = Ear(store, Hint.WORK)

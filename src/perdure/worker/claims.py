@@ -41,6 +41,10 @@ NEVER_MS = 2**62
 COMPARE_MAX_S = 0.2
 """How seldom the change count is compared when nothing happens."""
 
+AGAIN_MS = 20
+"""How long after a claim that found all there was the next one looks what else comes, unless a hint
+is quicker; if that finds nothing, it is worked out when something will be due."""
+
 BLOCKED_EVERY_MS = 1_000
 """How often a worker that claims looks for instances that other code did not fit."""
 
@@ -192,8 +196,7 @@ class Claimer:
             self._heard_s = self._claimed_s
         if found:
             self._fruitless = self._in_vain = self._quiet = 0
-            # What was left is most likely nothing: only then is it worked out when to look again.
-            self.look(0 if self._has_more else self._clock() + to_ms(self._options.poll_min))
+            self.look(0 if self._has_more else self._clock() + AGAIN_MS)
         else:
             if is_changed:
                 self._in_vain += 1

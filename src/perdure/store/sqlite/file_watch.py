@@ -20,6 +20,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -38,6 +39,8 @@ class FileWatch:
     def __init__(self, lock: WriteLock) -> None:
         self._lock = lock
         self._loops: dict[asyncio.AbstractEventLoop, _LoopWatch] = {}
+        self._listening = dict.fromkeys(KINDS, 0)
+        """How many listen to each kind."""
 
     def listen(self, kind: Hint, heard: Callable[[], None]) -> Callable[[], None]:
         """Have a function called on the running loop whenever others have given a hint.
@@ -49,16 +52,18 @@ class FileWatch:
         watch = self._loops.get(loop)
         if watch is None:
             watch = self._loops[loop] = _LoopWatch(self._lock, loop)
-        listener = (kind, heard)
-        watch.listeners.append(listener)
-        self._say_who_listens()
+        listener = _Listener(kind, heard)
+        watch.listeners[listener] = None
+        if watch.can_hear:
+            self._count(kind, 1)
 
         def stop() -> None:
-            watch.listeners.remove(listener)
+            del watch.listeners[listener]
+            if watch.can_hear:
+                self._count(kind, -1)
             if not watch.listeners and self._loops.get(loop) is watch:
                 del self._loops[loop]
                 watch.close()
-            self._say_who_listens()
 
         return stop
 
@@ -68,17 +73,24 @@ class FileWatch:
             watch.close()
         self._loops.clear()
 
-    def _say_who_listens(self) -> None:
-        wanted = {kind for watch in self._loops.values() for kind in watch.kinds()}
-        for kind in KINDS:
-            self._lock.listen(kind, is_on=kind in wanted)
+    def _count(self, kind: Hint, by: int) -> None:
+        before = self._listening[kind]
+        self._listening[kind] += by
+        if 0 in (before, before + by):
+            self._lock.listen(kind, is_on=by > 0)
+
+
+@dataclass(eq=False, slots=True, frozen=True)
+class _Listener:
+    kind: Hint
+    heard: Callable[[], None]
 
 
 class _LoopWatch:
     """The file as one event loop watches it."""
 
     def __init__(self, lock: WriteLock, loop: asyncio.AbstractEventLoop) -> None:
-        self.listeners: list[tuple[Hint, Callable[[], None]]] = []
+        self.listeners: dict[_Listener, None] = {}
         self._lock = lock
         self._loop = loop
         self._seen = {kind: lock.hints_of_others(kind) for kind in KINDS}
@@ -89,9 +101,10 @@ class _LoopWatch:
             except NotImplementedError:  # Some loops cannot wait for files.
                 self._stop_watching()
 
-    def kinds(self) -> set[Hint]:
-        """Return what is listened to, if anything can be heard."""
-        return set() if self._watch is None else {kind for kind, _ in self.listeners}
+    @property
+    def can_hear(self) -> bool:
+        """Whether the kernel tells of anything."""
+        return self._watch is not None
 
     def close(self) -> None:
         """Watch no more. Harmless the second time."""
@@ -115,9 +128,9 @@ class _LoopWatch:
             given = self._lock.hints_of_others(kind)
             if given != self._seen[kind]:
                 self._seen[kind] = given
-                for wanted, heard in tuple(self.listeners):
-                    if wanted is kind:
-                        heard()
+                for listener in tuple(self.listeners):
+                    if listener.kind is kind:
+                        listener.heard()
 
 
 def _watch_times(file: int) -> int | None:
