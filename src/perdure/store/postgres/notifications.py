@@ -40,9 +40,6 @@ GAP_MIN_S = 0.001
 GAP_MAX_S = 0.004
 """Between two notifications of one process, at least; the longer, the more there are without a
 pause: each costs the server as much as a small commit."""
-NO_FLUSH = "SET synchronous_commit = off"
-"""A notification is a commit, and who hears it cannot wait for the disk. If the server crashes,
-no process listens any more."""
 LOOK_MIN_S = 0.05
 LOOK_MAX_S = 3.0
 """Through a pooler: pauses between two looks, about as long as there was nothing new. Fifty idle
@@ -212,8 +209,7 @@ class Notifications:
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         await connection.add_listener(self._channel, self._hear)
-        await connection.execute(NO_FLUSH)
-        self.statements += 2
+        self.statements += 1
         self._heard()  # What was committed while there was no listener is found by looking.
         pause, gap = GrowingPause(ENDED_MIN_S, ENDED_MAX_S), GrowingPause(GAP_MIN_S, GAP_MAX_S)
         while True:
