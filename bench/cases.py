@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench import (
+    across,
     at_rest,
     backlog,
     bloat,
@@ -53,6 +54,7 @@ CASES: dict[str, Case] = {
         guard_cost,
         metrics_cost,
         postgres,
+        across,
         two_processes,
         idle_fleet,
         server_cost,

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench import chain, deciders, fan_out, idle, latency, many_chains, one_activity, recovery
+from bench import (
+    across,
+    chain,
+    deciders,
+    fan_out,
+    idle,
+    latency,
+    many_chains,
+    one_activity,
+    recovery,
+)
 from bench.harness import Case, Measured, Setup
 
 PREFIX = "postgres/"
@@ -36,7 +46,10 @@ def _renamed(case: str, measured: Measured) -> Measured:
 
 _ALL = {
     case.name: case
-    for file in (one_activity, latency, chain, many_chains, fan_out, deciders, idle, recovery)
+    for file in (
+        *(one_activity, latency, chain, many_chains, fan_out),
+        *(deciders, idle, recovery, across),
+    )
     for case in file.CASES
 }
 
@@ -52,5 +65,7 @@ CASES = tuple(
         "idle",
         "recovery/others",
         "recovery/killed",
+        "across",
+        "across/many",
     )
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from perdure.clock import system_clock
 from perdure.store.sql.remembered_check import SWITCH
+from tests.chaos import wake_faults
 from tests.chaos.ledger import Line, read_ledger
 from tests.chaos.wrong_clock import WRONG_FOR_S, far_off, set_clock
 
@@ -34,6 +35,8 @@ class Fleet:
     starts: int = 20
     """How many instances each process starts itself."""
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    added: int = 0
+    """How many processes there were."""
     kills: int = 0
     pauses: int = 0
     expected: tuple[str, ...] = EXPECTED
@@ -61,12 +64,17 @@ class Fleet:
             worker = subprocess.Popen(
                 [sys.executable, "-m", "tests.chaos.worker_process", *arguments],
                 cwd=ROOT,
-                env={**os.environ, SWITCH: "1"},
+                env={**os.environ, SWITCH: "1", **self._faults()},
                 stdout=log,
                 stderr=log,
             )
         self.workers.append(worker)
         return worker
+
+    def _faults(self) -> dict[str, str]:
+        """Return what has every other process hear badly of what others do."""
+        self.added += 1
+        return {wake_faults.SWITCH: "1"} if self.added % 2 else {}
 
     async def ready(self, worker: subprocess.Popen[bytes]) -> None:
         """Wait until a process works."""

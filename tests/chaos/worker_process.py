@@ -1,6 +1,7 @@
 """A worker as a process, to be killed: python -m tests.chaos.worker_process URL LEDGER STARTS.
 
-It works until SIGTERM, by a clock that others may set (`wrong_clock`). It also starts so many
+It works until SIGTERM, by a clock that others may set (`wrong_clock`), and with wake-ups that are
+spoilt where its environment says so (`wake_faults`). It also starts so many
 instances itself, so that the first turn goes with the start, and notes in the ledger what it asked
 for and what was acknowledged; also, how much of its work was refused.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 from perdure import Engine, Retention, WorkerOptions
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailableError
-from tests.chaos import accounts, bank, workload
+from tests.chaos import accounts, bank, wake_faults, workload
 from tests.chaos.ledger import FileLedger, Ledger, Line
 from tests.chaos.workload import chain
 from tests.chaos.wrong_clock import own_clock
@@ -120,6 +121,8 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     url, path, starts = sys.argv[1:]
     clock = own_clock(url, Path(path).parent)
+    if os.environ.get(wake_faults.SWITCH):
+        wake_faults.spoil(random.Random())
     try:
         asyncio.run(work(url, SeedingLedger(path), clock, int(starts)))
     except Exception:

@@ -13,6 +13,7 @@ from psycopg import sql
 
 from perdure import Engine, activity, orchestration
 from perdure.clock import ManualClock
+from perdure.model.hints import Hint
 from perdure.store.opening import open_store
 from tests.cli.commands import perdure
 from tests.contract.store_values import new_instance
@@ -145,11 +146,11 @@ async def test_a_worker_role_tells_others_and_hears_of_them(staffed: Shop) -> No
     one, other = (open_store(staffed.store("app"), clock=ManualClock()) for _ in range(2))
     await one.open()
     await other.open()
-    await until(other.change_count)  # It listens.
+    await until(lambda: other.change_count(Hint.WORK))  # It listens.
 
     await one.start([new_instance("i")])
 
-    await until(lambda: other.change_count() > 1)
+    await until(lambda: other.change_count(Hint.WORK) > 1)
     assert staffed.may("app", "SELECT last_value FROM {}.told")
     await one.close()
     await other.close()

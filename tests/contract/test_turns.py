@@ -8,7 +8,7 @@ from perdure.clock import ManualClock
 from perdure.errors import RowError
 from perdure.model.instances import Stamp, Status
 from perdure.model.jobs import JobKey
-from perdure.model.turns import NOBODY, ChildStart, Hold, TurnReceipt, TurnStatus
+from perdure.model.turns import NOBODY, ChildStart, Hold, KnownEnd, TurnReceipt, TurnStatus
 from perdure.store.base import Store
 from tests.contract.store_values import (
     COMPLETED,
@@ -436,3 +436,13 @@ class TestEnds:
         assert isinstance(await failed(store, turn), RowError)
 
         assert await store.read_live("i") is not None
+
+    async def test_only_what_has_ended_or_is_not_there_is_told_of_as_an_end(
+        self, store: Store
+    ) -> None:
+        incarnation = await ended(store, "a")
+        await begun(store, "b")
+
+        found = await store.read_ends(["b", "a", "never"])
+
+        assert found == {"a": KnownEnd(incarnation, outcome()), "never": None}

@@ -7,17 +7,20 @@ import importlib.util
 import logging
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import pytest
 
 from perdure import Client, Engine, Handle, WorkerOptions
 from perdure.authoring.registry import Definitions
 from perdure.checking.invariants import check
 from perdure.client.info import HistoryEvent
 from perdure.clock import Clock, system_clock, to_ms
+from perdure.model.turns import Turn, TurnReceipt
 from perdure.store.opening import open_store
 
 WITHIN_S = 20.0
@@ -199,6 +202,26 @@ async def has_ended(client: Client, instance_id: str) -> bool:
 async def idle(engine: Engine) -> None:
     """Wait until an engine has looked for work and found none."""
     await until(lambda: engine._serving.claimer is not None and engine._serving.claimer._fruitless)
+
+
+def overtake(
+    engine: Engine, patch: pytest.MonkeyPatch, first: Callable[[], Awaitable[object]]
+) -> None:
+    """Have something happen when a job of an engine has ended and its result is not committed yet:
+    no cancellation can reach the job any more, and the turn comes too late."""
+    store = engine._core.store
+    commit = store.commit
+
+    def commit_too_late(turns: Sequence[Turn]) -> Awaitable[list[TurnReceipt]]:
+        async def late() -> list[TurnReceipt]:
+            if any(turn.job_ends for turn in turns):
+                patch.setattr(store, "commit", commit)
+                await first()
+            return await commit(turns)
+
+        return late()
+
+    patch.setattr(store, "commit", commit_too_late)
 
 
 class RunningClock:

@@ -11,7 +11,7 @@ from perdure.errors import (
     InstanceFailedError,
     InstanceTerminatedError,
 )
-from tests.engine.stage import Gate, Stage, has_ended, kinds, until, waits_for
+from tests.engine.stage import Gate, Stage, has_ended, kinds, overtake, until, waits_for
 
 go = Signal("go", str)
 
@@ -335,14 +335,11 @@ async def test_the_result_of_an_activity_is_refused_after_a_termination(stage: S
     assert await engine._core.store.read_jobs("a") == []
 
 
-async def test_a_termination_by_another_process_refuses_the_running_activity(
-    stage: Stage,
+async def test_a_termination_by_another_process_refuses_the_result_of_an_activity(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = Gate()
-
     @activity
     async def act() -> str:
-        await gate.pass_through()
         return "too late"
 
     @orchestration
@@ -350,12 +347,9 @@ async def test_a_termination_by_another_process_refuses_the_running_activity(
         return await act()
 
     engine = await stage.engine([act, acting])
-    handle = await engine.start("a", acting)
-    await gate.reached()
-
     client = await stage.client()
-    await client.handle("a").terminate("from afar")
-    gate.opened.set()
+    overtake(engine, monkeypatch, lambda: client.handle("a").terminate("from afar"))
+    handle = await engine.start("a", acting)
 
     with pytest.raises(InstanceTerminatedError, match="from afar"):
         await handle.result()

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from perdure import Signal, orchestration
+from perdure.client import watch
 from perdure.errors import InstanceNotFoundError
+from perdure.model.hints import Hint
 from perdure.model.instances import InstanceRow
 from perdure.model.turns import ClaimedTurn, Turn
 from perdure.turns.hot import HotInstance
-from tests.engine.stage import Stage, waits_for
+from tests.engine.stage import Stage, until, waits_for
 
 go = Signal("go", str)
 
@@ -112,6 +114,38 @@ async def test_an_answer_that_is_lost_by_a_defect_is_lost_for_its_instance_only(
     await asyncio.gather(*(handle.send(go, handle.instance_id) for handle in handles))
 
     assert [await handle.result() for handle in handles] == ["w-0", "w-1", "w-2"]
+
+
+@pytest.mark.parametrize("waits", ["for its end", "for a report"])
+async def test_what_happens_while_the_first_look_is_under_way_is_not_swallowed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, waits: str
+) -> None:
+    """The number that tells of news is read before the rows, or the next look would be the first to
+    find it, here after a minute."""
+    monkeypatch.setattr(watch, "LOOK_MIN_S", 60.0)
+    monkeypatch.setattr(watch, "LOOK_MAX_S", 60.0)
+    engine = await stage.engine([waiting])
+    client = await stage.client()
+    handle = await engine.start("w", waiting)
+    await waits_for(handle, "signal 'go'")
+    read = client._core.store.read_instances
+
+    async def read_too_early(ids: Sequence[str]) -> list[InstanceRow | None]:
+        monkeypatch.setattr(client._core.store, "read_instances", read)
+        rows = await read(ids)
+        seen = client._core.store.change_count(Hint.NEWS)
+        await handle.send(go, "on")
+        await handle.result()
+        await until(lambda: client._core.store.change_count(Hint.NEWS) != seen)
+        return rows
+
+    monkeypatch.setattr(client._core.store, "read_instances", read_too_early)
+
+    async with asyncio.timeout(20):
+        if waits == "for its end":
+            assert await client.handle("w", waiting).result() == "on"
+        else:
+            assert await client.handle("w", waiting).wait_report() is None
 
 
 async def test_whoever_finds_that_an_instance_is_gone_needs_not_be_told(

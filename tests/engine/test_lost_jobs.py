@@ -15,6 +15,7 @@ from perdure import ActivityContext, Client, Engine, Signal, activity, orchestra
 from perdure.authoring.registry import Defined
 from perdure.clock import ManualClock, system_clock
 from perdure.errors import InstanceCancelledError
+from perdure.model.hints import Hint
 from perdure.store.base import JobLease
 from tests.engine.stage import Gate, Stage, options, until
 
@@ -23,6 +24,11 @@ WITHIN_S = 5.0
 """Far more than the poll interval, far less than a third of a lease."""
 
 poke = Signal("poke", int)
+
+
+@orchestration
+async def unserved() -> None:
+    """Stands in the store, and no worker takes it."""
 
 
 class Long:
@@ -171,12 +177,15 @@ async def test_nothing_is_asked_while_nothing_changes(
     assert asked == []
     client = await stage.client()
     await client.handle("other").send(poke, 1)
+    await client.start("elsewhere", unserved)
+    assert not await watch.look(), "what others are sent is no news"
+    await client.handle("elsewhere").terminate()
     await until(lambda: asked)
-    assert not long.told.is_set(), "what another instance is sent says nothing of this job"
+    assert not long.told.is_set(), "what becomes of another instance says nothing of this job"
 
 
 async def _is_seen(engine: Engine) -> bool:
-    return engine._serving._cancels._seen_changes == engine._core.store.change_count()
+    return engine._serving._cancels._seen_changes == engine._core.store.change_count(Hint.NEWS)
 
 
 async def test_a_question_that_failed_is_asked_again(

@@ -27,7 +27,7 @@ from perdure.errors import (
 )
 from perdure.model.turns import ClaimedTurn
 from perdure.telemetry import Distribution, MetricsSnapshot
-from tests.engine.stage import Gate, Stage, has_ended, is_waiting, load, options, until
+from tests.engine.stage import Gate, Stage, has_ended, is_waiting, load, options, overtake, until
 
 STARTS = "perdure_orchestration_starts_total"
 COMPLETIONS = "perdure_orchestration_completions_total"
@@ -379,14 +379,15 @@ async def test_a_replay_after_a_restart_counts_nothing(stage: Stage) -> None:
     assert seen(second, HISTORY).total == 8
 
 
-async def test_a_refused_commit_counts_as_refused_and_nothing_else(stage: Stage) -> None:
-    """Somebody terminates an instance while its activity runs: the turn that takes the result is
-    refused."""
-    gate = Gate()
+async def test_a_refused_commit_counts_as_refused_and_nothing_else(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process terminates an instance when its activity has returned: the turn that takes
+    the result is refused."""
 
     @activity
     async def stuck() -> None:
-        await gate.pass_through()
+        pass
 
     @orchestration
     async def single() -> None:
@@ -394,11 +395,9 @@ async def test_a_refused_commit_counts_as_refused_and_nothing_else(stage: Stage)
 
     engine = await stage.engine([single, stuck])
     other = await stage.client()
+    overtake(engine, monkeypatch, lambda: other.handle("s").terminate("from elsewhere"))
     await engine.start("s", single)
-    await gate.reached()
-    await other.handle("s").terminate("from elsewhere")
 
-    gate.opened.set()
     await until(lambda: now_of(engine).value(REFUSED) == 1)
 
     now = now_of(engine)

@@ -154,13 +154,13 @@ async def test_many_waits_are_one_question_to_the_store(
     waiters = [await engine.start(outcome_of, "w") for _ in range(50)]
     await until(lambda: waits_here(engine) == 50)
     asked: list[int] = []
-    read_instances = engine._core.store.read_instances
+    read_ends = engine._core.store.read_ends
 
     async def counted(ids: list[str]) -> object:
         asked.append(len(ids))
-        return await read_instances(ids)
+        return await read_ends(ids)
 
-    monkeypatch.setattr(engine._core.store, "read_instances", counted)
+    monkeypatch.setattr(engine._core.store, "read_ends", counted)
     await until(lambda: asked)
     assert set(asked) == {1}, "one id, however many wait for it"
     assert len(asked) < 10

@@ -15,7 +15,7 @@ from perdure import Engine, Signal, Status, activity, orchestration
 from perdure.authoring.registry import orchestration_key
 from perdure.clock import ManualClock
 from perdure.errors import InstanceFailedError, StoreUnavailableError
-from perdure.model.instances import InstanceRow
+from perdure.model.turns import KnownEnd
 from tests.contract.store_values import LEASE_MS, claim
 from tests.engine.stage import Stage, idle, options, until
 
@@ -148,18 +148,18 @@ async def test_trouble_with_the_store_does_not_end_the_wait_for_a_result(
     engine = await stage.engine([waiting])
     here = await engine.start("w", waiting)
     client = await stage.client()
-    read, asked = client._core.store.read_instances, 0
+    read, asked = client._core.store.read_ends, 0
 
-    async def moody(ids: Sequence[str]) -> list[InstanceRow | None]:
+    async def moody(ids: Sequence[str]) -> dict[str, KnownEnd | None]:
         nonlocal asked
         asked += 1
-        if asked == 2:
+        if asked == 1:
             raise StoreUnavailableError("locked")
         return await read(ids)
 
-    monkeypatch.setattr(client._core.store, "read_instances", moody)
+    monkeypatch.setattr(client._core.store, "read_ends", moody)
     result = asyncio.create_task(client.handle("w", waiting).result())
-    await until(lambda: asked > 2)
+    await until(lambda: asked > 1)
     await here.send(go, "on")
 
     assert await result == "on"

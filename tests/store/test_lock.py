@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from perdure.errors import StoreUnavailableError
+from perdure.model.hints import Hint
 from perdure.store.sqlite.file_lock import WriteLock
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import begun, given, message, next_turn, outcome
@@ -110,7 +111,7 @@ async def test_a_lock_file_that_cannot_be_read_tells_of_no_change(
 ) -> None:
     monkeypatch.setattr(os, "pread", _fail)
 
-    assert store.change_count() == store.change_count()
+    assert store.change_count(Hint.WORK) == store.change_count(Hint.WORK)
 
 
 # ------------------------------------------------------------ before a commit

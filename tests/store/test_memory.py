@@ -8,9 +8,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from perdure.clock import ManualClock
+from perdure.model.hints import Hint
 from perdure.store.opening import open_store
 from perdure.store.sqlite.store import SqliteStore
-from tests.contract.store_values import COMPLETED, begun, message, next_turn, outcome
+from tests.contract.store_values import (
+    COMPLETED,
+    begun,
+    message,
+    new_instance,
+    next_turn,
+    outcome,
+)
 
 # A good part of the contract, in memory that other stores could share.
 from tests.contract.test_leases import TestJobs, TestTurnClaims  # noqa: F401
@@ -87,13 +95,13 @@ async def test_many_that_open_it_at_once_make_one_schema(opened: Opener) -> None
 
 async def test_the_change_count_tells_of_other_stores_of_the_name_only(opened: Opener) -> None:
     store, other, private = [await opened(url) for url in (NAMED, NAMED, "sqlite://:memory:")]
-    before = store.change_count()
+    before = store.change_count(Hint.WORK)
 
-    await begun(store, "a")
-    await begun(private, "b")
-    assert store.change_count() == before
-    await begun(other, "c")
-    assert store.change_count() != before
+    await store.start([new_instance("a")])
+    await private.start([new_instance("b")])
+    assert store.change_count(Hint.WORK) == before
+    await other.start([new_instance("c")])
+    assert store.change_count(Hint.WORK) != before
 
 
 async def test_what_a_store_remembers_is_not_used_after_another_has_written(

@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from perdure.clock import ManualClock
+from perdure.model.hints import Hint
 from perdure.model.instances import part_of
 from perdure.model.messages import Delivery
 from perdure.store.base import TurnLease
@@ -63,7 +64,7 @@ class Desk:
     """Moves arrivals with a lane, one transaction after another, and keeps what came of each."""
 
     def __init__(self, address: Address) -> None:
-        self.lane = Lane(address, clock=ManualClock(), epoch=Epoch(), stirred=lambda: None)
+        self.lane = Lane(address, clock=ManualClock(), epoch=Epoch(), stirred=lambda hints: None)
         self.holder = PostgresConnection(address)
         self.arrivals = Arrivals(address, Notifications(address, own=""), self._work)
         self.results: list[Moved] = []
@@ -130,7 +131,7 @@ def test_a_message_on_its_way_to_an_instance_that_begins_and_is_locked_meanwhile
     desk: Desk, after: Callable[..., None], postgres_url: str, moved_by: str
 ) -> None:
     there = Lane(
-        Address.parse(postgres_url), clock=ManualClock(), epoch=Epoch(), stirred=lambda: None
+        Address.parse(postgres_url), clock=ManualClock(), epoch=Epoch(), stirred=lambda hints: None
     )
     desk.send(to("i"))
 
@@ -236,7 +237,9 @@ async def postgres_store(postgres_url: str, clock: ManualClock) -> AsyncIterator
 
 async def send(url: str, *sent: Delivery) -> None:
     def put() -> None:
-        lane = Lane(Address.parse(url), clock=ManualClock(), epoch=Epoch(), stirred=lambda: None)
+        lane = Lane(
+            Address.parse(url), clock=ManualClock(), epoch=Epoch(), stirred=lambda hints: None
+        )
         lane.execute([Operation(lambda t: put_on_the_way(t, sent))])
         lane.close()
 
@@ -289,13 +292,13 @@ async def test_a_claim_that_did_not_wait_is_told_when_messages_were_moved(
     store = postgres_store
     monkeypatch.setattr(arrivals_module, "LOCK_SHORTLY", "10min")
     monkeypatch.setattr(arrivals_module, "CLAIM_WITHIN_S", 0)
-    before = store.change_count()
+    before = store.change_count(Hint.WORK)
     async with about_to_start(raw, "new"):
         await send(postgres_url, to("new"))
         assert await claim(store) == []
         await until(lambda: store._arrivals._moving is not None)
 
-    await until(lambda: store.change_count() > before)
+    await until(lambda: store.change_count(Hint.WORK) > before)
     async with asyncio.timeout(ENOUGH_S):
         await until(lambda: store.read_inbox("new"))
 

@@ -225,7 +225,7 @@ async def test_what_was_not_started_was_not_known_to_be_new(store: Store, other:
 
 def test_a_claim_in_the_same_transaction_is_not_overlooked(url: str, clock: ManualClock) -> None:
     """It changes rows that the batch has written, under the same number of a transaction."""
-    lane = Lane(Address.parse(url), clock=clock, epoch=Epoch(), stirred=lambda: None)
+    lane = Lane(Address.parse(url), clock=clock, epoch=Epoch(), stirred=lambda hints: None)
     first = first_turn(new_instance())
     lane.execute([first])
     asked = TurnClaim("w2", ((number_of(ORCHESTRATION), "c1"),), 1, LEASE_MS, token())

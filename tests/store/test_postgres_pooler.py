@@ -13,6 +13,7 @@ import pytest
 from perdure import Client
 from perdure.clock import ManualClock
 from perdure.errors import StoreError
+from perdure.model.hints import KINDS, Hint
 from perdure.model.turns import TurnClaim, TurnStatus, WorkerRow
 from perdure.store.base import Store
 from perdure.store.opening import open_store
@@ -27,6 +28,7 @@ from tests.contract.store_values import (
     claim_jobs,
     job,
     message,
+    new_instance,
     next_turn,
     outcome,
     result_of,
@@ -99,11 +101,11 @@ async def test_what_others_commit_is_noticed_without_listening(
 ) -> None:
     other = open_store(f"{pooler.url}?pooler=transaction", clock=clock)
     await other.open()
-    before = store.change_count()
+    before = store.change_count(Hint.WORK)
 
-    await begun(other)
+    await other.start([new_instance()])
 
-    await until(lambda: store.change_count() != before)
+    await until(lambda: store.change_count(Hint.WORK) != before)
     await other.close()
 
 
@@ -114,18 +116,18 @@ async def test_whoever_listens_is_called_when_others_commit(
     url = f"{pooler.url}?pooler=transaction" if is_pooled else postgres_url
     store, other = (open_store(url, clock=clock) for _ in range(2))
     heard: list[int] = []
-    stop = store.listen_changes(lambda: heard.append(store.change_count()))
+    stop = store.listen_changes(Hint.WORK, lambda: heard.append(store.change_count(Hint.WORK)))
     await store.open()
     await other.open()
     await until(lambda: heard)  # It hears.
     before = len(heard)
 
-    await begun(other)
+    await other.start([new_instance()])
     await until(lambda: len(heard) > before)
     stop()
-    count = store.change_count()
+    count = store.change_count(Hint.WORK)
     await other.deliver([message()])
-    await until(lambda: store.change_count() > count)
+    await until(lambda: store.change_count(Hint.WORK) > count)
 
     assert heard[-1] <= count
     await store.close()
@@ -138,10 +140,10 @@ async def test_what_nobody_wants_to_know_wakes_nobody(
     """Or every sign of life of a worker would make all others look for work."""
     other = open_store(f"{pooler.url}?pooler=transaction", clock=clock)
     await other.open()
-    stamp = await begun(other)
-    await until(lambda: store.change_count() > 1)
+    stamp = await begun(other, timers=(timer(1, 1 << 50),))
+    await until(lambda: store.change_count(Hint.WORK) > 1)
     await looked(store)
-    before = store.change_count()
+    before = [store.change_count(kind) for kind in KINDS]
 
     await other.beat(WorkerRow("w", "host", 1, 1, clock(), ()))
     await other.claim_turns(TurnClaim("w", (), 10, 1000, 1))
@@ -149,7 +151,7 @@ async def test_what_nobody_wants_to_know_wakes_nobody(
     await accepted(other, step)
     await looked(store)
 
-    assert store.change_count() == before
+    assert [store.change_count(kind) for kind in KINDS] == before
     await other.close()
 
 
@@ -170,24 +172,26 @@ async def test_a_turn_that_concerns_others_is_told(
 ) -> None:
     other = open_store(f"{pooler.url}?pooler=transaction", clock=clock)
     await other.open()
-    stamp = await begun(other)
-    await until(lambda: store.change_count() > 1)
-    before = store.change_count()
+    stamp = await begun(other, timers=(timer(1, 1 << 50),))
+    await until(lambda: store.change_count(Hint.WORK) > 1)
+    await looked(store)
+    before = store.change_count(Hint.WORK)
 
     await accepted(other, next_turn("i", stamp, **fields))
 
-    await until(lambda: store.change_count() > before)
+    # Behind a pooler all kinds are told as one.
+    await until(lambda: store.change_count(Hint.WORK) > before)
     await other.close()
 
 
 async def test_own_commits_are_no_news(store: Store) -> None:
     await looked(store)
-    before = store.change_count()
+    before = store.change_count(Hint.WORK)
 
-    await begun(store)
+    await store.start([new_instance()])
     await looked(store)
 
-    assert store.change_count() == before
+    assert store.change_count(Hint.WORK) == before
 
 
 @pytest.mark.parametrize("is_teller_pooled", [True, False])
@@ -199,12 +203,12 @@ async def test_those_behind_a_pooler_and_those_who_are_not_hear_of_each_other(
     listener = open_store(urls[not is_teller_pooled], clock=clock)
     await teller.open()
     await listener.open()
-    await until(lambda: listener.change_count())  # It listens.
-    before = listener.change_count()
+    await until(lambda: listener.change_count(Hint.WORK))  # It listens.
+    before = listener.change_count(Hint.WORK)
 
-    await begun(teller)
+    await teller.start([new_instance()])
 
-    await until(lambda: listener.change_count() != before)
+    await until(lambda: listener.change_count(Hint.WORK) != before)
     await teller.close()
     await listener.close()
 
@@ -222,13 +226,13 @@ async def test_what_a_transaction_of_a_user_has_written_is_noticed_after_its_com
             await client.within(connection).start("a", workload.nap, 1)
             await looked(store)
             await looked(client._core.store)
-            before = store.change_count()
-        await until(lambda: store.change_count() != before)
+            before = store.change_count(Hint.WORK)
+        await until(lambda: store.change_count(Hint.WORK) != before)
         async with connection.transaction():
             await client.within(connection).start("b", workload.nap, 1)
-            before = store.change_count()
+            before = store.change_count(Hint.WORK)
 
-    await until(lambda: store.change_count() != before)
+    await until(lambda: store.change_count(Hint.WORK) != before)
     await connection.close()
     await store.close()
 
@@ -239,11 +243,11 @@ async def test_a_worker_notices_what_a_user_of_its_own_process_has_written(
     connection = await asyncpg.connect(postgres_url)
     async with Client(f"{pooler.url}?pooler=transaction") as client:
         await looked(client._core.store)
-        before = client._core.store.change_count()
+        before = client._core.store.change_count(Hint.WORK)
         async with connection.transaction():
             await client.within(connection).start("a", workload.nap, 1)
 
-        await until(lambda: client._core.store.change_count() != before)
+        await until(lambda: client._core.store.change_count(Hint.WORK) != before)
     await connection.close()
 
 

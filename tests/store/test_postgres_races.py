@@ -43,8 +43,8 @@ def lanes(postgres_url: str) -> Iterator[Lanes]:
     address = Address.parse(postgres_url)
     clock = ManualClock()
     both = (
-        Lane(address, clock=clock, epoch=Epoch(), stirred=lambda: None),
-        Lane(address, clock=clock, epoch=Epoch(), stirred=lambda: None),
+        Lane(address, clock=clock, epoch=Epoch(), stirred=lambda hints: None),
+        Lane(address, clock=clock, epoch=Epoch(), stirred=lambda hints: None),
     )
     yield both
     for lane in both:

@@ -380,7 +380,7 @@ def test_a_lane_forgets_the_plans_of_an_empty_store(url: str) -> None:
     """Before a table that has grown is walked through for every row."""
     address = Address.parse(url)
     connection = PostgresConnection(address)
-    starting = Lane(address, clock=ManualClock(), epoch=Epoch(), stirred=lambda: None)
+    starting = Lane(address, clock=ManualClock(), epoch=Epoch(), stirred=lambda hints: None)
     starting.use(connection)
     keys = plans.values_of("load_instances")["keys"]
 

@@ -18,6 +18,7 @@ import pytest
 from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.errors import SchemaError, StoreError, StoreUnavailableError, UsageError
+from perdure.model.hints import Hint
 from perdure.model.turns import TurnStatus
 from perdure.store.base import Store
 from perdure.store.opening import open_store
@@ -362,7 +363,7 @@ async def test_a_server_that_says_goodbye_and_does_not_hang_up_is_left(
     async with Proxy(url) as proxy:
         store = open_store(proxy.url, clock=clock)
         await store.open()
-        stamp = await begun(store)
+        stamp = await begun(store, report=b"0")
         await until(lambda: has_notified(url))
         proxy.keeps_open = True
         rows.run(
@@ -372,11 +373,11 @@ async def test_a_server_that_says_goodbye_and_does_not_hang_up_is_left(
         )
         await until(lambda: proxy.left_open == proxy.count_open())
         await other.open()
-        await until(lambda: other.change_count() == 1)  # It listens.
+        await until(lambda: other.change_count(Hint.NEWS) == 1)  # It listens.
 
         found = await store.read_live("i")
         [receipt] = await store.commit([next_turn("i", stamp, report=b"1")])
-        await until(lambda: other.change_count() > 1)
+        await until(lambda: other.change_count(Hint.NEWS) > 1)
         await store.close()
     await other.close()
 

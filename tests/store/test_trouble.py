@@ -17,6 +17,7 @@ from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
 from perdure.model.events import Body
+from perdure.model.hints import Hint
 from perdure.store import batching
 from perdure.store.base import Store
 from perdure.store.opening import open_store
@@ -98,7 +99,7 @@ async def test_processes_share_a_file_without_a_lock_error(
     url: str, store: Store, clock: ManualClock
 ) -> None:
     """Every message gets its own number, and nobody hears that the database is locked."""
-    before = store.change_count()
+    before = store.change_count(Hint.WORK)
     processes = [_python(WORK, url, f"p{number}", "100") for number in range(3)]
 
     outputs = await asyncio.gather(*(asyncio.to_thread(p.communicate) for p in processes))
@@ -107,7 +108,7 @@ async def test_processes_share_a_file_without_a_lock_error(
     assert all(b"locked" not in error for _, error in outputs)
     assert len(await store.read_inbox("shared")) == 300
     assert not [v for v in await check(store) if v.invariant != "S3"]
-    assert store.change_count() != before
+    assert store.change_count(Hint.WORK) != before
 
 
 async def test_two_stores_in_one_process_share_a_file(url: str, store: Store) -> None:
@@ -194,15 +195,15 @@ async def test_an_old_sqlite_is_warned_of_once_per_file_and_day_when_several_pro
 async def test_the_change_count_tells_of_others_only(url: str, store: Store) -> None:
     other = open_store(url, clock=store.clock)
     await other.open()
-    before = store.change_count()
+    before = store.change_count(Hint.WORK)
 
-    await begun(store, "a")
-    assert store.change_count() == before
-    await begun(other, "b")
-    assert store.change_count() != before
+    await store.start([new_instance("a")])
+    assert store.change_count(Hint.WORK) == before
+    await other.start([new_instance("b")])
+    assert store.change_count(Hint.WORK) != before
 
     await other.close()
-    assert other.change_count() == 0
+    assert other.change_count(Hint.WORK) == 0
 
 
 async def test_the_wal_stays_bounded(store: Store, path: Path) -> None:

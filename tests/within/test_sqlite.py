@@ -13,6 +13,7 @@ import pytest
 from perdure import Accepted, BlockingClient, Engine
 from perdure.client.loop_thread import CallersThread, LoopThread
 from perdure.errors import StoreError, StoreUnavailableError, UsageError
+from perdure.model.hints import Hint
 from perdure.store.opening import open_store
 from tests.engine.shop import Order, Place
 from tests.engine.stage import Stage, idle, until
@@ -39,13 +40,13 @@ async def test_a_commit_wakes_the_worker_of_this_process_and_of_others(
     other = open_store(url)
     await other.open()
     await idle(engine)
-    seen = other.change_count()
+    seen = other.change_count(Hint.WORK)
 
     connection.execute("BEGIN IMMEDIATE")
     handle = await engine.within(connection).start("a", double, 1)
     connection.execute("COMMIT")
 
-    await until(lambda: other.change_count() != seen)
+    await until(lambda: other.change_count(Hint.WORK) != seen)
     assert await handle.result() == 2
     await other.close()
 

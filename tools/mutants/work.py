@@ -6,6 +6,7 @@ from tools.mutants.mutant import Mutant
 
 CONTRACT = "tests/contract/"
 CUTS = "tests/store/test_postgres_cuts.py::"
+HINTS = "tests/store/test_hints.py::"
 
 CLAIMS = (
     Mutant(
@@ -222,6 +223,34 @@ LEASES = (
         'DEAD_STATES = "ZX"',
         'DEAD_STATES = "ZXT"',
         ("tests/worker/test_process_id.py::test_only_what_runs_nothing_is_dead",),
+    ),
+    Mutant(
+        "ends-are-no-news",
+        "who waits in another process for an end hears of it only by the next look",
+        "store/sql/hints.py",
+        "turn.outcome is not None\n        or ",
+        "",
+        (f"{HINTS}test_an_accepted_turn_hints_at_what_concerns_others",),
+    ),
+    Mutant(
+        "waiting-jobs-are-no-work",
+        "workers of another process hear of a job that waits only by the next look",
+        "store/sql/hints.py",
+        "        or any(not job.leased for job in turn.jobs)\n",
+        "",
+        (f"{HINTS}test_an_accepted_turn_hints_at_what_concerns_others",),
+    ),
+    Mutant(
+        "news-is-counted-after-the-row",
+        "what happens between the row and the number is swallowed until the next look",
+        "client/watch.py",
+        "            self._look_on(seen)\n            return await future",
+        "            self._look_on(self._store.change_count(Hint.NEWS))\n"
+        "            return await future",
+        (
+            "tests/engine/test_changes_elsewhere.py"
+            "::test_what_happens_while_the_first_look_is_under_way_is_not_swallowed",
+        ),
     ),
 )
 

@@ -1,8 +1,9 @@
 """Waiting for instances to end, to report or to keep a value.
 
 What turns of this process commit is told at once by the worker; the rest is found by looking, with
-one question to the store for all that are waited for, and looking is worth it only after the store
-has changed: at once, if the store is told of that.
+one question to the store for all that are waited for, and looking is worth it only after other
+processes had news: at once, if the store is told of that. The number that tells of news is always
+read before the rows: what comes in between is found by the next look.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from perdure.client.outcomes import outcome_in
 from perdure.client.questions import RowQuestions
 from perdure.errors import InstanceNotFoundError, StoreError
 from perdure.model.admin import KvRow, ReportRow
+from perdure.model.hints import Hint
 from perdure.model.instances import InstanceRow
 from perdure.model.turns import InstanceEnd
 from perdure.store.base import Store
@@ -29,8 +31,9 @@ logger = logging.getLogger(__name__)
 LOOK_MIN_S = 0.005
 LOOK_MAX_S = 0.25
 """Pauses between two looks, while the store is not told of changes."""
-GAP_S = 0.005
-"""Between two looks, at least."""
+GAP_S = 0.0005
+REST = 3
+"""Between two looks, at least, and how many times as long as the first of them took."""
 LOOK_HERE_S = 2.0
 """How often to look, without a sign of change, at instances that are in memory here: their news is
 told, unless it came about elsewhere."""
@@ -75,6 +78,8 @@ class InstanceWatch:
         self._told: set[str] = set()
         self._wake = asyncio.Event()
         self._is_changed = False
+        self._seen = 0
+        """The number of news that have been looked at."""
 
     async def ended(self, instance_id: str) -> InstanceEnd:
         """Wait until an instance has ended.
@@ -83,12 +88,13 @@ class InstanceWatch:
             InstanceNotFoundError: There is no such instance, or it was deleted meanwhile.
         """
         future = self._endings.expect(instance_id)
+        seen = self._store.change_count(Hint.NEWS)
         try:
             if not self._is_here(instance_id):
                 row = await self._row(instance_id)
                 if row.status.is_terminal:
                     return outcome_in(row)
-            self._look_on()
+            self._look_on(seen)
             return await future
         finally:
             self._endings.forget(instance_id, future)
@@ -139,10 +145,11 @@ class InstanceWatch:
         want = _Want(instance_id, key, after, asyncio.get_running_loop().create_future())
         self._wants.append(want)
         self._endings.listen(instance_id, self._heard)
+        seen = self._store.change_count(Hint.NEWS)
         try:
             await self._serve([want])
             if not want.found.done():
-                self._look_on()
+                self._look_on(seen)
             return await want.found
         finally:
             self._wants.remove(want)
@@ -153,14 +160,20 @@ class InstanceWatch:
         self._told.add(instance_id)
         self._wake.set()
 
-    def _look_on(self) -> None:
+    def _look_on(self, seen: int) -> None:
+        """Look for what is waited for, if that is not being done.
+
+        Args:
+            seen: The number of news before the rows were read that are known.
+        """
         if self._task is None or self._task.done():
             # A client that was closed may be opened again under another loop.
             self._wake = asyncio.Event()
+            self._seen = seen
             self._task = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
-        stop = self._store.listen_changes(self._hearer())
+        stop = self._store.listen_changes(Hint.NEWS, self._hearer())
         try:
             await self._look_on_and_on()
         finally:
@@ -180,19 +193,21 @@ class InstanceWatch:
         return hear
 
     async def _look_on_and_on(self) -> None:
-        pause, least_s = GrowingPause(LOOK_MIN_S, LOOK_MAX_S, factor=1.5), GAP_S
-        seen = seen_here = self._store.change_count()
+        pause, least_s = GrowingPause(LOOK_MIN_S, LOOK_MAX_S, factor=1.5), 0.0
+        seen_here = self._seen
         rested_s = 0.0
         while self._endings.awaited() or self._wants:
+            if self._store.change_count(Hint.NEWS) != self._seen:
+                self._is_changed = True  # There was news before it could ring.
             rested_s += await self._rest(pause.seconds, least_s)
             self._is_changed = False  # Before the number is read: what changes after that rings.
-            changes = self._store.change_count()
+            changes = self._store.change_count(Hint.NEWS)
             # At the longest pause look anyway: a change count is a hint, the rows are the truth.
-            if changes == seen and not pause.is_longest:
+            if changes == self._seen and not pause.is_longest:
                 pause.grow()
                 continue
-            wanted_s = LOOK_MIN_S if changes != seen else LOOK_MAX_S
-            seen = changes
+            wanted_s = LOOK_MIN_S if changes != self._seen else LOOK_MAX_S
+            self._seen = changes
             looks_here = rested_s >= (LOOK_MAX_S if changes != seen_here else LOOK_HERE_S)
             if looks_here:
                 seen_here, rested_s = changes, 0.0
@@ -200,7 +215,7 @@ class InstanceWatch:
             began_s = time.monotonic()
             await self._look_once({one for one in ids if looks_here or not self._is_here(one)})
             # Where very many are waited for, looking takes long: it must not be all that is done.
-            least_s = max(GAP_S, time.monotonic() - began_s)
+            least_s = max(GAP_S, REST * (time.monotonic() - began_s))
             pause.restart(at_least_s=max(wanted_s, least_s))
 
     async def _rest(self, pause_s: float, least_s: float) -> float:
@@ -232,11 +247,12 @@ class InstanceWatch:
             return
         try:
             awaited = [one for one in self._endings.awaited() if one in ids]
-            for one, row in zip(awaited, await self._read(awaited), strict=True):
-                if row is None:
+            ends = await self._store.read_ends(awaited) if awaited else {}
+            for one, end in ends.items():
+                if end is None:
                     self._endings.tell_gone(one)
-                elif row.status.is_terminal:
-                    self._tell(row.instance_id, row.incarnation, outcome_in(row))
+                else:
+                    self._tell(one, end.incarnation, end.outcome)
             await self._serve([want for want in self._wants if want.instance_id in ids])
         except StoreError:
             logger.warning("could not look for news this time", exc_info=True)

@@ -1,8 +1,8 @@
 """Hearing that a running job is no longer wanted, when another process decided so.
 
 What this process decides stops its jobs at once. Others cancel, terminate or delete an instance in
-the store; that changes the store's count, and then the jobs that run here are asked after. Renewing
-leases finds the same, much later, should a change ever go unnoticed.
+the store; that is news, and then the jobs that run here are asked after: at once, if the store is
+told of it. Renewing leases finds the same, much later, should a change ever go unnoticed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from perdure.backoff import GrowingPause
+from perdure.model.hints import Hint
 from perdure.model.options import WorkerOptions
 from perdure.store.base import JobLease, Store
+from perdure.store.hearing import Hearing
 
 REST = 20
 """How many times as long as a question took is waited at least before the next one."""
@@ -48,18 +50,23 @@ class CancelWatch:
     async def run(self) -> None:
         """Watch for ever. Ends only by cancellation."""
         pause = GrowingPause(self._min_s, self._max_s)
-        while True:
-            await asyncio.sleep(pause.seconds)
-            began_s = time.monotonic()
-            if await self.look():
-                took_s = time.monotonic() - began_s
-                pause.restart(at_least_s=min(REST * took_s, self._max_s))
-            else:
-                pause.grow()
+        hearing = Hearing(self._store, Hint.NEWS)
+        try:
+            while True:
+                await hearing.wait(pause.seconds)
+                began_s = time.monotonic()
+                if await self.look():
+                    took_s = time.monotonic() - began_s
+                    pause.restart()
+                    await asyncio.sleep(min(REST * took_s, self._max_s))
+                else:
+                    pause.grow()
+        finally:
+            hearing.close()
 
     async def look(self) -> bool:
         """Ask after the running jobs if the store has changed; tell whether it had."""
-        changes = self._store.change_count()
+        changes = self._store.change_count(Hint.NEWS)
         if changes == self._seen_changes:
             return False
         leases = self._jobs()

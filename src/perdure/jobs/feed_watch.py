@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 
 from perdure.backoff import GrowingPause
 from perdure.errors import StoreError
+from perdure.model.hints import Hint
 from perdure.store.base import Store
 
 logger = logging.getLogger(__name__)
@@ -88,9 +89,9 @@ class FeedWatch:
 
     async def _rest(self) -> None:
         """Wait until something was committed."""
-        seen = self._store.change_count()
+        seen = self._store.change_count(Hint.NEWS)
         pause = GrowingPause(LOOK_MIN_S, LOOK_MAX_S)
-        while not self._heard.is_set() and self._store.change_count() == seen:
+        while not self._heard.is_set() and self._store.change_count(Hint.NEWS) == seen:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause.seconds):
                     await self._heard.wait()

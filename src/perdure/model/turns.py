@@ -114,6 +114,13 @@ class InstanceEnd(NamedTuple):
     digest: bytes
 
 
+class KnownEnd(NamedTuple):
+    """How an instance ended, and which one of its id that was."""
+
+    incarnation: int
+    outcome: InstanceEnd
+
+
 class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Everything one turn changes. All of it is written, or nothing."""
 
@@ -188,29 +195,6 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if self.continued is not None:
             return Stamp(incarnation, execution + 1, 1, self.commit_id)
         return Stamp(incarnation, execution, seq + len(self.events), self.commit_id)
-
-    @property
-    def is_private(self) -> bool:
-        """Whether only its worker has to do with it: the instance went on, and its new jobs
-        are run where it is."""
-        return not (
-            self.start is not None
-            or self.outcome is not None
-            or self.continued is not None
-            or self.jobs_gone
-            or self.timers
-            or self.timers_gone
-            or self.deliveries
-            or self.children
-            or self.kv
-            or self.report is not None
-            or self.receipts
-            or self.unique is not None
-            or self.feed
-            or self.observations
-            or self.vanishes
-            or any(not job.leased for job in self.jobs)
-        )
 
 
 class TurnStatus(StrEnum):

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from perdure.backoff import GrowingPause
+from perdure.model.hints import Hint
 from perdure.model.options import WorkerOptions
 from perdure.store.base import Store
 
@@ -51,11 +52,11 @@ class FeedWake:
 
     async def _watch(self) -> None:
         """Ring when another store has changed something."""
-        seen = self._store.change_count()
+        seen = self._store.change_count(Hint.NEWS)
         pause = GrowingPause(self._min_s, self._max_s)
         while True:
             await asyncio.sleep(pause.seconds)
-            changes = self._store.change_count()
+            changes = self._store.change_count(Hint.NEWS)
             if changes == seen:
                 pause.grow()
             else:

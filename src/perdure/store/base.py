@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 
 from perdure.clock import Clock
 from perdure.model.events import StoredEvent
+from perdure.model.hints import Hint
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
 from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd, JobKey
 from perdure.model.messages import Delivery, DeliveryStatus, Message
@@ -30,6 +31,7 @@ from perdure.model.turns import (
     ClaimedTurn,
     Hold,
     JobClaim,
+    KnownEnd,
     Neighbour,
     ProcessId,
     Turn,
@@ -327,6 +329,10 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         """Return the wide rows; the execution of a running instance is read from its live row."""
         ...
 
+    async def read_ends(self, instance_ids: Sequence[str]) -> dict[str, KnownEnd | None]:
+        """Return how instances ended, of those that have; None: there is no such instance."""
+        ...
+
     async def read_live(self, instance_id: str) -> LiveRow | None:
         """Return the narrow row of an unfinished or unborn instance."""
         ...
@@ -360,17 +366,18 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         """
         ...
 
-    def change_count(self) -> int:
+    def change_count(self, kind: Hint) -> int:
         """Return a number that differs after another store, in any process, has committed something
-        that others may want to know of.
+        that gives a hint of this kind.
 
-        Cheap, never waits. A hint: what it misses is found by claiming.
+        Cheap, never waits. A hint: what it misses is found by looking.
         """
         ...
 
-    def listen_changes(self, heard: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called whenever `change_count` has changed, on any thread, if the store
-        is told of it. If it has to look itself the function is never called.
+    def listen_changes(self, kind: Hint, heard: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called whenever `change_count` of a kind has changed, on any thread, if
+        the store is told of it. If it has to look itself the function is never called. Called on a
+        running loop.
 
         Returns:
             What ends that.

@@ -122,7 +122,7 @@ class DeciderStore(Protocol):
 
     def listen_feed(self, heard: Callable[[], None]) -> Callable[[], None]:
         """Have a function called whenever this store has committed events or has changed a reader.
-        What others commit changes `change_count`.
+        What others commit changes `change_count` of news.
 
         Returns:
             What ends that.

@@ -115,7 +115,13 @@ class ClaimLoader:
                 for claim in claims
             ]
             await self._executions.taken.check(self._store, [one.instance_id for one in claims])
-            pasts = await read_pasts(self._store, wanted)
+            # What is to begin has no past.
+            begun = [
+                one for one, claim in zip(wanted, claims, strict=True) if claim.stamp.next_seq > 1
+            ]
+            known = await read_pasts(self._store, begun) if begun else []
+            past_of = dict(zip((one.key for one in begun), known, strict=True))
+            pasts = [past_of.get(one.key, Past(())) for one in wanted]
             claims = await end_orphans(self._store, claims)
             self._pace.begin()
             for claim, past in zip(claims, pasts, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 
 import msgspec
 
@@ -19,9 +19,11 @@ from perdure.errors import (
 )
 from perdure.ids import fresh_id, fresh_name
 from perdure.model.events import InputTaken
+from perdure.model.hints import Hint
 from perdure.model.instances import NewInstance, Status
 from perdure.model.rows import read_message
 from perdure.store.base import Store
+from perdure.store.hearing import Hearing
 
 LOOK_MIN_S = 0.005
 LOOK_MAX_S = 0.25
@@ -118,6 +120,17 @@ async def wait_receipt(store: Store, instance_id: str, input_id: str) -> bytes |
         InputDroppedError: An operator took it out of the inbox, and it will not be decided.
         InstanceHeldError: The instance is parked, or stays blocked.
     """
+    # Before anything is read: what others do after that is heard.
+    hearing = Hearing(store, Hint.NEWS)
+    try:
+        return await _look_for_receipt(store, instance_id, input_id, hearing)
+    finally:
+        hearing.close()
+
+
+async def _look_for_receipt(
+    store: Store, instance_id: str, input_id: str, hearing: Hearing
+) -> bytes | None:
     pause = GrowingPause(LOOK_MIN_S, LOOK_MAX_S)
     blocked_s = 0.0
     while True:
@@ -132,9 +145,11 @@ async def wait_receipt(store: Store, instance_id: str, input_id: str) -> bytes |
             raise InstanceHeldError(
                 instance_id, row.status, row.reason or "", advice=_ADVICE[row.status]
             )
-        await asyncio.sleep(pause.seconds)
-        blocked_s = blocked_s + pause.seconds if row.status is Status.BLOCKED else 0.0
-        pause.grow()
+        began_s = time.monotonic()
+        if not await hearing.wait(pause.seconds):
+            pause.grow()
+        rested_s = time.monotonic() - began_s
+        blocked_s = blocked_s + rested_s if row.status is Status.BLOCKED else 0.0
 
 
 _ADVICE = {

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from perdure.client.client import Client
+from perdure.model.hints import KINDS
 
 LOOK_S = 0.5
 """At most so often: a busy store changes a thousand times a second."""
@@ -24,11 +25,15 @@ async def changed(
     looks = 0
     while True:
         looks += 1
-        before = client._core.store.change_count()
+        before = _counts(client)
         yield looks
         waited_s = 0.0
         while waited_s < anyway_s:
             await asyncio.sleep(look_s)
             waited_s += look_s
-            if client._core.store.change_count() != before:
+            if _counts(client) != before:
                 break
+
+
+def _counts(client: Client) -> tuple[int, ...]:
+    return tuple(client._core.store.change_count(kind) for kind in KINDS)

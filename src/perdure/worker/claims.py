@@ -5,9 +5,11 @@ store's change count; what becomes due is known from the store's next wake-up ti
 nothing to do only compares two numbers now and then, and one that runs on local work seldom claims.
 A store that is told of changes has them compared at once.
 
-Comparing is cheap and done often; claiming is a transaction. A worker that finds nothing after
-others' changes, time and again, heeds them less and less, until they pause. And one that hears of
-no changes at all asks a server less and less, so that a large fleet can wait for little.
+Comparing is cheap and done often; claiming is a transaction. Between two claims a worker rests for
+as long as the last one took, so that what comes meanwhile is claimed together. One that finds
+nothing after others' changes, time and again, heeds them less and less, until they pause. And one
+that hears of no changes at all asks a server less and less, so that a large fleet can wait for
+little.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from perdure.clock_watch import since_moved_ms
 from perdure.ids import fresh_id
 from perdure.jobs.jobs import JobRunner
 from perdure.jobs.slots import HARMLESS, SlotKind
+from perdure.model.hints import Hint
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.options import WorkerOptions
 from perdure.model.suspects import suspect_after
@@ -37,6 +40,10 @@ NEVER_MS = 2**62
 
 COMPARE_MAX_S = 0.2
 """How seldom the change count is compared when nothing happens."""
+
+AGAIN_MS = 20
+"""How long after a claim that found all there was the next one looks what else comes, unless a hint
+is quicker; if that finds nothing, it is worked out when something will be due."""
 
 BLOCKED_EVERY_MS = 1_000
 """How often a worker that claims looks for instances that other code did not fit."""
@@ -91,6 +98,8 @@ class Claimer:
         self._seldom_s = renew_every(options.lease_for).total_seconds() if store.is_server else 0.0
         self._look_at_ms = 0
         self._claimed_s = 0.0
+        self._took_s = 0.0
+        """How long the last claim took."""
         self._blocked_at_ms = 0
         """When to look for blocked instances again."""
         self._heard_s = 0.0
@@ -110,6 +119,8 @@ class Claimer:
         self._rung = asyncio.Event()
         self._is_told = False
         """Whether a change of others has rung that no claim has followed yet."""
+        self._has_more = False
+        """Whether the last claim has got as much as it asked for, or a suspect alone."""
 
     def serve(
         self, definitions: Iterable[tuple[int, str]], queues: Mapping[SlotKind, Sequence[int]]
@@ -144,7 +155,7 @@ class Claimer:
 
     async def run(self) -> None:
         """Claim for ever. Ends only by cancellation."""
-        stop = self._store.listen_changes(self._hearer())
+        stop = self._store.listen_changes(Hint.WORK, self._hearer())
         try:
             while True:
                 if self._is_due() or self._is_time():
@@ -172,18 +183,20 @@ class Claimer:
         """Claim once; tell whether there was something."""
         # Before the number is read: a change after that rings again.
         self._is_told = False
-        changes = self._store.change_count()
+        changes = self._store.change_count(Hint.WORK)
         is_changed, self._seen_changes = changes != self._seen_changes, changes
         self._rounds += 1
         # Before the claims: whatever announces itself from here on is looked for again.
         self._look_at_ms = NEVER_MS
+        began_s = time.monotonic()
         found = await self._claim()
         self._claimed_s = time.monotonic()
+        self._took_s = self._claimed_s - began_s
         if found or is_changed:
             self._heard_s = self._claimed_s
         if found:
             self._fruitless = self._in_vain = self._quiet = 0
-            self._look_at_ms = 0
+            self.look(0 if self._has_more else self._clock() + AGAIN_MS)
         else:
             if is_changed:
                 self._in_vain += 1
@@ -214,6 +227,7 @@ class Claimer:
             raise
         claimed = _Claimed.of(answers)
         self._note_starved(wanted, answers[1:])
+        self._has_more = self._may_have_left(claimed, [claim for _, claim in wanted], answers[1:])
         self._count(claimed)
         # What was leased is worked on, also if another claim has failed.
         for job in claimed.jobs:
@@ -305,6 +319,20 @@ class Claimer:
         }
         self._starved = tuple(kind for kind in self._queues if kind not in satisfied)
 
+    def _may_have_left(
+        self, claimed: _Claimed, claims: Sequence[JobClaim], answers: Sequence[object]
+    ) -> bool:
+        """Tell whether there may be more to claim at once."""
+        return (
+            len(claimed.turns) >= self._options.claim_batch
+            or any(
+                isinstance(jobs, list) and len(jobs) >= claim.limit
+                for claim, jobs in zip(claims, answers, strict=True)
+            )
+            or any(turn.attempts > self._suspect_after for turn in claimed.turns)
+            or any(job.lost >= self._suspect_after for job in claimed.jobs)
+        )
+
     def _takes_suspect(self, place: int, groups: Sequence[tuple[SlotKind, ...]]) -> bool:
         """Tell whether a claim may take a suspect: that of turns (0) or of a group of jobs (from
         1), one after the other, and only while none is under way."""
@@ -344,27 +372,32 @@ class Claimer:
     def _is_time(self) -> bool:
         """Tell whether to claim without a date: something has changed, or it was long ago."""
         rested_s = time.monotonic() - self._claimed_s
-        if self._store.change_count() == self._seen_changes:
+        if self._store.change_count(Hint.WORK) == self._seen_changes:
             # The change count is a hint that a crash can swallow; the rows are the truth.
             silent_s = self._claimed_s - self._heard_s
             return rested_s >= max(self._poll_max_s, min(silent_s, self._seldom_s))
         # While others write all the time, we would ask without a pause.
-        return rested_s >= self._backed_off_s(self._in_vain)
+        return rested_s >= self._rest_s()
 
     async def _wait(self) -> None:
         """Wait until something announces itself or becomes due, or it is time to compare counts."""
-        if self._store.change_count() == self._seen_changes:
+        if self._store.change_count(Hint.WORK) == self._seen_changes:
             rest_s = min(self._backed_off_s(self._quiet), max(COMPARE_MAX_S, self._poll_min_s))
         else:
-            rest_s = self._claimed_s + self._backed_off_s(self._in_vain) - time.monotonic()
+            rest_s = self._claimed_s + self._rest_s() - time.monotonic()
         due_s = max(self._look_at_ms - self._clock(), 0) / 1000
         try:
             async with asyncio.timeout(min(rest_s, due_s)):
                 await self._rung.wait()
         except TimeoutError:
-            if self._store.change_count() == self._seen_changes:
+            if self._store.change_count(Hint.WORK) == self._seen_changes:
                 self._quiet += 1
                 self._in_vain = max(self._in_vain - 1, 0)
+
+    def _rest_s(self) -> float:
+        """Return how long to rest after a claim before a change of others is heeded."""
+        least_s = min(self._took_s, self._poll_min_s)
+        return pause_after(self._in_vain, first_s=least_s, longest_s=self._poll_max_s)
 
     def _backed_off_s(self, times: int) -> float:
         """Return the pause after so many disappointments in a row."""

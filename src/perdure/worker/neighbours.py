@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
+from perdure.model.hints import KINDS
 from perdure.model.turns import Neighbour, ProcessId
 from perdure.store.base import Store
 from perdure.worker.process_id import is_gone
@@ -67,7 +68,7 @@ class Neighbours:
         self._swept: dict[Neighbour, int] = {}
         """How often dead ones were freed."""
         self._looks = 0
-        self._seen_changes = -1
+        self._seen_changes: tuple[int, ...] = ()
 
     def learn(self, others: list[Neighbour]) -> None:
         """Take over who the other workers of the place are."""
@@ -95,7 +96,7 @@ class Neighbours:
 
     async def _ask(self) -> None:
         """Learn of those that have come, if others have changed anything."""
-        changes = self._store.change_count()
+        changes = tuple(self._store.change_count(kind) for kind in KINDS)
         if changes != self._seen_changes:
             self._seen_changes = changes
             self.learn(await self._store.read_neighbours(self._worker_id, self.own.place))

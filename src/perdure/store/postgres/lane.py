@@ -31,8 +31,9 @@ from typing import Any
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.ids import chance, fresh_id
+from perdure.model.hints import Hint
 from perdure.model.instances import part_of
-from perdure.model.turns import Turn, TurnStatus
+from perdure.model.turns import Turn
 from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
@@ -44,6 +45,7 @@ from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError, R
 from perdure.store.postgres.lost_answers import NOTHING, LostAnswers
 from perdure.store.sql.batch import Operation, Transaction, run_batch
 from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.hints import hints_of
 from perdure.store.sql.remembered_check import RememberedRowsError, check_remembered, is_switched_on
 from perdure.store.sql.remembered_rows import RememberedRows
 from perdure.store.sql.rows import LoadedRows, ids_of
@@ -93,11 +95,11 @@ class Lane:
         address: Where.
         clock: Rules leases; a `DatabaseClock` learns the time from every transaction.
         epoch: Hears which life of the database a connection is to.
-        stirred: Called after a commit that other processes may want to know of.
+        stirred: Called after a commit, with the hints that it gives to other processes.
     """
 
     def __init__(
-        self, address: Address, *, clock: Clock, epoch: Epoch, stirred: Callable[[], None]
+        self, address: Address, *, clock: Clock, epoch: Epoch, stirred: Callable[[Hint], None]
     ) -> None:
         self.counters = StoreCounters()
         self._address = address
@@ -174,8 +176,7 @@ class Lane:
                     raise
                 time.sleep(chance() * MAX_PAUSE_S / (left + 1))
             else:
-                if any(map(_concerns_others, operations, results)):
-                    self._stirred()
+                self._stirred(hints_of(operations, results))
                 return results
         raise AssertionError("unreachable")
 
@@ -329,7 +330,7 @@ class Lane:
         """Ask what became of a commit whose answer was lost."""
         self._lost_answers.find_out(self._connected(), self._mark)
         # It was perhaps committed, and the callers were not told.
-        self._stirred()
+        self._stirred(Hint.BOTH)
 
     def _now(self, connection: PostgresConnection, operations: Sequence[Any]) -> int:
         if connection.clock is None or not any(type(one) is Operation for one in operations):
@@ -382,18 +383,6 @@ def _is_quiet(operation: Any) -> bool:
     if type(operation) is LockedTurn:
         return operation.turn is None
     return type(operation) is Operation and operation.is_quiet
-
-
-def _concerns_others(operation: Any, result: Any) -> bool:
-    """Return whether other processes may want to know of it."""
-    if result is LATER:
-        return False
-    turn = operation.turn if type(operation) is LockedTurn else operation
-    if type(turn) is Turn and turn.is_private:
-        # Of one that was refused, results of jobs may be in the inbox.
-        is_refused: bool = result.status is not TurnStatus.ACCEPTED
-        return is_refused
-    return not _is_quiet(operation)
 
 
 def _behind(first: Sequence[Any], results: Sequence[Any], second: Sequence[Any]) -> list[bool]:

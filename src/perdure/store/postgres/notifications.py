@@ -1,9 +1,9 @@
 """Tell other processes that something was committed, and hear it from them.
 
 Only a hint: what it misses is found by looking, now and then. So it stays out of the way of
-commits: a thread of its own sends one notification for all commits of the last moment, on a
-connection of its own. A notification inside the transaction would make all commits of the database
-queue behind one another.
+commits: a thread of its own sends a notification, on a connection of its own: the first at once,
+and one for all commits that come while it is being sent. It says which kinds of hints they give. A
+notification inside the transaction would make all commits of the database queue behind one another.
 
 Through a pooler in transaction mode no process can listen. One that tells the others therefore
 raises a number too, and there the thread looks now and then whether that has grown. Commits that
@@ -23,6 +23,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 import asyncpg
@@ -30,12 +31,15 @@ import msgspec
 
 from perdure.backoff import GrowingPause
 from perdure.errors import UsageError
+from perdure.model.hints import KINDS, Hint
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import close, connect, fetch, statement
 from perdure.store.postgres.faults import TROUBLE
 
-GAP_S = 0.01
-"""Between two notifications of one process, at least."""
+GAP_MIN_S = 0.001
+GAP_MAX_S = 0.004
+"""Between two notifications of one process, at least; the longer, the more there are without a
+pause: each costs the server as much as a small commit."""
 LOOK_MIN_S = 0.05
 LOOK_MAX_S = 3.0
 """Through a pooler: pauses between two looks, about as long as there was nothing new. Fifty idle
@@ -69,13 +73,16 @@ class Notifications:
         self.statements = 0
         self._address = address
         self._own = own
-        self._count = 0
-        self._listeners: list[Callable[[], None]] = []
+        self._counts = dict.fromkeys(KINDS, 0)
+        self._listeners: list[tuple[Hint, Callable[[], None]]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
-        self._is_stirred = False
+        self._untold = Hint.NONE
+        """Hints of commits that others were not told of yet."""
+        self._telling = threading.Lock()
+        """Held while that is changed, by the threads that commit and by the one that tells."""
         self._is_closing = False
         self._open: dict[str, bool] = {}
         """Transactions of users that are to be told of when they have ended, and whether they have
@@ -92,19 +99,24 @@ class Notifications:
         self._thread = threading.Thread(target=self._run, name="perdure-notify", daemon=True)
         self._thread.start()
 
-    def count(self) -> int:
-        """Return a number that differs after another process has committed something."""
-        return self._count
+    def count(self, kind: Hint) -> int:
+        """Return a number that differs after another process has given a hint of a kind."""
+        return self._counts[kind]
 
-    def listen(self, heard: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, kind: Hint, heard: Callable[[], None]) -> Callable[[], None]:
         """Have a function called by the thread whenever the number differs; return what ends it."""
-        self._listeners.append(heard)
-        return lambda: self._listeners.remove(heard)
+        listener = (kind, heard)
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
-    def stir(self) -> None:
+    def stir(self, hints: Hint = Hint.BOTH) -> None:
         """Something was committed that others may want to know of. Called by any thread."""
-        if self._loop is not None and not self._is_stirred:
-            self._is_stirred = True
+        if self._loop is None or not hints:
+            return
+        with self._telling:
+            is_told_soon = bool(self._untold)
+            self._untold |= hints
+        if not is_told_soon:
             with suppress(RuntimeError):  # Closed meanwhile.
                 self._loop.call_soon_threadsafe(self._stirred.set)
 
@@ -112,7 +124,7 @@ class Notifications:
         """Something has changed that listeners here may not have seen. Called by any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # Closed meanwhile.
-                self._loop.call_soon_threadsafe(self._change)
+                self._loop.call_soon_threadsafe(self._change, Hint.BOTH)
 
     def stir_after(self, xid: str, *, has_sent: bool) -> None:
         """A transaction of a user's has written something that others may want to know of."""
@@ -199,9 +211,14 @@ class Notifications:
         await connection.add_listener(self._channel, self._hear)
         self.statements += 1
         self._heard()  # What was committed while there was no listener is found by looking.
-        pause = GrowingPause(ENDED_MIN_S, ENDED_MAX_S)
+        pause, gap = GrowingPause(ENDED_MIN_S, ENDED_MAX_S), GrowingPause(GAP_MIN_S, GAP_MAX_S)
         while True:
+            rested_s = monotonic()
             await _first_of(self._stirred, lost, within_s=pause.seconds if self._open else None)
+            if monotonic() - rested_s < GAP_MIN_S:
+                gap.grow()
+            else:
+                gap.restart()
             if lost.is_set():
                 raise ConnectionResetError("the server has closed the connection")
             if self._stirred.is_set():
@@ -211,48 +228,50 @@ class Notifications:
             self._stirred.clear()
             await self._see_ended(connection)
             await self._tell(connection)
-            await asyncio.sleep(GAP_S)
+            await asyncio.sleep(gap.seconds)
 
     async def _tell(self, connection: asyncpg.Connection[asyncpg.Record]) -> int | None:
         """Tell of our own commits, if there are any; return the number that stands for it."""
-        if not self._is_stirred:
+        # A commit after this is told of by the next notification.
+        with self._telling:
+            hints, self._untold = self._untold, Hint.NONE
+        if not hints:
             return None
-        # In this order: a commit after this is told of by the next notification.
-        self._is_stirred = False
-        self._stirred.clear()
         have_sent, self._have_sent = self._have_sent, False
         try:
             [(told,)] = await self._ask(
                 connection,
                 "tell",
                 channel=self._channel,
-                own=ARRIVALS if have_sent else self._own,
+                own=f"{hints:d} {ARRIVALS if have_sent else self._own}",
                 schema=self._address.schema,
             )
         except TROUBLE:
-            self._is_stirred = True  # Told on the next connection.
             self._have_sent = have_sent
-            self._stirred.set()
+            self.stir(hints)  # Told on the next connection.
             raise
         number: int = told
         return number
 
     def _hear(self, *notification: Any) -> None:
-        told = notification[-1]
+        hints, _, told = notification[-1].partition(" ")
         if told == ARRIVALS:
             self.has_arrivals = True
         if told != self._own:
-            self._change()
+            # Of another release it may be anything.
+            self._change(Hint(int(hints)) if hints in ("1", "2") else Hint.BOTH)
 
     def _heard(self) -> None:
         """Others have committed something, whatever it is."""
         self.has_arrivals = True
-        self._change()
+        self._change(Hint.BOTH)
 
-    def _change(self) -> None:
-        self._count += 1
-        for heard in tuple(self._listeners):
-            heard()
+    def _change(self, hints: Hint) -> None:
+        for kind in KINDS:
+            self._counts[kind] += bool(hints & kind)
+        for kind, heard in tuple(self._listeners):
+            if hints & kind:
+                heard()
 
     # ------------------------------------------------------- through a pooler
 
@@ -312,7 +331,7 @@ class Notifications:
             for xid in ended:
                 self._have_sent = self._open.pop(xid) or self._have_sent
             if ended:
-                self._is_stirred = True
+                self.stir()
                 self._heard()
 
     async def _ask(

@@ -23,17 +23,18 @@ FIRST_PLANS_LAST_S, PLANS_LAST_S = 0.1, 10.0
 """A plan that was made while a table was nearly empty reads all of it later. So new ones are made
 after as much time as a connection has been in use, at most after this."""
 
-BEGIN = f"""
-BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-{PIN}
-SET LOCAL enable_seqscan = off;
-SET LOCAL enable_hashjoin = off;
-SET LOCAL enable_mergejoin = off;
-SET LOCAL enable_bitmapscan = off;
-SET LOCAL jit = off;
-"""
+SEARCHES = (
+    "SET {local} enable_seqscan = off;"
+    " SET {local} enable_hashjoin = off;"
+    " SET {local} enable_mergejoin = off;"
+    " SET {local} enable_bitmapscan = off;"
+    " SET {local} jit = off;"
+)
 """Searches go by index, whatever the statistics say, as in a lane: of a table that was never
 analyzed PostgreSQL would read all pages for one row. What has to read everything still does."""
+BEGIN = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {PIN} {SEARCHES.format(local='LOCAL')}"
+READ_ONLY = f"SET default_transaction_read_only = on; {SEARCHES.format(local='')}"
+"""For statements that are run without a transaction around them."""
 
 T = TypeVar("T")
 
@@ -54,11 +55,17 @@ class PostgresReaders:
         self._is_closed = threading.Event()
         self.statements = 0
 
-    async def read(self, work: Callable[[PostgresConnection], T]) -> T:
-        """Run a function with a connection on one of the threads."""
+    async def read(self, work: Callable[[PostgresConnection], T], *, is_once: bool = False) -> T:
+        """Run a function with a connection on one of the threads.
+
+        Args:
+            work: Reads.
+            is_once: Whether it does so with one statement, which needs no transaction around it.
+        """
         if self._is_closed.is_set():
             raise StoreError("the store is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, work)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, self._run, work, is_once)
 
     def close(self) -> None:
         """Wait for what is being read, then let go of the database."""
@@ -67,10 +74,10 @@ class PostgresReaders:
         while not self._idle.empty():
             self._idle.get().close()
 
-    def _run(self, work: Callable[[PostgresConnection], T]) -> T:
+    def _run(self, work: Callable[[PostgresConnection], T], is_once: bool) -> T:
         for tries_left in reversed(range(_TRIES)):
             try:
-                return self._read(work)
+                return self._read(work, is_once=is_once)
             except StoreUnavailableError:
                 if tries_left == 0:
                     raise
@@ -78,11 +85,16 @@ class PostgresReaders:
                 raise RowError(f"a text cannot be stored: {error}") from error
         raise AssertionError("unreachable")
 
-    def _read(self, work: Callable[[PostgresConnection], T]) -> T:
+    def _read(self, work: Callable[[PostgresConnection], T], *, is_once: bool) -> T:
         connection = self._take()
         before = connection.statements
         try:
-            connection.run_script(BEGIN + self._refresh_plans(connection))
+            refreshing = self._refresh_plans(connection)
+            # Behind a pooler what a session was told is not what the next one knows.
+            if not is_once or self._address.is_pooled:
+                connection.run_script(BEGIN + refreshing)
+            elif refreshing:
+                connection.run_script(refreshing)
             return work(connection)
         finally:
             self._give_back(connection)
@@ -103,10 +115,16 @@ class PostgresReaders:
             try:
                 connection = self._idle.get_nowait()
             except Empty:
-                return connect_again(self._address)
+                return self._connect()
             if not connection.is_broken:
                 return connection
             connection.close()
+
+    def _connect(self) -> PostgresConnection:
+        connection = connect_again(self._address)
+        if not self._address.is_pooled:
+            connection.run_script(READ_ONLY)
+        return connection
 
     def _give_back(self, connection: PostgresConnection) -> None:
         try:

@@ -19,6 +19,7 @@ from perdure.clock import Clock, system_clock
 from perdure.errors import StoreError
 from perdure.ids import fresh_name
 from perdure.model.feeds import Checkpoint, FeedEvent
+from perdure.model.hints import Hint
 from perdure.model.instances import DefinitionKey, NewInstance, part_of
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery
@@ -172,13 +173,13 @@ class PostgresStore(SqlStore):
         await wait_off_loop(self._readers.close)
         await wait_off_loop(self._notifications.close)
 
-    def change_count(self) -> int:
+    def change_count(self, kind: Hint) -> int:
         """See `Store`."""
-        return self._notifications.count()
+        return self._notifications.count(kind)
 
-    def listen_changes(self, heard: Callable[[], None]) -> Callable[[], None]:
+    def listen_changes(self, kind: Hint, heard: Callable[[], None]) -> Callable[[], None]:
         """Have a function called whenever that number has changed."""
-        return self._notifications.listen(heard)
+        return self._notifications.listen(kind, heard)
 
     @property
     def counters(self) -> StoreCounters:
@@ -338,6 +339,10 @@ class PostgresStore(SqlStore):
     async def _read(self, work: Callable[[Connection], T]) -> T:
         self._process.refuse_elsewhere()
         return await self._readers.read(work)
+
+    async def _read_once(self, work: Callable[[Connection], T]) -> T:
+        self._process.refuse_elsewhere()
+        return await self._readers.read(work, is_once=True)
 
 
 def _look_at(answer: asyncio.Future[Any]) -> None:

@@ -11,7 +11,7 @@ from perdure.model.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status, part_of
 from perdure.model.jobs import JobFailures, JobKey
 from perdure.model.messages import Message
-from perdure.model.turns import Neighbour, WorkerRow
+from perdure.model.turns import InstanceEnd, KnownEnd, Neighbour, WorkerRow
 from perdure.store.base import ExecutionKey, WaitingJob
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import cut, pack, text_of, unpack
@@ -98,6 +98,21 @@ def instance_row(instance_id: str, values: Sequence[Any]) -> InstanceRow:
         ended_ms=values[13],
         digest=values[14],
     )
+
+
+def read_ends(connection: Connection, instance_ids: Sequence[str]) -> dict[str, KnownEnd | None]:
+    """Return how instances ended, of those that have; None: there is no such instance."""
+    found: dict[str, KnownEnd | None] = {}
+    keys = pack([(part_of(instance_id), instance_id) for instance_id in instance_ids])
+    for index, incarnation, status, output, reason, digest in connection.run(
+        "read_ends", keys=keys
+    ):
+        end = None
+        if incarnation is not None:
+            outcome = InstanceEnd(Status(status), output, text_of(reason), digest or b"")
+            end = KnownEnd(incarnation, outcome)
+        found[instance_ids[index]] = end
+    return found
 
 
 def read_lives(connection: Connection, instance_ids: Sequence[str]) -> list[LiveRow | None]:

@@ -17,6 +17,7 @@ from perdure.clock import Clock
 from perdure.clock_watch import LASTS_MS, since_moved_ms, steady_ms
 from perdure.errors import StoreError
 from perdure.model.events import StoredEvent
+from perdure.model.hints import Hint
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
 from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd
 from perdure.model.messages import Delivery, DeliveryStatus, Message
@@ -24,6 +25,7 @@ from perdure.model.turns import (
     ClaimedTurn,
     Hold,
     JobClaim,
+    KnownEnd,
     Neighbour,
     ProcessId,
     Turn,
@@ -93,7 +95,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
     def counters(self) -> StoreCounters:
         """Return what it has done."""
 
-    def listen_changes(self, heard: Callable[[], None]) -> Callable[[], None]:
+    def listen_changes(self, kind: Hint, heard: Callable[[], None]) -> Callable[[], None]:
         """Never call it: nobody tells us, unless a database says otherwise."""
         return lambda: None
 
@@ -109,6 +111,10 @@ class SqlStore(SqlAdmin, SqlDeciders):
     @abstractmethod
     async def _read(self, work: Callable[[Connection], T]) -> T:
         """Run a function with a connection that reads one state of the database."""
+
+    async def _read_once(self, work: Callable[[Connection], T]) -> T:
+        """Run a function that reads with one statement: that sees one state by itself."""
+        return await self._read(work)
 
     async def _work(
         self,
@@ -251,7 +257,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def lost_jobs(self, jobs: Sequence[JobLease]) -> list[JobLease]:
         """Return which of these leases are gone: the job was cancelled, ended or taken over."""
-        return await self._read(lambda c: claims.lost_jobs(c, jobs)) if jobs else []
+        return await self._read_once(lambda c: claims.lost_jobs(c, jobs)) if jobs else []
 
     async def renew_sessions(
         self, owner: str, busy: Sequence[str], *, lease_ms: int, idle_ms: int
@@ -350,11 +356,15 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def read_instances(self, instance_ids: Sequence[str]) -> list[InstanceRow | None]:
         """Return the wide rows."""
-        return await self._read(lambda c: reading.read_instances(c, instance_ids))
+        return await self._read_once(lambda c: reading.read_instances(c, instance_ids))
+
+    async def read_ends(self, instance_ids: Sequence[str]) -> dict[str, KnownEnd | None]:
+        """Return how instances ended, of those that have."""
+        return await self._read_once(lambda c: reading.read_ends(c, instance_ids))
 
     async def read_live(self, instance_id: str) -> LiveRow | None:
         """Return the narrow row of an unfinished or unborn instance."""
-        [found] = await self._read(lambda c: reading.read_lives(c, [instance_id]))
+        [found] = await self._read_once(lambda c: reading.read_lives(c, [instance_id]))
         return found
 
     async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
@@ -363,7 +373,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def read_inbox(self, instance_id: str) -> list[Message]:
         """Return all messages of an instance in the order they are applied."""
-        return await self._read(lambda c: reading.read_inbox(c, instance_id))
+        return await self._read_once(lambda c: reading.read_inbox(c, instance_id))
 
     async def read_jobs(self, instance_id: str) -> list[WaitingJob]:
         """Return the open jobs of an instance."""
@@ -379,7 +389,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
         """Return when the next turn or job of these becomes claimable; None for never."""
-        return await self._read(
+        return await self._read_once(
             lambda c: reading.next_wake_ms(c, definitions, queues, now_ms=self.clock())
         )
 

@@ -5,10 +5,15 @@ SQLite's own lock is not fair: with several processes writing, one of them starv
 The lock is let go by the operating system when its process dies. SQLite's lock still guards the
 file against programs that do not know of this one.
 
-The file also holds a number that every writer raises when it has changed something. What was not
-raised by us was changed by others: that is how a worker notices their work without asking the
-database. It is a hint only (a writer may die before it raises the number). Beside it stands which
-process raised it last, and when all of them were last warned of something.
+The file also holds numbers that every writer raises when it has changed something: one of all
+changes, and one for each kind of hint. What was not raised by us was changed by others: that is how
+a worker notices their work without asking the database. It is a hint only (a writer may die before
+it raises a number). Beside them stands which process raised one last, what users' transactions have
+announced, and when all processes were last warned of something.
+
+Who sleeps is woken: a writer that gives a hint touches the file's times, which the kernel tells to
+those that watch the file (`file_watch`). Only if there are some: each keeps a lock on a byte that
+stands for the kind, which the kernel takes back from the dead.
 
 A child that user code forks inherits the open file and the lock with it, which would outlive its
 owner. So a child closes the files of all locks before it does anything else.
@@ -31,12 +36,27 @@ from types import TracebackType
 from weakref import WeakSet
 
 from perdure.errors import StoreUnavailableError
+from perdure.ids import fresh_id
+from perdure.model.hints import KINDS, Hint
 
 _POLL_S = 0.01
-_NUMBER_BYTES = 8
-_LAST_CHANGE = struct.Struct("<Q8s")
-"""The number of changes, and a mark of the process that made the last one."""
+_LAST_CHANGE = struct.Struct("<Q8sQQ")
+"""The number of changes, a mark of the process that made the last one, and the number of hints of
+each kind."""
+_ANNOUNCED = struct.Struct("<Q")
+"""Differs after each transaction of a user's."""
+_ANNOUNCED_AT = _LAST_CHANGE.size
 _WARNED_MS = struct.Struct("<Q")
+_WARNED_AT = _ANNOUNCED_AT + _ANNOUNCED.size
+_NUMBERS = struct.Struct("<16xQQQ")
+"""The hints of each kind, and what was announced."""
+_LISTENERS_AT = 4096
+"""Where the bytes are that are locked by those who listen; behind the end of the file."""
+_FLOCK = struct.Struct("hhqqi4x")
+"""As the system calls for locks of open files want it."""
+_ASK_LOCK: int | None = getattr(fcntl, "F_OFD_GETLK", None)
+_SET_LOCK: int | None = getattr(fcntl, "F_OFD_SETLK", None)
+"""None on systems without such locks: there no process can say that it listens, and all look."""
 _WARN_AGAIN_MS = 24 * 3600 * 1000
 _CLOSED = -1
 
@@ -51,7 +71,7 @@ class WriteLock:
         self._file = _CLOSED
         try:
             self._open()
-            self._last_total, _ = self._last_change()
+            self._last_total, *_ = self._last_change()
         except OSError as error:
             self.close()
             raise StoreUnavailableError(
@@ -62,7 +82,7 @@ class WriteLock:
         """How often another process had it when it was wanted."""
         self.is_shared = False
         """Whether another process of ours has changed something since this was opened."""
-        self._own_changes = 0
+        self._own_hints = dict.fromkeys(KINDS, 0)
         self._process = _mark_of_process()
 
     def _open(self) -> None:
@@ -72,61 +92,83 @@ class WriteLock:
             self._file = os.open(self._path, flags, 0o600)
             _locks.add(self)
 
-    def note_change(self) -> None:
-        """Raise the number of changes; the lock is held. Never fails: the change is committed.
+    def note_change(self, hints: Hint) -> None:
+        """Raise the number of changes, and those of hints; the lock is held. Never fails: the
+        change is committed.
 
         Where the file cannot be read or written, others notice a little later.
         """
         try:
-            total, process = self._last_change()
+            total, process, work, news = self._last_change()
             if total != self._last_total and process != self._process:
                 self.is_shared = True
-            os.pwrite(self._file, _LAST_CHANGE.pack(total + 1, self._process), 0)
+            work, news = work + bool(hints & Hint.WORK), news + bool(hints & Hint.NEWS)
+            # Counted before, and not after the system was asked: threads that compare meanwhile
+            # would take our own hint for one of others.
+            self.count_as_ours(hints)
+            os.pwrite(self._file, _LAST_CHANGE.pack(total + 1, self._process, work, news), 0)
+            self._last_total = total + 1
+            self._wake(hints)
         except OSError:
             return
-        self._last_total = total + 1
-        self._own_changes += 1
 
-    def count_as_ours(self) -> None:
+    def count_as_ours(self, hints: Hint) -> None:
         """Another lock of this store on the same file has noted a change; it is held."""
-        self._own_changes += 1
+        for kind in KINDS:
+            self._own_hints[kind] += bool(hints & kind)
 
     def announce(self) -> None:
-        """Raise the number for a process that has written without the lock.
+        """Give all hints for a user who has written without the lock. Never fails."""
+        with suppress(OSError):
+            # Not counted, since the lock may be another process's: it only has to differ.
+            os.pwrite(self._file, _ANNOUNCED.pack(fresh_id()), _ANNOUNCED_AT)
+            self._wake(Hint.BOTH)
 
-        If a process has the lock now, that one raises the number soon.
-        """
-        with suppress(OSError, StoreUnavailableError):
-            # Not our own: whether we have the lock is for the writing thread to know.
-            other = WriteLock(self._path)
-            try:
-                if other._try():
-                    total, process = other._last_change()
-                    os.pwrite(other._file, _LAST_CHANGE.pack(total + 1, process), 0)
-            finally:
-                other.close()
+    def _wake(self, hints: Hint) -> None:
+        """Have the kernel wake those who watch the file, if there are any that listen."""
+        if any(hints & kind and self._has_listeners(kind) for kind in KINDS):
+            os.utime(self._file)
+
+    def _has_listeners(self, kind: Hint) -> bool:
+        """Tell whether there is one among the other stores, of this process or another."""
+        if _ASK_LOCK is None:
+            return False
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _LISTENERS_AT + kind, 1, 0)
+        found = fcntl.fcntl(self._file, _ASK_LOCK, asked)
+        is_free: bool = _FLOCK.unpack(found)[0] == fcntl.F_UNLCK
+        return not is_free
+
+    def listen(self, kind: Hint, *, is_on: bool) -> None:
+        """Say whether this store listens to a kind of hints from now on. Never fails: what cannot
+        be said is not woken, and looks."""
+        state = fcntl.F_RDLCK if is_on else fcntl.F_UNLCK
+        if _SET_LOCK is not None and self._file != _CLOSED:
+            with suppress(OSError):
+                asked = _FLOCK.pack(state, os.SEEK_SET, _LISTENERS_AT + kind, 1, 0)
+                fcntl.fcntl(self._file, _SET_LOCK, asked)
 
     def may_warn(self, now_ms: int) -> bool:
         """Return whether a warning about this file is due, once a day among all its users, and take
         it on; the lock is held. Never fails."""
-        at = _LAST_CHANGE.size
         with suppress(OSError):
-            data = os.pread(self._file, _WARNED_MS.size, at)
+            data = os.pread(self._file, _WARNED_MS.size, _WARNED_AT)
             warned_ms = int.from_bytes(data, "little")
             if warned_ms and now_ms - warned_ms < _WARN_AGAIN_MS:
                 return False
-            os.pwrite(self._file, _WARNED_MS.pack(now_ms), at)
+            os.pwrite(self._file, _WARNED_MS.pack(now_ms), _WARNED_AT)
         return True
 
-    def changes_of_others(self) -> int:
-        """Return how many changes were not ours, or any number that differs when there are more."""
+    def hints_of_others(self, kind: Hint) -> int:
+        """Return a number that differs when others have given more hints of a kind."""
         if self._file == _CLOSED:
             return 0
         try:
-            total = int.from_bytes(os.pread(self._file, _NUMBER_BYTES, 0), "little")
+            data = os.pread(self._file, _NUMBERS.size, 0)
         except OSError:
             return 0  # It is a hint only.
-        return total - self._own_changes
+        work, news, announced = _NUMBERS.unpack(data.ljust(_NUMBERS.size, b"\0"))
+        given: int = (work if kind is Hint.WORK else news) + announced
+        return given - self._own_hints[kind]
 
     def __enter__(self) -> None:
         if not self._try():
@@ -157,10 +199,15 @@ class WriteLock:
         finally:
             self._let_go()
 
-    def _last_change(self) -> tuple[int, bytes]:
+    @property
+    def file(self) -> int:
+        """The open file, to watch it; negative if it is closed."""
+        return self._file
+
+    def _last_change(self) -> tuple[int, bytes, int, int]:
         data = os.pread(self._file, _LAST_CHANGE.size, 0)
-        total, process = _LAST_CHANGE.unpack(data.ljust(_LAST_CHANGE.size, b"\0"))
-        return total, process
+        total, process, work, news = _LAST_CHANGE.unpack(data.ljust(_LAST_CHANGE.size, b"\0"))
+        return total, process, work, news
 
     def _try(self) -> bool:
         try:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 from perdure.errors import StoreUnavailableError
+from perdure.model.hints import KINDS, Hint
 
 MEMORY = ":memory:"
 
@@ -42,7 +43,7 @@ class _Shared:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.changes = 0
+        self.hints = dict.fromkeys(KINDS, 0)
 
 
 _shared: WeakValueDictionary[str, _Shared] = WeakValueDictionary()
@@ -61,22 +62,23 @@ class MemoryLock:
         if path != MEMORY:
             with _looking_up:
                 self._shared = _shared.setdefault(path, self._shared)
-        self._own_changes = 0
+        self._own_hints = dict.fromkeys(KINDS, 0)
         self.contended = 0
         """How often another store had it when it was wanted."""
 
-    def note_change(self) -> None:
-        """Raise the number of changes; the lock is held."""
-        self._shared.changes += 1
-        self._own_changes += 1
+    def note_change(self, hints: Hint) -> None:
+        """Raise the numbers of hints; the lock is held."""
+        for kind in KINDS:
+            self._shared.hints[kind] += bool(hints & kind)
+            self._own_hints[kind] += bool(hints & kind)
 
     def may_warn(self, now_ms: int) -> bool:
         """Return false: what no other program can reach is in no danger."""
         return False
 
-    def changes_of_others(self) -> int:
-        """Return how many changes were not ours."""
-        return self._shared.changes - self._own_changes
+    def hints_of_others(self, kind: Hint) -> int:
+        """Return how many hints of a kind were not ours."""
+        return self._shared.hints[kind] - self._own_hints[kind]
 
     def __enter__(self) -> None:
         if not self._shared.lock.acquire(blocking=False):
@@ -107,4 +109,4 @@ class MemoryLock:
     def close(self) -> None:
         """Have no more to do with the others; the last one takes the lock with it."""
         self._shared = _Shared()
-        self._own_changes = 0
+        self._own_hints = dict.fromkeys(KINDS, 0)

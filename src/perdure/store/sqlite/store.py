@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from perdure.clock import Clock, system_clock
 from perdure.clock_watch import WatchedSystemClock
 from perdure.errors import StoreError, UsageError
+from perdure.model.hints import Hint
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
 from perdure.store.observing import observable
@@ -27,6 +28,7 @@ from perdure.store.sql.store import SqlStore
 from perdure.store.sqlite.allowed_statements import SqliteApproval
 from perdure.store.sqlite.database import check_version
 from perdure.store.sqlite.file_lock import WriteLock
+from perdure.store.sqlite.file_watch import FileWatch
 from perdure.store.sqlite.files import prepare_file
 from perdure.store.sqlite.memory import MemoryLock, is_in_memory
 from perdure.store.sqlite.readers import SqliteReaders
@@ -61,6 +63,7 @@ class SqliteStore(SqlStore):
         self._batcher: Batcher | None = None
         self._readers: SqliteReaders | None = None
         self._lock: WriteLock | MemoryLock | None = None
+        self._watch: FileWatch | None = None
 
     # --------------------------------------------------------------- lifetime
 
@@ -96,6 +99,7 @@ class SqliteStore(SqlStore):
             counters=self.counters,
             name="perdure-write",
         )
+        self._watch = None if isinstance(lock, MemoryLock) else FileWatch(lock)
         self._batcher.start()
 
     def _make_lock(self) -> WriteLock | MemoryLock:
@@ -108,6 +112,8 @@ class SqliteStore(SqlStore):
         """Finish what was handed in, then let go of the database."""
         if self._batcher is None or self._process.is_elsewhere:
             return
+        if self._watch is not None:
+            self._watch.close()
         # Readers first: the last to close copies the WAL back, and that is the writer's part.
         if self._readers is not None:
             await wait_off_loop(self._readers.close)
@@ -118,9 +124,13 @@ class SqliteStore(SqlStore):
         """Return what it has done."""
         return self._counters
 
-    def change_count(self) -> int:
-        """Return a number that differs after another store, in any process, has committed."""
-        return 0 if self._lock is None else self._lock.changes_of_others()
+    def change_count(self, kind: Hint) -> int:
+        """Return a number that differs after another store, in any process, has given a hint."""
+        return 0 if self._lock is None else self._lock.hints_of_others(kind)
+
+    def listen_changes(self, kind: Hint, heard: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called whenever that number has changed, as far as the kernel tells."""
+        return (lambda: None) if self._watch is None else self._watch.listen(kind, heard)
 
     # ------------------------------------------------- transactions of the user's
 

@@ -27,6 +27,7 @@ from perdure.store.sql.batch import Operation, Transaction, run_batch
 from perdure.store.sql.commit import Commit
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.hints import hints_of
 from perdure.store.sql.packing import BatchTooLargeError
 from perdure.store.sql.remembered_check import check_remembered, is_switched_on
 from perdure.store.sql.remembered_rows import RememberedRows
@@ -172,7 +173,7 @@ class Writer:
         with self._after_commit:
             self._remembered.was_right()
             self._remembered.keep(transaction.decided)
-            self._lock.note_change()
+            self._lock.note_change(hints_of(operations, results))
         self._counters.rows += rows
         return results
 
@@ -210,7 +211,7 @@ class Writer:
                 self._remembered.keep(transaction.decided)
             self._definitions.keep_fresh()
             if connection.total_changes() != changes_before:
-                self._lock.note_change()
+                self._lock.note_change(hints_of(operations, results))
         self._counters.rows += rows
         return results
 

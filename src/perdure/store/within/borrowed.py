@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 from perdure.errors import RowError, StoreError, UsageError
+from perdure.model.hints import Hint
 from perdure.model.instances import DefinitionKey, InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InputReceipt, NewObservation, Turn
@@ -101,7 +102,7 @@ class BorrowedSqlStore(SqlStore):
     async def close(self) -> None:
         """Do nothing: the connection is the user's."""
 
-    def change_count(self) -> int:
+    def change_count(self, kind: Hint) -> int:
         """Return a number that never changes: nobody waits for anything in here."""
         return 0
 

@@ -18,6 +18,7 @@ from typing import cast
 
 from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
+from perdure.model.hints import Hint
 from perdure.store.counters import StoreCounters
 from perdure.store.sql.batch import Transaction, run_batch
 from perdure.store.sqlite.connection import FileLockedError, SqliteConnection, trouble_of
@@ -45,7 +46,7 @@ class OwnTransactions:
         *,
         clock: Clock,
         counters: StoreCounters,
-        changed: Callable[[], None],
+        changed: Callable[[Hint], None],
     ) -> None:
         """Prepare.
 
@@ -53,7 +54,7 @@ class OwnTransactions:
             path: The file.
             clock: Rules leases.
             counters: Of the store.
-            changed: Hears of each commit, while the lock is held.
+            changed: Hears of the hints of each commit, while the lock is held.
         """
         self._path = path
         self._clock = clock
@@ -87,8 +88,9 @@ class OwnTransactions:
         is_ours, rows = end_job(own.connection, done, clock=self._clock)
         if is_ours:
             own.connection.run("commit")
-            own.lock.note_change()
-            self._changed()
+            # Whatever the function has written, the job's result waits in an inbox.
+            own.lock.note_change(Hint.BOTH)
+            self._changed(Hint.BOTH)
             # The lock is held, so the writing thread does not count meanwhile.
             self._counters.transactions += 1
             self._counters.operations += 1

@@ -1,0 +1,90 @@
+"""Which hints the operations of a batch give to other processes, from what became of them.
+
+What an instance does in the memory of its worker concerns no other process: its new jobs run where
+it is, and it goes on there. Leases and signs of life concern none either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from perdure.model.hints import Hint
+from perdure.model.instances import NewInstance
+from perdure.model.jobs import JobEnd
+from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.turns import Hold, Turn, TurnReceipt, TurnStatus
+from perdure.store.batching import LATER
+from perdure.store.locked_turns import LockedTurn
+from perdure.store.sql.batch import Operation
+
+_UNSENT = (DeliveryStatus.ENDED, DeliveryStatus.ABSENT)
+
+
+def hints_of(operations: Iterable[Any], results: Iterable[Any]) -> Hint:
+    """Return which hints a batch gives that was committed.
+
+    Args:
+        operations: All of it.
+        results: What became of each.
+    """
+    hints = Hint.NONE
+    for operation, result in zip(operations, results, strict=True):
+        hints |= hint_of(operation, result)
+        if hints == Hint.BOTH:
+            break
+    return hints
+
+
+def hint_of(operation: Any, result: Any) -> Hint:
+    """Return which hints one operation gives."""
+    if result is LATER:
+        return Hint.NONE
+    match operation:
+        case Turn():
+            return _hint_of_turn(operation, result)
+        case LockedTurn():
+            # None: it was not thought, or too late.
+            turn = None if result is None else operation.turn
+            return Hint.NONE if turn is None else _hint_of_turn(turn, result)
+        case Operation():
+            return Hint.NONE if operation.is_quiet else Hint.BOTH
+        case NewInstance():
+            # If the id was taken, what came with the start may have been delivered.
+            return Hint.NONE if result is not None and not operation.messages else Hint.WORK
+        case Delivery():
+            return Hint.NONE if result in _UNSENT else Hint.WORK
+        case JobEnd():
+            return Hint.WORK if result else Hint.NONE
+        case Hold():
+            # Other code may be tried on it, and callers are told that it stands.
+            return Hint.BOTH if result else Hint.NONE
+    return Hint.BOTH
+
+
+def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
+    if receipt.status is not TurnStatus.ACCEPTED:
+        # Results of its jobs may be in the inbox, and what came with a start.
+        return Hint.WORK
+    hints = Hint.NONE
+    if (
+        turn.continued is not None
+        or turn.timers
+        or turn.deliveries
+        or turn.children
+        or (turn.vanishes and receipt.has_unseen)
+        or any(not job.leased for job in turn.jobs)
+    ):
+        hints |= Hint.WORK
+    if (
+        turn.outcome is not None
+        or turn.continued is not None
+        or turn.jobs_gone
+        or turn.kv
+        or turn.report is not None
+        or turn.receipts
+        or turn.feed
+        or turn.observations
+    ):
+        hints |= Hint.NEWS
+    return hints
