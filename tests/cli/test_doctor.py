@@ -221,7 +221,7 @@ def test_instances_in_trouble_and_dead_jobs_are_named(path: str) -> None:
     assert found["parked"][:2] == ["warn", "1: work-1"]
     assert found["blocked"][:2] == ["warn", "1: attempt-1"]
     assert found["dead jobs"][:2] == ["warn", "1, of break_down"]
-    assert "retry_dead_job" in found["dead jobs"][2]
+    assert "perdure job retry KEY" in found["dead jobs"][2]
 
 
 # ------------------------------------------------------------- what takes too long
