@@ -21,7 +21,7 @@ from perdure.cli.output import printable
 from perdure.errors import ActivityError
 from perdure.model.turns import WorkerRow
 from perdure.store.base import Store
-from perdure.store.findings import Level, fail
+from perdure.store.findings import Finding, Level, fail
 from perdure.store.migrate import Migration, read_migrations
 from perdure.store.opening import open_store
 from perdure.store.sqlite import upkeep
@@ -227,19 +227,31 @@ def test_instances_in_trouble_and_dead_jobs_are_named(path: str) -> None:
 # ------------------------------------------------------------- what takes too long
 
 
-def test_a_large_store_is_checked_only_when_asked(
+def test_a_large_store_is_checked_in_part_unless_all_is_asked_for(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "CHECK_UP_TO_BYTES", 1)
+    monkeypatch.setattr(doctor, "SAMPLE_S", 0)
     monkeypatch.setattr(upkeep, "CHECK_UP_TO_BYTES", 1)
 
-    def levels(*, is_thorough: bool) -> dict[str, Level]:
+    def looked(*, is_thorough: bool) -> dict[str, Finding]:
         findings = doctor.examine(f"sqlite:///{path}", is_thorough=is_thorough)
-        return {one.check: one.level for one in findings}
+        return {one.check: one for one in findings}
 
-    quick, deep = levels(is_thorough=False), levels(is_thorough=True)
-    assert (quick["integrity"], quick["invariants"]) == (Level.SKIPPED, Level.SKIPPED)
-    assert (deep["integrity"], deep["invariants"]) == (Level.OK, Level.OK)
+    quick, deep = looked(is_thorough=False), looked(is_thorough=True)
+    assert (quick["integrity"].level, deep["integrity"].level) == (Level.SKIPPED, Level.OK)
+    assert quick["invariants"].found.startswith("hold in a sample: 0 instances with 0 events (0% ")
+    assert "--deep" in quick["invariants"].advice
+    assert deep["invariants"].found == "all hold in 1 instances with 2 events"
+    assert deep["invariants"].advice == ""
+
+
+def test_what_is_looked_at_is_told(path: str) -> None:
+    told: list[str] = []
+
+    doctor.examine(f"sqlite:///{path}", is_thorough=False, tell=told.append)
+
+    assert told[:2] == ["the database", "workers, instances in trouble, dead jobs, projections"]
+    assert told[-1] == "invariants: 1 instances with 2 events (100% of the store)"
 
 
 # -------------------------------------------------------------------- single checks
