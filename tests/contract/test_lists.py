@@ -110,6 +110,17 @@ class TestLists:
 
         assert await listed(store) == ["new", "d", "b", "a", "old"]
 
+    async def test_pages_go_on_where_the_last_one_has_ended(self, store: Store) -> None:
+        await started(store, "a", "b", "c", "d", "e")
+
+        first = await store.list_page(EVERYTHING, limit=2)
+        second = await store.list_page(EVERYTHING, limit=2, after=first.next)
+        third = await store.list_page(EVERYTHING, limit=2, after=second.next)
+
+        pages = [[row.instance_id for row in page.rows] for page in (first, second, third)]
+        assert pages == [["e", "d"], ["c", "b"], ["a"]]
+        assert third.next is None
+
     async def test_a_listed_row_is_the_row(self, store: Store) -> None:
         await one_of_each(store)
         names = [status.value for status in reversed(Status)]

@@ -171,14 +171,18 @@ async def test_an_instance_that_is_deleted_while_its_replay_is_tried_is_no_misma
 
 async def lose_the_key(client: Client, given: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Find a key taken, and give up before the input is decided again."""
-    is_refused = asyncio.Event()
+    deciding = client._core.turns().deciding
+    decide, is_refused = deciding.decide, asyncio.Event()
 
-    def pause(_: int) -> float:
+    async def decide_once(*args: Any, **more: Any) -> Any:
+        if is_refused.is_set():
+            await asyncio.Event().wait()
+        answer = await decide(*args, **more)
         is_refused.set()
-        return 60.0
+        return answer
 
     with monkeypatch.context() as patch:
-        patch.setattr("perdure.client.inputs.pause_before", pause)
+        patch.setattr(deciding, "decide", decide_once)
         calling = asyncio.create_task(client.execute(Diary, given))
         await is_refused.wait()
         await give_up(calling)

@@ -340,8 +340,8 @@ class ProcessId(NamedTuple):
     """One process and no other, ever."""
 
     place: str
-    """The host, its boot and what else a pid depends on. Empty: that is not known here, and nobody
-    can tell whether the process lives."""
+    """The host, its boot and what else a pid depends on. Empty: that is not known here, and no
+    other worker can tell whether the process lives."""
     pid: int
     born: int
     """When it started, as the kernel counts: a pid is given to others later."""

@@ -276,8 +276,12 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         """Let any worker try a parked or blocked instance again; tell whether it was one."""
         ...
 
-    async def beat(self, worker: WorkerRow) -> list[Neighbour]:
+    async def beat(self, worker: WorkerRow, *, is_first: bool = False) -> list[Neighbour]:
         """Record a worker's sign of life; workers that gave none for an hour are forgotten.
+
+        Args:
+            worker: Which.
+            is_first: Whether it has just come; other processes are given a hint of that.
 
         Returns:
             The other workers of its place.

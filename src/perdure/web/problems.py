@@ -19,7 +19,7 @@ from perdure import errors
 from perdure.ids import fresh_name
 from perdure.web.values import dump
 
-logger = logging.getLogger("perdure.web")
+logger = logging.getLogger(__name__)
 
 STATUSES: Mapping[type[errors.PerdureError], int] = {
     errors.PerdureError: 500,

@@ -188,7 +188,7 @@ class Serving:
         self._started_ms = self._store.clock()
         self._neighbours.own = own_process()
         await self.housekeeping.open()
-        await self._beat_once()
+        await self._beat_once(is_first=True)
 
     def loops(self) -> Duties:
         """Return the duties that run for ever, each supervised. A new one is a line here."""
@@ -314,7 +314,7 @@ class Serving:
             self._is_behind.clear()
             await self._beat_once()
 
-    async def _beat_once(self) -> None:
+    async def _beat_once(self, *, is_first: bool = False) -> None:
         """Find out what to serve, and say it with the sign of life."""
         recorded = await self._store.definitions() if self.coverage.asks_store else {}
         self._is_stale |= self.coverage.learn(recorded.values())
@@ -344,7 +344,7 @@ class Serving:
         )
         if self._options.name is not None:
             await self._names.look(row)
-        self._neighbours.learn(await self._store.beat(row))
+        self._neighbours.learn(await self._store.beat(row, is_first=is_first))
 
     async def _serve(self) -> None:
         """Claim what is covered now, under the store's numbers."""

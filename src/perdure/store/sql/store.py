@@ -293,7 +293,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
         """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""
         return await self._work(lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms))
 
-    async def beat(self, worker: WorkerRow) -> list[Neighbour]:
+    async def beat(self, worker: WorkerRow, *, is_first: bool = False) -> list[Neighbour]:
         """Record a worker's sign of life, and forget workers that have given none for long."""
         params = {
             **worker._asdict(),
@@ -308,7 +308,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
                 transaction.connection.run("bury_workers", before_ms=before_ms)
             return reading.neighbours_in(others)
 
-        return await self._work(work, is_quiet=True)
+        return await self._work(work, is_quiet=not is_first)
 
     async def retire(self, worker_id: str) -> None:
         """Remove a worker that stops, and its claim to be anybody's home."""
