@@ -12,11 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
+import msgspec
 import psutil  # type: ignore[import-untyped]  # no stubs
 import pytest
 
 from perdure import Client
 from perdure.cli.fleet import Fleet
+from perdure.cli.worker import WorkerSettings
 from tests.cli.commands import Command, perdure
 from tests.engine.stage import load, until
 
@@ -276,6 +278,31 @@ async def test_a_process_that_the_system_does_not_start_is_tried_again(
 
     assert await running == 0
     assert "could not be started" in "".join(said)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().remove_signal_handler(number)
+
+
+async def test_a_process_that_died_just_before_the_fleet_was_told_to_stop_is_no_failure(
+    folder: Path, url: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    dead: list[str] = []
+
+    async def stop_now(worker_id: str) -> None:
+        dead.append(worker_id)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await until(fleet._told.is_set)
+
+    settings = msgspec.json.encode(WorkerSettings(url=url, target="shop.py", name="packer"))
+    is_started = asyncio.Event()
+    fleet = Fleet([settings], stop_within_s=10, started=lambda _: is_started.set(), died=stop_now)
+    running = asyncio.ensure_future(fleet.run())
+    await is_started.wait()
+    [pid] = await pids(client)
+    os.kill(pid, signal.SIGKILL)
+
+    assert await running == 0
+    assert dead == ["packer"]
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().remove_signal_handler(number)
 

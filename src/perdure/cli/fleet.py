@@ -13,6 +13,7 @@ them, as does time.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import sys
@@ -64,7 +65,8 @@ class Fleet:
         """Keep the processes running until told to stop.
 
         Returns:
-            The exit code: 0 if all have stopped in order, 1 if one has not, 2 if none could start.
+            The exit code: 0 if all that were there to be told have stopped in order, 1 if one has
+            not, 2 if none could start.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -142,6 +144,8 @@ class FleetMember:
         self._trouble = ""
         self._signal: signal.Signals | None = None
         self._is_working = False
+        self._was_over = False
+        """Whether its last process had ended by itself when the fleet was told to stop."""
         self.worker_id = ""
         """Known before the worker takes anything."""
         self.is_ready = asyncio.Event()
@@ -158,6 +162,7 @@ class FleetMember:
             self.exit_code, self._trouble = 1, str(error)
             return
         self._pid, self._trouble = self._process.pid, ""
+        self._was_over = False
         if self._signal is not None:
             # It came while the process was being made.
             self.send(self._signal)
@@ -187,14 +192,18 @@ class FleetMember:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the process, or as soon as there is one."""
+        if self._signal is None:
+            self._was_over = self._process is None or _is_over(self._pid)
         self._signal = number
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
     def has_ended_well(self) -> bool:
-        """Tell whether its last process stopped in order, or was stopped before it worked."""
-        return self.exit_code == 0 or (self.exit_code == -signal.SIGTERM and not self._is_working)
+        """Tell whether its last process stopped in order, was stopped before it worked, or had
+        ended before: that is no matter of how the fleet stops."""
+        was_early = self.exit_code == -signal.SIGTERM and not self._is_working
+        return self.exit_code == 0 or was_early or self._was_over
 
     def has_died(self) -> bool:
         """Tell whether its last process may have left something that it held."""
@@ -217,6 +226,16 @@ class FleetMember:
         except ValueError:
             name = f"signal {-self.exit_code}"
         return f"was ended by {name}"
+
+
+def _is_over(pid: int) -> bool:
+    """Tell whether a child has ended, also if its parent has not been told yet."""
+    if not hasattr(os, "waitid"):
+        return False  # Not every system lets us ask; then it is known a moment later.
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
 
 
 async def _start() -> tuple[socket.socket, asyncio.subprocess.Process]:
