@@ -67,5 +67,7 @@ CASES = tuple(
         "recovery/killed",
         "across",
         "across/many",
+        "across/signals",
+        "across/deaf",
     )
 )

@@ -326,7 +326,7 @@ class Maker:
             numbers = [t.definitions.number(t.connection, key) for key in (ORCHESTRATION, ORDER)]
             serves = tuple((no, "c2") for no in numbers)
             claim = TurnClaim(worker_id, serves, limit, LEASE_MS, token)
-            return claims.TurnClaiming(claim, claims.find_ready).run(
+            return claims.TurnClaiming(claim, claims.ask_ready).run(
                 t.connection, now_ms=t.now_ms, offset=0
             )
 

@@ -23,7 +23,7 @@ from perdure.store.postgres.address import Address
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.store import PostgresStore
 from perdure.store.sql.batch import Operation
-from perdure.store.sql.claims import TurnClaiming, find_ready
+from perdure.store.sql.claims import TurnClaiming, ask_ready
 from perdure.store.sql.definitions import number_of
 from tests.contract.store_values import (
     COMPLETED,
@@ -229,7 +229,7 @@ def test_a_claim_in_the_same_transaction_is_not_overlooked(url: str, clock: Manu
     first = first_turn(new_instance())
     lane.execute([first])
     asked = TurnClaim("w2", ((number_of(ORCHESTRATION), "c1"),), 1, LEASE_MS, token())
-    claiming = TurnClaiming(asked, find_ready)
+    claiming = TurnClaiming(asked, ask_ready)
     work = Operation(lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=0))
 
     _, claimed = lane.execute([message(), work])

@@ -40,6 +40,25 @@ CLAIMS = (
         ),
     ),
     Mutant(
+        "overlapping-claims-look-at-once",
+        "two claims of one batch get the same instance or job",
+        "store/sql/looking.py",
+        "        if taken.isdisjoint(subjects):",
+        "        if subjects is not None:",
+        ("tests/store/test_looking.py::test_claims_of_one_batch_never_get_the_same",),
+    ),
+    Mutant(
+        "claims-believe-an-old-time",
+        "what is due is not found, or is leased into the past, when the database's clock is another",
+        "store/sql/looking.py",
+        "    if abs(told_ms - now_ms) > TIME_MAY_DIFFER_MS:",
+        "    if told_ms < 0:",
+        (
+            "tests/store/test_looking.py"
+            "::test_claims_go_by_the_databases_time_also_if_it_is_not_known[behind]",
+        ),
+    ),
+    Mutant(
         "home-has-no-advantage",
         "an instance is taken away from the worker that has it in memory",
         "store/sqlite/sql/claims/find_turns.sql",

@@ -279,6 +279,11 @@ class SessionClaim(NamedTuple):
     more: int
     """How many other sessions it has room for."""
 
+    @property
+    def has_room(self) -> bool:
+        """Whether jobs of any session may come."""
+        return self.more > 0 or bool(self.busy)
+
 
 class JobClaim(NamedTuple):
     """What a worker wants to run."""

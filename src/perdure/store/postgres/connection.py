@@ -16,6 +16,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from string import ascii_lowercase
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -39,7 +40,7 @@ from perdure.store.postgres.faults import (
     of_user,
     ours,
 )
-from perdure.store.postgres.statements import Statements
+from perdure.store.postgres.statements import JOINT, Statements
 from perdure.store.sql.statement_files import PARTS, text_of
 
 PACKAGE = "perdure.store.postgres"
@@ -51,6 +52,7 @@ an answer to any of so many questions the connection is lost. Nothing else would
 nothing is said, as on the connection that listens."""
 _STATEMENTS = 400
 """More than there are, so that each is prepared once."""
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _SETTINGS = {"application_name": "perdure"}
 
 PIN = "SET LOCAL search_path = pg_catalog, pg_temp;"
@@ -285,16 +287,34 @@ async def close(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 
 @cache
 def statement(name: str, quoted_schema: str) -> tuple[str, tuple[str, ...]]:
-    """Return a statement or command for the driver, and the parameters in their order."""
-    text = PARTS.get(name) or text_of(PACKAGE, name)
-    text = in_schema(_without_comments(text), quoted_schema)
+    """Return a statement or command for the driver, and the parameters in their order.
+
+    Args:
+        name: Of a statement, or of several that are run as one: see `Statements.run_each`.
+        quoted_schema: Where our tables are.
+    """
+    text = PARTS.get(name) or (_joined(name) if name.startswith(JOINT) else _code(name))
+    text = in_schema(text, quoted_schema)
     names: dict[str, int] = {}
 
     def place(found: re.Match[str]) -> str:
         return f"${names.setdefault(found[1], len(names) + 1)}"
 
-    text = re.sub(r"(?<![:\w]):([a-z_]+)", place, text)
-    return text.strip().removesuffix(";"), tuple(names)
+    return re.sub(_PARAMETER, place, text), tuple(names)
+
+
+def _joined(names: str) -> str:
+    """Return one statement that returns the values of several, and the database's time."""
+    parts = [
+        re.sub(_PARAMETER, rf":{place}_\1", _code(name))
+        for place, name in zip(ascii_lowercase, names.split(JOINT)[1:], strict=False)
+    ]
+    values = ",\n".join(f"({text}\n)" for text in (*parts, _code("read_now")))
+    return f"SELECT\n{values}"
+
+
+def _code(name: str) -> str:
+    return _without_comments(text_of(PACKAGE, name)).strip().removesuffix(";")
 
 
 def in_schema(text: str, quoted_schema: str) -> str:

@@ -333,8 +333,7 @@ class Lane:
         self._stirred(Hint.BOTH)
 
     def _now(self, connection: PostgresConnection, operations: Sequence[Any]) -> int:
-        if connection.clock is None or not any(type(one) is Operation for one in operations):
-            # Changes of instances are told the time with the rows that they load.
+        if connection.clock is None or all(map(_is_told_the_time, operations)):
             return self._clock()
         [(now_ms,)] = connection.run("read_now")
         return connection.clock.learn(now_ms)
@@ -377,6 +376,11 @@ class Lane:
             self.close()
         if connection.is_broken:
             self.close()
+
+
+def _is_told_the_time(operation: Any) -> bool:
+    """Tell whether the time comes with what an operation loads or looks for."""
+    return type(operation) is not Operation or operation.look is not None
 
 
 def _is_quiet(operation: Any) -> bool:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from string import ascii_lowercase
 from typing import Any
 
-from perdure.store.sql.connection import Value
+from perdure.store.sql.connection import Asked, Value
 from perdure.store.sql.packing import pack
 from perdure.store.sql.writes import Writes
+
+JOINT = "+"
+"""Before each of the names of statements that are run as one."""
 
 
 class Statements(ABC):
@@ -53,6 +57,15 @@ class Statements(ABC):
         self.statements += 1
         text, names = self._text(name)
         return self._execute(text, [params[one] for one in names])
+
+    def run_each(self, asked: Sequence[Asked]) -> list[Any]:
+        """See `Connection`."""
+        if not asked:
+            return []
+        names, params = together(asked)
+        [(*values, database_ms)] = self.run(names, **params)
+        self._learn(database_ms)
+        return values
 
     def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
         """See `Connection`."""
@@ -109,6 +122,16 @@ class Statements(ABC):
     def forget_writes(self) -> None:
         """See `Connection`."""
         self._writes = []
+
+
+def together(asked: Sequence[Asked]) -> tuple[str, dict[str, Value]]:
+    """Return the name of the statement that runs several, and its parameters: those of the first
+    begin with `a_`, of the second with `b_`."""
+    names = "".join(JOINT + name for name, _ in asked)
+    places = zip(ascii_lowercase, asked, strict=False)
+    return names, {
+        f"{place}_{key}": value for place, (_, params) in places for key, value in params.items()
+    }
 
 
 def _columns(writes: Sequence[tuple[Any, ...]]) -> tuple[list[Any], ...]:

@@ -22,6 +22,7 @@ from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.flush import flush
 from perdure.store.sql.locking import PutOffError
+from perdure.store.sql.looking import Look, look_together
 from perdure.store.sql.news import think_locked
 from perdure.store.sql.rows import LoadedRows, ids_of, load
 
@@ -62,6 +63,8 @@ class Operation:
     run: Callable[[Transaction], Any]
     is_quiet: bool = False
     """Whether no other process wants to know of it: leases, signs of life."""
+    look: Look | None = None
+    """What it asks before it runs, together with others of the batch."""
 
 
 def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list[Any], int]:
@@ -91,6 +94,10 @@ def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list
 
 
 def _work(transaction: Transaction, operations: Sequence[Any], results: list[Any]) -> None:
+    looks = [one.look for one in operations if type(one) is Operation and one.look is not None]
+    if looks:
+        now_ms = transaction.now_ms
+        transaction.now_ms = look_together(transaction.connection, looks, now_ms=now_ms)
     count = transaction.count_changes
     before = None if count is None else count()
     for index, operation in enumerate(operations):

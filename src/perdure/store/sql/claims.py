@@ -8,7 +8,7 @@ claim takes alone or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,14 +20,17 @@ from perdure.model.jobs import ClaimedJob, JobBeat, JobFailures, JobKey
 from perdure.model.messages import Message
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import JobLease, TurnLease
-from perdure.store.sql.connection import Connection
+from perdure.store.sql.connection import Asked, Connection, Value
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.locking import lock_instances
+from perdure.store.sql.looking import look_alone
 from perdure.store.sql.packing import Rows, cut, pack, unpack
 from perdure.store.sql.row_types import BeatValues
 from perdure.store.sql.sessions import (
     SessionMarks,
+    ask_sessions,
     find_session_jobs,
+    sessions_in,
     take_sessions,
     touch_sessions,
 )
@@ -52,8 +55,8 @@ _failures = msgspec.json.Decoder(JobFailures)
 
 # ------------------------------------------------------------------------- turns
 
-FindTurns = Callable[[Connection, TurnClaim, int], Sequence[Sequence[Any]]]
-"""Finds what may be leased at a time, for each definition of a claim."""
+AskTurns = Callable[[TurnClaim, int], Asked]
+"""Returns what finds instances that may be leased at a time, for each definition of a claim."""
 
 
 class TurnClaiming:
@@ -64,14 +67,29 @@ class TurnClaiming:
 
     Args:
         claim: What is wanted.
-        find: Finds what may be leased, for each definition.
+        ask: Returns what finds those that may be leased, for each definition.
     """
 
-    def __init__(self, claim: TurnClaim, find: FindTurns) -> None:
+    def __init__(self, claim: TurnClaim, ask: AskTurns) -> None:
         self._claim = claim
-        self._find = find
+        self._ask = ask
+        self._found: Sequence[Any] | None = None
+        """The answers, if it was asked for together with others."""
         self._chosen: list[Any] = []
         """What was leased when it was run last; perhaps that was undone."""
+
+    def subjects(self) -> Iterable[Hashable]:
+        """See `Look`."""
+        return [(self._ask, number) for number, _ in self._claim.definitions]
+
+    def asks(self, now_ms: int) -> Sequence[Asked]:
+        """See `Look`."""
+        claim = self._claim
+        return [self._ask(claim, now_ms)] if claim.definitions and claim.limit > 0 else ()
+
+    def hear(self, answers: Sequence[Any]) -> None:
+        """See `Look`."""
+        self._found = answers
 
     def run(self, connection: Connection, *, now_ms: int, offset: int) -> list[ClaimedTurn]:
         """Lease instances and return them with their messages."""
@@ -103,7 +121,11 @@ class TurnClaiming:
 
     def _lease(self, connection: Connection, *, now_ms: int, offset: int) -> list[Any]:
         claim = self._claim
-        candidates = self._find(connection, claim, now_ms)
+        if self._found is None:
+            look_alone(connection, self, now_ms=now_ms)
+        assert self._found is not None, "it has looked"
+        ([text], self._found) = self._found, None
+        candidates = unpack(text)
         suspects = [
             [turn for turn in some if turn[_ATTEMPTS] >= claim.suspect_after] for some in candidates
         ]
@@ -119,31 +141,25 @@ class TurnClaiming:
         return chosen
 
 
-def find_ready(connection: Connection, claim: TurnClaim, now_ms: int) -> Sequence[Sequence[Any]]:
-    """Find instances that are ready or abandoned."""
-    [(text,)] = connection.run(
-        "find_turns",
-        definitions=pack(claim.definitions),
-        worker_id=claim.worker_id,
-        now_ms=now_ms,
-        home_ms=now_ms - HOME_ADVANTAGE_MS,
-        losses_below=claim.losses_below,
-        limit=claim.limit,
-    )
-    found: list[Any] = unpack(text)
-    return found
+def ask_ready(claim: TurnClaim, now_ms: int) -> Asked:
+    """Return what finds instances that are ready or abandoned."""
+    return "find_turns", {
+        "definitions": pack(claim.definitions),
+        "worker_id": claim.worker_id,
+        "now_ms": now_ms,
+        "home_ms": now_ms - HOME_ADVANTAGE_MS,
+        "losses_below": claim.losses_below,
+        "limit": claim.limit,
+    }
 
 
-def find_blocked(connection: Connection, claim: TurnClaim, now_ms: int) -> Sequence[Sequence[Any]]:
-    """Find blocked instances that this code has not been tried on."""
-    [(text,)] = connection.run(
-        "find_blocked",
-        definitions=pack(claim.definitions),
-        max_tries=MAX_TRIES,
-        limit=claim.limit,
-    )
-    found: list[Any] = unpack(text)
-    return found
+def ask_blocked(claim: TurnClaim, now_ms: int) -> Asked:
+    """Return what finds blocked instances that this code has not been tried on."""
+    return "find_blocked", {
+        "definitions": pack(claim.definitions),
+        "max_tries": MAX_TRIES,
+        "limit": claim.limit,
+    }
 
 
 def _claimed(row: Sequence[Any], inbox: _Inbox, lease: int) -> ClaimedTurn:
@@ -242,8 +258,29 @@ class JobClaiming:
     def __init__(self, claim: JobClaim, marks: SessionMarks) -> None:
         self._claim = claim
         self._marks = marks
+        self._found: Sequence[Any] | None = None
         self._chosen: list[Any] = []
         self._until_ms = 0
+
+    def subjects(self) -> Iterable[Hashable]:
+        """See `Look`."""
+        return [("jobs", queue_no) for queue_no in self._claim.queues]
+
+    def asks(self, now_ms: int) -> Sequence[Asked]:
+        """See `Look`."""
+        claim = self._claim
+        if not claim.queues or claim.limit < 1:
+            return ()
+        queues = [(queue_no, claim.losses_below(queue_no)) for queue_no in claim.queues]
+        params: dict[str, Value] = {"queues": pack(queues), "now_ms": now_ms, "limit": claim.limit}
+        asked: list[Asked] = [("find_jobs", params)]
+        if claim.sessions is not None and claim.sessions.has_room:
+            asked.append(ask_sessions(claim.queues, self._marks, now_ms=now_ms))
+        return asked
+
+    def hear(self, answers: Sequence[Any]) -> None:
+        """See `Look`."""
+        self._found = answers
 
     def run(
         self, connection: Connection, definitions: Definitions, *, now_ms: int, offset: int
@@ -279,20 +316,18 @@ class JobClaiming:
         self, connection: Connection, definitions: Definitions, *, now_ms: int, offset: int
     ) -> list[Any]:
         claim = self._claim
-        [(text,)] = connection.run(
-            "find_jobs",
-            queues=pack([(queue_no, claim.losses_below(queue_no)) for queue_no in claim.queues]),
-            now_ms=now_ms,
-            limit=claim.limit,
-        )
+        if self._found is None:
+            look_alone(connection, self, now_ms=now_ms)
+        assert self._found is not None, "it has looked"
+        ([text, *sessions], self._found) = self._found, None
         candidates = unpack(text)
-        if claim.sessions is not None:
+        if claim.sessions is not None and sessions:
             with_session = find_session_jobs(
                 connection,
                 claim,
                 claim.sessions,
+                sessions_in(sessions[0], claim.queues, self._marks),
                 now_ms=now_ms,
-                marks=self._marks,
                 definitions=definitions,
             )
             for queue_no, plain in zip(claim.queues, candidates, strict=True):

@@ -12,12 +12,15 @@ and returns at most a few rows, or many as one JSON text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from perdure.model.tables import Parameters
 
 Value = int | str | bytes | None
+
+Asked: TypeAlias = tuple[str, Mapping[str, Value]]
+"""A statement and its parameters."""
 
 
 class Connection(Protocol):
@@ -34,6 +37,11 @@ class Connection(Protocol):
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
+        ...
+
+    def run_each(self, asked: Sequence[Asked]) -> list[Any]:
+        """Run statements that return one value and change nothing, in one call where others cost a
+        trip each, and return the values."""
         ...
 
     def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from perdure.model.instances import part_of
 from perdure.model.turns import JobClaim, SessionClaim
 from perdure.store.sql import reading
-from perdure.store.sql.connection import Connection
+from perdure.store.sql.connection import Asked, Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.packing import pack, unpack
 
@@ -30,7 +30,7 @@ Candidate = list[Any]
 """A row of `find_session_jobs`, and then owner and end of the session as they were seen."""
 
 
-class _Waiting(NamedTuple):
+class WaitingSession(NamedTuple):
     """Jobs of a session in a queue that could be run now."""
 
     queue_no: int
@@ -66,15 +66,12 @@ def find_session_jobs(
     connection: Connection,
     claim: JobClaim,
     terms: SessionClaim,
+    waiting: Sequence[WaitingSession],
     *,
     now_ms: int,
-    marks: SessionMarks,
     definitions: Definitions,
 ) -> dict[int, list[Candidate]]:
     """Return jobs with a session that the claimer may have, by queue, longest waiting first."""
-    if terms.more < 1 and not terms.busy:
-        return {}
-    waiting = _waiting(connection, claim.queues, now_ms, marks)
     if not waiting:
         return {}
     holders = _holders(connection, [one.session for one in waiting])
@@ -112,19 +109,21 @@ def find_session_jobs(
     return found
 
 
-def _waiting(
-    connection: Connection, queues: tuple[int, ...], now_ms: int, marks: SessionMarks
-) -> list[_Waiting]:
-    [(text,)] = connection.run(
-        "find_sessions",
-        queues=pack(queues),
-        after=marks.after(queues),
-        max_sessions=MAX_SESSIONS,
-        now_ms=now_ms,
-    )
+def ask_sessions(queues: tuple[int, ...], marks: SessionMarks, *, now_ms: int) -> Asked:
+    """Return what finds the sessions of these queues that have jobs."""
+    return "find_sessions", {
+        "queues": pack(queues),
+        "after": marks.after(queues),
+        "max_sessions": MAX_SESSIONS,
+        "now_ms": now_ms,
+    }
+
+
+def sessions_in(text: str, queues: tuple[int, ...], marks: SessionMarks) -> list[WaitingSession]:
+    """Return those of the sessions that were found that have a job to run now."""
     rows = unpack(text)
     marks.note(queues, rows)
-    return [_Waiting(*row) for row in rows if row[2] is not None]
+    return [WaitingSession(*row) for row in rows if row[2] is not None]
 
 
 def _holders(connection: Connection, sessions: Sequence[str]) -> dict[str, _Holder]:
@@ -178,7 +177,9 @@ def _is_free(
     return queues is not None and queue_no not in queues
 
 
-def _admit(may_have: Sequence[_Waiting], terms: SessionClaim, limit: int) -> list[_Waiting]:
+def _admit(
+    may_have: Sequence[WaitingSession], terms: SessionClaim, limit: int
+) -> list[WaitingSession]:
     """Choose the sessions to take jobs of: all that are busy here, and as many more as fit."""
     busy = set(terms.busy)
     others: set[str] = set()

@@ -56,6 +56,7 @@ from perdure.store.sql.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.deciders import SqlDeciders
 from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.looking import Look
 from perdure.store.sql.projection_sql import Approval
 
 T = TypeVar("T")
@@ -122,8 +123,9 @@ class SqlStore(SqlAdmin, SqlDeciders):
         *,
         patience_s: float | None = None,
         is_quiet: bool = False,
+        look: Look | None = None,
     ) -> T:
-        [result] = await self._submit([Operation(run, is_quiet)], patience_s)
+        [result] = await self._submit([Operation(run, is_quiet, look)], patience_s)
         value: T = result
         return value
 
@@ -191,16 +193,17 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def claim_turns(self, claim: TurnClaim) -> list[ClaimedTurn]:
         """Lease instances with something to do, and count the attempt."""
-        claiming = claims.TurnClaiming(claim, claims.find_ready)
-        return await self._work(
-            lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=t.number), is_quiet=True
-        )
+        return await self._claim_turns(claims.TurnClaiming(claim, claims.ask_ready))
 
     async def claim_blocked(self, claim: TurnClaim) -> list[ClaimedTurn]:
         """Lease blocked instances that this code has not been tried on."""
-        claiming = claims.TurnClaiming(claim, claims.find_blocked)
+        return await self._claim_turns(claims.TurnClaiming(claim, claims.ask_blocked))
+
+    async def _claim_turns(self, claiming: claims.TurnClaiming) -> list[ClaimedTurn]:
         return await self._work(
-            lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=t.number), is_quiet=True
+            lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=t.number),
+            is_quiet=True,
+            look=claiming,
         )
 
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
@@ -209,6 +212,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
         return await self._work(
             lambda t: claiming.run(t.connection, t.definitions, now_ms=t.now_ms, offset=t.number),
             is_quiet=True,
+            look=claiming,
         )
 
     async def renew(

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from perdure.errors import StoreError
 from perdure.model.tables import Parameters
-from perdure.store.sql.connection import Value
+from perdure.store.sql.connection import Asked, Value
 
 
 class UnknownError(StoreError):
@@ -36,6 +36,10 @@ class Writes:
     def run(self, name: str, /, **params: Value) -> NoReturn:
         """See `Connection`."""
         raise UnknownError(name)
+
+    def run_each(self, asked: Sequence[Asked]) -> NoReturn:
+        """See `Connection`."""
+        raise UnknownError(", ".join(name for name, _ in asked))
 
     def load(self, asked: Sequence[tuple[str, str]]) -> NoReturn:
         """See `Connection`."""

@@ -24,7 +24,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.model.tables import Parameters
-from perdure.store.sql.connection import Value
+from perdure.store.sql.connection import Asked, Value
 from perdure.store.sql.statement_files import PARTS, text_of
 from perdure.store.sqlite.memory import uri_of
 
@@ -179,6 +179,10 @@ class SqliteConnection:
             raise_ours(self._path, error)
         except (OverflowError, TypeError, ValueError) as error:
             raise RowError(f"a value cannot be stored: {error}") from error
+
+    def run_each(self, asked: Sequence[Asked]) -> list[Any]:
+        """See `Connection`."""
+        return [self.run(name, **params)[0][0] for name, params in asked]
 
     def load(self, asked: Sequence[tuple[str, str]]) -> list[str]:
         """See `Connection`."""
