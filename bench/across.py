@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from bench.harness import Case, Measured, Setup, in_flight, percentile, read_facts
+from bench.harness import Case, Cost, Measured, Setup, in_flight, percentile, read_facts
 from bench.one_activity import greet, say_hello
-from bench.peers import Spent, answer, ask_all, peers
+from bench.peers import Peer, Spent, answer, ask_all, peers
 from bench.two_processes import result_of
 from perdure import Client, Engine, Signal, orchestration
 from perdure.model.hints import Hint
@@ -85,7 +86,7 @@ async def signals(setup: Setup) -> list[Measured]:
     """Send a signal to one of very many that wait, and wait for what it returns."""
     count, sent = setup.size(SLEEPERS, quick=20), setup.size(SIGNALS, quick=3)
     took_ms: list[float] = []
-    async with _apart(setup, setup.url, workers=1) as client:
+    async with _apart(setup, setup.url, workers=1) as (client, _):
         ids = [f"sleeper-{number}" for number in range(count)]
         await in_flight_of(ids, 200, lambda one: client.start(one, sleeper))
         await asyncio.sleep(0 if setup.quick else 2)
@@ -111,26 +112,47 @@ async def in_flight_of(
     await asyncio.gather(*(some() for _ in range(limit)))
 
 
+class Apart(NamedTuple):
+    """A client, and the processes of its workers."""
+
+    client: Client
+    workers: list[Peer]
+
+    async def spent(self) -> Spent:
+        """Return what all of them have used so far."""
+        return (await ask_all(self.workers, "count")).plus(Spent.by(self.client._core.store))
+
+    async def cost(self, before: Spent, count: int) -> Cost:
+        """Return what each of so many orchestrations has cost all of them together."""
+        spent = (await self.spent()).minus(before)
+        return Cost(
+            per="orchestration",
+            cpu_us=spent.cpu_s / count * 1e6,
+            transactions=spent.transactions / count,
+            statements=spent.statements / count,
+            rows=spent.rows / count,
+        )
+
+
 @asynccontextmanager
-async def _apart(setup: Setup, url: str, *, workers: int) -> AsyncIterator[Client]:
-    """Give a client; the workers are in processes of their own."""
+async def _apart(setup: Setup, url: str, *, workers: int) -> AsyncIterator[Apart]:
     async with Client(url) as client, peers(workers, "bench.across", url) as some:
         setup.facts.append(await read_facts(client._core.store))
         await ask_all(some, "begin")
         await in_flight(setup.size(WARM_UP, quick=1), 1, lambda: result_of(client))
-        yield client
+        yield Apart(client, some)
 
 
 async def _one_by_one(
     setup: Setup, url: str, row: str, gaps: dict[str, tuple[int, float]]
 ) -> list[Measured]:
     found = []
-    async with _apart(setup, url, workers=1) as client:
-        for gap, (count, rest_s) in gaps.items():
-            took_ms = await _time(
-                client, setup.size(count, quick=1), rest_s=0.01 if setup.quick else rest_s
-            )
-            found += _percentiles(f"{row}, start to result {gap}", took_ms)
+    async with _apart(setup, url, workers=1) as apart:
+        for gap, (full, rest_s) in gaps.items():
+            count, before = setup.size(full, quick=1), await apart.spent()
+            took_ms = await _time(apart.client, count, rest_s=0.01 if setup.quick else rest_s)
+            first, *others = _percentiles(f"{row}, start to result {gap}", took_ms)
+            found += [replace(first, cost=await apart.cost(before, count)), *others]
     return found
 
 
@@ -138,15 +160,17 @@ async def _many(
     setup: Setup, url: str, row: str, *, workers: int, limits: tuple[int, ...]
 ) -> list[Measured]:
     found = []
-    async with _apart(setup, url, workers=workers) as client:
+    async with _apart(setup, url, workers=workers) as apart:
+        client = apart.client
         await in_flight(setup.size(200, quick=1), 20, lambda: result_of(client))
         for limit in limits:
             count = setup.size(4_000, quick=5)
-            began_s = time.perf_counter()
+            before, began_s = await apart.spent(), time.perf_counter()
             await in_flight(count, limit, lambda: result_of(client))
             took_s = time.perf_counter() - began_s
-            name = f"{row}, {limit:,} in flight"
-            found.append(Measured(row=name, value=count / took_s, unit="orchestrations/s"))
+            name, cost = f"{row}, {limit:,} in flight", await apart.cost(before, count)
+            value = count / took_s
+            found.append(Measured(row=name, value=value, unit="orchestrations/s", cost=cost))
     return found
 
 
