@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from perdure.clock import ManualClock
@@ -174,6 +176,26 @@ async def test_of_two_that_look_at_once_the_second_does_nothing(store: Store, wa
     assert watch.freed > 0
     assert other.freed == 0
     assert await workers(store) == ["a", "b", "d"]
+
+
+async def test_a_sign_of_life_may_come_while_a_dead_one_is_freed(
+    store: Store, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tells of the neighbours anew: another one has freed the dead one meanwhile."""
+    release = store.release_worker
+
+    async def release_late(*args: Any, retires: bool, **options: Any) -> bool:
+        if retires:
+            watch.neighbours.learn([])
+        return await release(*args, retires=retires, **options)
+
+    monkeypatch.setattr(store, "release_worker", release_late)
+    watch.lose("c")
+
+    for _ in range(SWEEPS_ON_SERVER):
+        await watch.neighbours.look()
+
+    assert "c" not in await workers(store)
 
 
 async def test_sessions_of_a_lasting_name_wait_for_its_next_process(

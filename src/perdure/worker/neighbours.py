@@ -120,7 +120,7 @@ class Neighbours:
         )
         if is_last:
             self._others = [one for one in self._others if one != dead]
-            del self._swept[dead]
+            self._swept.pop(dead, None)  # A sign of life may have come in between.
         if not was_freed:
             return
         self._freed()
