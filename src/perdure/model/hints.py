@@ -24,3 +24,9 @@ class Hint(IntFlag):
 
 KINDS = (Hint.WORK, Hint.NEWS)
 """Each of them alone."""
+
+HINTS = (Hint.NONE, Hint.WORK, Hint.NEWS, Hint.BOTH)
+WITH_WORK = (Hint.WORK, Hint.BOTH)
+WITH_NEWS = (Hint.NEWS, Hint.BOTH)
+"""All, each at the place of its number, and those with each kind: for every commit, since the
+operators of such a class are slow."""

@@ -115,7 +115,8 @@ class Notifications:
             return
         with self._telling:
             is_told_soon = bool(self._untold)
-            self._untold |= hints
+            if hints is not self._untold:
+                self._untold |= hints
         if not is_told_soon:
             with suppress(RuntimeError):  # Closed meanwhile.
                 self._loop.call_soon_threadsafe(self._stirred.set)

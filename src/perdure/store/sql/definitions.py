@@ -28,7 +28,8 @@ class Definitions:
 
     def number(self, connection: Connection, key: DefinitionKey) -> int:
         """Return the number of a definition, giving it one inside the open transaction."""
-        self._look_at_epoch()
+        if self._epoch_no != self._epoch.number:
+            self._look_at_epoch()
         number = self._numbers.get(key) or self._fresh.get(key)
         if number is None:
             params = key._asdict()
@@ -39,7 +40,8 @@ class Definitions:
 
     def kind(self, connection: Connection, definition_no: int) -> str:
         """Return what kind of definition is behind a stored number."""
-        self._look_at_epoch()
+        if self._epoch_no != self._epoch.number:
+            self._look_at_epoch()
         key = self._keys.get(definition_no)
         if key is None:
             fresh = [one for one, number in self._fresh.items() if number == definition_no]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from perdure.model.hints import Hint
+from perdure.model.hints import HINTS, Hint
 from perdure.model.instances import NewInstance
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery, DeliveryStatus
@@ -28,21 +28,25 @@ def hints_of(operations: Iterable[Any], results: Iterable[Any]) -> Hint:
         operations: All of it.
         results: What became of each.
     """
-    hints = Hint.NONE
+    has_work = has_news = False
     for operation, result in zip(operations, results, strict=True):
-        hints |= hint_of(operation, result)
-        if hints == Hint.BOTH:
+        hint = hint_of(operation, result)
+        if hint is Hint.BOTH:
+            return hint
+        has_work = has_work or hint is Hint.WORK
+        has_news = has_news or hint is Hint.NEWS
+        if has_work and has_news:
             break
-    return hints
+    return HINTS[has_work + 2 * has_news]
 
 
 def hint_of(operation: Any, result: Any) -> Hint:
     """Return which hints one operation gives."""
     if result is LATER:
         return Hint.NONE
+    if type(operation) is Turn:
+        return _hint_of_turn(operation, result)
     match operation:
-        case Turn():
-            return _hint_of_turn(operation, result)
         case LockedTurn():
             # None: it was not thought, or too late.
             turn = None if result is None else operation.turn
@@ -66,17 +70,19 @@ def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
     if receipt.status is not TurnStatus.ACCEPTED:
         # Results of its jobs may be in the inbox, and what came with a start.
         return Hint.WORK
-    hints = Hint.NONE
-    if (
+    has_work = (
         turn.continued is not None
         or turn.timers
         or turn.deliveries
         or turn.children
         or (turn.vanishes and receipt.has_unseen)
-        or any(not job.leased for job in turn.jobs)
-    ):
-        hints |= Hint.WORK
-    if (
+    )
+    if not has_work:
+        for job in turn.jobs:
+            if not job.leased:
+                has_work = True
+                break
+    has_news = (
         turn.outcome is not None
         or turn.continued is not None
         or turn.jobs_gone
@@ -85,6 +91,5 @@ def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
         or turn.receipts
         or turn.feed
         or turn.observations
-    ):
-        hints |= Hint.NEWS
-    return hints
+    )
+    return HINTS[bool(has_work) + 2 * bool(has_news)]

@@ -37,7 +37,7 @@ from weakref import WeakSet
 
 from perdure.errors import StoreUnavailableError
 from perdure.ids import fresh_id
-from perdure.model.hints import KINDS, Hint
+from perdure.model.hints import HINTS, WITH_NEWS, WITH_WORK, Hint
 
 _POLL_S = 0.01
 _LAST_CHANGE = struct.Struct("<Q8sQQ")
@@ -82,7 +82,8 @@ class WriteLock:
         """How often another process had it when it was wanted."""
         self.is_shared = False
         """Whether another process of ours has changed something since this was opened."""
-        self._own_hints = dict.fromkeys(KINDS, 0)
+        self._own_hints = [0] * len(HINTS)
+        """How many were given here, at the places of their kinds."""
         self._process = _mark_of_process()
 
     def _open(self) -> None:
@@ -102,7 +103,7 @@ class WriteLock:
             total, process, work, news = self._last_change()
             if total != self._last_total and process != self._process:
                 self.is_shared = True
-            work, news = work + bool(hints & Hint.WORK), news + bool(hints & Hint.NEWS)
+            work, news = work + (hints in WITH_WORK), news + (hints in WITH_NEWS)
             # Counted before, and not after the system was asked: threads that compare meanwhile
             # would take our own hint for one of others.
             self.count_as_ours(hints)
@@ -114,8 +115,8 @@ class WriteLock:
 
     def count_as_ours(self, hints: Hint) -> None:
         """Another lock of this store on the same file has noted a change; it is held."""
-        for kind in KINDS:
-            self._own_hints[kind] += bool(hints & kind)
+        self._own_hints[Hint.WORK] += hints in WITH_WORK
+        self._own_hints[Hint.NEWS] += hints in WITH_NEWS
 
     def announce(self) -> None:
         """Give all hints for a user who has written without the lock. Never fails."""
@@ -126,7 +127,9 @@ class WriteLock:
 
     def _wake(self, hints: Hint) -> None:
         """Have the kernel wake those who watch the file, if there are any that listen."""
-        if any(hints & kind and self._has_listeners(kind) for kind in KINDS):
+        if (hints in WITH_WORK and self._has_listeners(Hint.WORK)) or (
+            hints in WITH_NEWS and self._has_listeners(Hint.NEWS)
+        ):
             os.utime(self._file)
 
     def _has_listeners(self, kind: Hint) -> bool:
