@@ -255,8 +255,8 @@ LEASES = (
         "waiting-jobs-are-no-work",
         "workers of another process hear of a job that waits only by the next look",
         "store/sql/hints.py",
-        "        or any(not job.leased for job in turn.jobs)\n",
-        "",
+        "            if not job.leased:",
+        "            if job is None:",
         (f"{HINTS}test_an_accepted_turn_hints_at_what_concerns_others",),
     ),
     Mutant(
