@@ -23,7 +23,7 @@ async def one_by_one(setup: Setup) -> list[Measured]:
     """Start one, wait for it, and again: at once, and now and then."""
     back_to_back, now_and_then = setup.size(500, quick=10), setup.size(60, quick=3)
     async with (
-        Client(setup.url) as client,
+        Client(setup.url, create=True) as client,
         peers(1, "bench.across", setup.url) as some,
     ):
         setup.facts.append(await read_facts(client._core.store))
@@ -41,7 +41,7 @@ async def many(setup: Setup) -> list[Measured]:
     """Keep so many under way, for as long as that takes."""
     found = []
     async with (
-        Client(setup.url) as client,
+        Client(setup.url, create=True) as client,
         peers(1, "bench.across", setup.url) as some,
     ):
         setup.facts.append(await read_facts(client._core.store))

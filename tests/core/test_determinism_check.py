@@ -408,7 +408,8 @@ def test_the_error_shows_both_sides_the_line_and_the_code() -> None:
     assert (error.seq, error.recorded) == (6, "activity scheduled shout")
     assert (error.asked, error.place) == ("activity scheduled say", place)
     assert str(error).splitlines() == [
-        "i-1 no longer matches its history at event 6",
+        "i-1 no longer matches its history at event 6: recorded is activity scheduled shout, and "
+        f"the code asks for activity scheduled say at {place}",
         "",
         "    recorded  2027-01-15 08:00  code c0de        asked now  code 9c01",
         "    3 activity completed (of 2)                    3 same",

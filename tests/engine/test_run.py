@@ -153,7 +153,11 @@ async def test_ctrl_c_gives_back_what_is_under_way(tmp_path: Path, store_url: st
     process.wait(WITHIN_S)  # before its input ends, with which the step would end too
     _, err = process.communicate()
 
-    assert err.rstrip().endswith("KeyboardInterrupt")
+    *_, last, advice = err.rstrip().splitlines()
+    assert last == "KeyboardInterrupt"
+    assert advice == (
+        "what instance 'steps-1' has done is kept: run('steps-1', steps, ...) goes on with it"
+    )
     async with Client(store_url) as client:
         [job] = await client._core.store.read_jobs("steps-1")
         assert (job.worker_id, job.token) == (None, 0)

@@ -501,7 +501,7 @@ async def test_what_cannot_be_recorded_still_ends_the_job(
         end = await made.end_of(refuse, 1)
 
     assert failures_of(end)[0].message == "broken"
-    assert "an outcome could not be recorded" in caplog.text
+    assert "the outcome of activity 'refuse' of instance 'order-1' could not be" in caplog.text
 
 
 # ------------------------------------------------------------------ timeouts

@@ -126,7 +126,7 @@ class CoreWithin(ClientCore):
     def noticed_work(self) -> None:
         """Do nothing: nobody can see it before the commit."""
 
-    async def wait_ended(self, instance_id: str) -> InstanceEnd:
+    async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
         """Refuse."""
         _refuse("wait for an instance")
 

@@ -45,7 +45,7 @@ from perdure.jobs.attempts import (
     returning_input,
 )
 from perdure.jobs.builtins import BUILTIN_JOBS, WAITING_JOBS
-from perdure.jobs.launcher import Launcher
+from perdure.jobs.launcher import Launcher, say_unrecorded
 from perdure.jobs.processes import refuse_in_activity_process
 from perdure.jobs.running import Host, RunningActivity
 from perdure.jobs.served import Served
@@ -65,7 +65,7 @@ from perdure.model.jobs import AttemptFacts, ClaimedJob, JobEnd, JobKey, JobPoli
 from perdure.model.options import WorkerOptions
 from perdure.model.suspects import Suspects
 from perdure.store.base import JobLease
-from perdure.telemetry import Metrics, error_facts
+from perdure.telemetry import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -376,9 +376,7 @@ class JobRunner:
             end = self._conclude(run.job, run.policy, outcome, run.context.details)
         except Exception as error:
             # What is recorded of user code must never be what keeps its job from ending.
-            logger.error(
-                "an outcome could not be recorded", extra={**run.facts, **error_facts(error)}
-            )
+            say_unrecorded(run, error)
             end = self._conclude(run.job, JobPolicy(), raised(error, is_final=True))
         self._count(outcome, end)
         self._let_go(run)
@@ -473,7 +471,8 @@ class JobRunner:
         self.counts.abandoned += 1
         frees_slot = run.slots.kind is SlotKind.ASYNC and self._beside_slots < MAX_ABANDONED
         logger.warning(
-            "an activity goes on after it was told to stop and is abandoned; %s",
+            "activity %r of instance %r goes on after it was told to stop and is abandoned; %s",
+            *run.named,
             "its slot is free again" if frees_slot else "it keeps its slot until it returns",
             extra={**run.facts, "worker_id": self._host.worker_id},
         )

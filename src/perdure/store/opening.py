@@ -39,6 +39,11 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
         raise UsageError(f"a store URL looks like {_FORMS}; got {shown_url(url)!r}")
     location, _, query = rest.partition("?")
     _refuse_options(query)
+    if not find_spec("fcntl"):
+        raise UsageError(
+            "a SQLite store needs the file locks of Linux and macOS, which this system does not "
+            "have: use postgresql://user@host/database, or run it in a container or under WSL"
+        )
     # Late: whoever only imports perdure loads no driver.
     from perdure.store.sqlite.store import SqliteStore
 
