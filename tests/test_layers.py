@@ -50,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checking": {"model", "store"},
     "testing": THOUGHT,
     "web": THOUGHT | {"client"},
+    "__main__": {"cli"},
     "cli": THOUGHT
     | {"store", "turns", "jobs", "worker", "projection", "client", "checking", "web"},
 }

@@ -285,7 +285,10 @@ class OutcomeError(PerdureError):
         self.place = place
         self.origin = origin
         if traceback_text:
-            self.add_note(f"As it was recorded:\n{traceback_text.rstrip()}")
+            self.add_note(f"{self._heading()}:\n{traceback_text.rstrip()}")
+
+    def _heading(self) -> str:
+        return "As it was recorded"
 
 
 def _told(
@@ -337,6 +340,9 @@ class ActivityError(OutcomeError):
         )
         self.activity = activity
         self.attempts = attempts
+
+    def _heading(self) -> str:
+        return f"As it was recorded (to catch it as {self.type_name}, name that in raises=)"
 
 
 class ChildError(OutcomeError):

@@ -425,6 +425,37 @@ def test_the_error_shows_both_sides_the_line_and_the_code() -> None:
     ]
 
 
+def test_a_new_parameter_without_a_default_is_told_for_what_it_is() -> None:
+    @orchestration(name="fulfil")
+    async def before(word: str) -> None:
+        await say(word)
+
+    @orchestration(name="fulfil")
+    async def after(word: str, times: int) -> None:
+        await say(word)
+
+    script = Script(before, "a")
+    with pytest.raises(NondeterminismError) as caught:
+        script.replayed(by=after, code="9c01")
+
+    text = str(caught.value)
+    assert "no value for a parameter that is new, after(times): give it a\ndefault" in text
+    assert "ctx.patched" not in text
+
+
+def test_a_renamed_activity_is_told_how_to_keep_its_name() -> None:
+    async def fulfil() -> None:
+        await say("a")
+
+    async def fulfil_renamed() -> None:
+        await shout("a")
+
+    text = str(error_of(begin(fulfil), fulfil_renamed))
+
+    assert 'If "say" was only renamed, keep the name that is recorded:' in text
+    assert '@activity(name="say").' in text
+
+
 def test_the_columns_stay_side_by_side_when_names_are_long() -> None:
     async def has_long_names() -> None:
         await child.with_options(instance_id="a-child-with-quite-a-long-name")("a")

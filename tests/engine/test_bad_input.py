@@ -411,6 +411,7 @@ async def test_an_unknown_instance_is_named_everywhere(stage: Stage) -> None:
 
 
 async def test_a_buffered_signal_makes_no_instance(stage: Stage) -> None:
+    stage.expect_log("signal 'go' is kept for instance 'unborn', which does not exist")
     client = await stage.client()
     handle = client.handle("unborn")
     await handle.send(go, "early")

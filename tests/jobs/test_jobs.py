@@ -892,7 +892,7 @@ async def test_every_job_ends_once_whatever_happens_to_it(
                 await asyncio.sleep(0)
         given_back = await made.runner.stop(SHORT)
         gate.let_go.set()
-        await until(lambda: not made.runner._started)
+        await until(lambda: not made.runner.started)
 
         reported = [made.ends.get_nowait()[0].key for _ in range(made.ends.qsize())]
         assert made.runner.leases() == []

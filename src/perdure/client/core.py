@@ -75,7 +75,8 @@ class ClientCore:
         self._said_unborn: set[str] = set()
         self._is_open = False
         self._was_closed = False
-        self._owner = owner
+        self.owner = owner
+        """What users call the thing that is open or closed."""
         self._process = ProcessMark(owner)
 
     # -------------------------------------------------------------------- lifetime
@@ -87,8 +88,8 @@ class ClientCore:
             return False
         if self._was_closed:
             raise UsageError(
-                f"this {self._owner} was closed and is not opened again: make a new "
-                f"{self._owner}(...)"
+                f"this {self.owner} was closed and is not opened again: make a new "
+                f"{self.owner}(...)"
             )
         await self.raw_store.open()
         self._is_open = True
@@ -120,11 +121,11 @@ class ClientCore:
         """
         if not self._is_open:
             advice = (
-                f"is not open any more: make a new {self._owner}(...), and use it inside its block"
+                f"is not open any more: make a new {self.owner}(...), and use it inside its block"
                 if self._was_closed
-                else f"is not open: use `async with {self._owner}(...)`, or await open() first"
+                else f"is not open: use `async with {self.owner}(...)`, or await open() first"
             )
-            raise UsageError(f"this {self._owner} {advice}")
+            raise UsageError(f"this {self.owner} {advice}")
         self._process.refuse_elsewhere()
 
     @property

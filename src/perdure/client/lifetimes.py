@@ -18,7 +18,8 @@ def entered_with_async(cls: C) -> C:
     _refuse(
         cls,
         ("__enter__", "__exit__"),
-        f"a {name} is entered with `async with {name}(...)`, inside an async function"
+        f"{'an' if name[0] in 'AEIOU' else 'a'} {name} is entered with `async with {name}(...)`, "
+        "inside an async function"
         + ("" if name == "Worker" else "; code that is not async has `with BlockingClient(url)`"),
     )
     return cls

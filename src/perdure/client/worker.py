@@ -52,6 +52,7 @@ class Worker:
             clock: The store's clock; tests hand one in.
         """
         self._engine = Engine(url, definitions, options=options, resources=resources, clock=clock)
+        self._engine._core.owner = "Worker"
         self._told = asyncio.Event()
         self._is_listening = False
         self._process = ProcessMark("Worker")

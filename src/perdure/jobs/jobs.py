@@ -131,7 +131,7 @@ class JobRunner:
             registry, builtins=builtins or {}, takes_any_tag=options.tags == "any"
         )
         self._runs: dict[JobKey, JobRun] = {}
-        self._started: set[JobRun] = set()
+        self.started: set[JobRun] = set()
         self._beside_slots = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._given_back: list[JobEnd] = []
@@ -247,7 +247,7 @@ class JobRunner:
         finally:
             for run in list(self._runs.values()):
                 self._give_back(run, refund=False)
-            for run in list(self._started):
+            for run in list(self.started):
                 self._abandon(run)
             await self._launcher.close()
         given_back, self._given_back = self._given_back, []
@@ -303,10 +303,10 @@ class JobRunner:
         run.began_s = monotonic()
         self.suspects.begin(run.job.key)
         self.counts.started += 1
-        self._started.add(run)
+        self.started.add(run)
         # Kept: asking for it is a system call before Python 3.12.
         loop = self._loop = self._loop or asyncio.get_running_loop()
-        # Not in a TaskGroup: one attempt's end must never be another's. Owned by `_started`.
+        # Not in a TaskGroup: one attempt's end must never be another's. Owned by `started`.
         run.task = loop.create_task(self._launcher.attempt(run), context=contextvars.Context())
         run.task.add_done_callback(partial(self._leave, run))
         if run.policy.timeout_ms is not None:
@@ -316,7 +316,7 @@ class JobRunner:
     def _leave(self, run: JobRun, task: asyncio.Task[AttemptResult | JobCode | Settled]) -> None:
         """Settle an attempt whose task is done. Whatever was started comes through here."""
         slots = run.slots
-        self._started.discard(run)
+        self.started.discard(run)
         self._free_slot(run)
         if run.timer is not None:
             run.timer.cancel()
@@ -494,6 +494,6 @@ class JobRunner:
 
     async def _wait_for_code(self, patience: timedelta) -> None:
         """Wait until all code has ended that is not given up on, or the patience has."""
-        tasks = [run.task for run in self._started if run.task and not run.is_abandoned]
+        tasks = [run.task for run in self.started if run.task and not run.is_abandoned]
         if tasks:
             await asyncio.wait(tasks, timeout=patience.total_seconds())

@@ -91,7 +91,8 @@ class WorkerOptions:
     whatever else was lost with it."""
 
     turn_warning: timedelta = timedelta(seconds=2)
-    """How long a turn may compute before the stuck line is logged."""
+    """How long a turn may compute, or an async activity hold up the loop without awaiting anything,
+    before the stuck line is logged."""
 
     turn_limit: timedelta = timedelta(seconds=30)
     """How long a turn may compute before it is interrupted and its instance parked."""

@@ -1,9 +1,9 @@
 """Finds an async activity that keeps the worker's loop busy, and says at which line.
 
-Turns, async activities and leases' answers share one thread. A call that waits there without
-`await`, `time.sleep` or a driver that is not async, stops all of them. A thread of its own looks
-every quarter of a second which task runs; only when it is an activity's is the loop asked to answer.
-An idle or quick worker pays nothing for it.
+Turns and async activities share one thread. A call that waits there without `await`, `time.sleep`
+or a driver that is not async, stops all of them. A thread of its own looks every quarter of a
+second which task runs; only when that is an activity's is the loop asked to answer. Activities
+themselves pay nothing for it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Collection
 from datetime import timedelta
 
 from perdure.interrupting import place_of
+from perdure.jobs.slots import JobRun
 
 logger = logging.getLogger(__name__)
 
@@ -25,19 +26,16 @@ LOOK_EVERY_S = 0.25
 class LoopWatch:
     """Watches the thread of one event loop."""
 
-    def __init__(
-        self, warning: timedelta, activity_of: Callable[[asyncio.Task[object]], tuple[str, str] | None]
-    ) -> None:
+    def __init__(self, warning: timedelta, started: Collection[JobRun]) -> None:
         """Prepare; nothing is watched yet.
 
         Args:
             warning: How long the loop may stand still.
-            activity_of: Names the activity and the instance that a task runs for, if it does.
+            started: The attempts that run on the loop, at every moment.
         """
         self._warning_s = warning.total_seconds()
-        self._activity_of = activity_of
+        self._started = started
         self._closed = threading.Event()
-        self._thread: threading.Thread | None = None
         self._asked_s = 0.0
         self._asked_of: asyncio.Task[object] | None = None
         self._has_warned = False
@@ -45,10 +43,9 @@ class LoopWatch:
     def start(self) -> None:
         """Watch the loop that runs on this thread."""
         place = (asyncio.get_running_loop(), threading.get_ident())
-        self._thread = threading.Thread(
+        threading.Thread(
             target=self._look_on, args=place, name="perdure-loop-watch", daemon=True
-        )
-        self._thread.start()
+        ).start()
 
     def close(self) -> None:
         """Stop watching."""
@@ -66,7 +63,7 @@ class LoopWatch:
         if task is None:
             self._asked_of = None
         elif task is not self._asked_of:
-            if self._activity_of(task) is not None:
+            if self._run_of(task) is not None:
                 self._asked_of, self._asked_s = task, time.monotonic()
                 self._has_warned = False
                 loop.call_soon_threadsafe(self._answer, task)
@@ -79,18 +76,20 @@ class LoopWatch:
             self._asked_of = None
 
     def _warn(self, task: asyncio.Task[object], thread_id: int) -> None:
-        named = self._activity_of(task)
+        run = self._run_of(task)
         place = place_of(thread_id)
-        if named is None or self._asked_of is not task:
+        if run is None or self._asked_of is not task:
             return
         self._has_warned = True
-        activity, instance_id = named
         logger.warning(
             "activity %r of instance %r keeps the worker's loop busy for %.1f s at %s, and nothing "
             "else goes on: await there, or make it a plain def, which runs in a thread",
-            activity,
-            instance_id,
+            *run.named,
             time.monotonic() - self._asked_s,
             place,
-            extra={"activity": activity, "instance_id": instance_id, "place": place},
+            extra={**run.facts, "place": place},
         )
+
+    def _run_of(self, task: asyncio.Task[object]) -> JobRun | None:
+        """Return the attempt that a task is; it may change under us while the loop runs."""
+        return next((run for run in tuple(self._started) if run.task is task), None)
