@@ -24,6 +24,7 @@ QUICK_WARNINGS = WorkerOptions(
     cancel_grace=OPTIONS.cancel_grace,
 )
 counter = itertools.count()
+NOTHING: dict[str, int] = {}
 
 
 @dataclass
@@ -347,7 +348,7 @@ class NastyError(Exception):
 
 @activity
 async def deep() -> None:
-    {}["a"]
+    NOTHING["a"]
 
 
 @activity
@@ -363,7 +364,7 @@ async def nasty() -> None:
 @mistake(
     InstanceFailedError,
     "instance 'i-1' failed: ActivityError: activity 'deep' failed: KeyError: 'a' (calling.py:",
-    'in deep\n    {}["a"]',
+    'in deep\n    NOTHING["a"]',
     before="27 lines of perdure's, and not the one that failed",
 )
 async def an_activity_fails(ground: Ground) -> None:
@@ -413,7 +414,7 @@ async def an_undo_fails(ground: Ground) -> None:
 async def several_calls_fail_together(ground: Ground) -> None:
     @orchestration
     async def flow() -> None:
-        results = await asyncio.gather(deep(), cannot_undo(), return_exceptions=True)
+        results: Any = await asyncio.gather(deep(), cannot_undo(), return_exceptions=True)
         raise ExceptionGroup("both failed", results)
 
     await ground.result(flow, deep, cannot_undo)
@@ -429,7 +430,7 @@ async def an_exception_with_a_cause(ground: Ground) -> None:
     @orchestration
     async def flow() -> None:
         try:
-            {}["o-1"]
+            NOTHING["o-1"]
         except KeyError as error:
             raise LookupError("no such order") from error
 

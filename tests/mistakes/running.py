@@ -150,7 +150,7 @@ async def waiting_with_a_way_to_end(ground: Ground) -> None:
 
 @mistake(UsageError, "if_held must be one of warn, raise, wait, got 'fail'")
 async def waiting_in_a_way_that_there_is_not(ground: Ground) -> None:
-    handle = await ground.start(flow, echo)
+    handle: Any = await ground.start(flow, echo)
     await handle.result(if_held="fail")
 
 
