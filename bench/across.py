@@ -136,7 +136,7 @@ class Apart(NamedTuple):
 
 @asynccontextmanager
 async def _apart(setup: Setup, url: str, *, workers: int) -> AsyncIterator[Apart]:
-    async with Client(url) as client, peers(workers, "bench.across", url) as some:
+    async with Client(url, create=True) as client, peers(workers, "bench.across", url) as some:
         setup.facts.append(await read_facts(client._core.store))
         await ask_all(some, "begin")
         await in_flight(setup.size(WARM_UP, quick=1), 1, lambda: result_of(client))

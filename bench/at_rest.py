@@ -74,7 +74,7 @@ async def waiting(setup: Setup) -> list[Measured]:
 async def listed(setup: Setup, count: int) -> list[Measured]:
     """Ask for each first page some times; the first look may have to read the file."""
     found = []
-    async with Client(setup.url) as client:
+    async with Client(setup.url, create=True) as client:
         for name, which in LISTS.items():
             took_ms = []
             for _ in range(PAGES):

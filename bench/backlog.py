@@ -24,7 +24,7 @@ async def newcomer() -> int:
 async def starts(setup: Setup) -> list[Measured]:
     """Hand in starts while no worker is there; then let one come, and others ask for something."""
     count = setup.size(100_000, quick=100)
-    async with Client(setup.url) as client:
+    async with Client(setup.url, create=True) as client:
         numbers = iter(range(count))
 
         async def hand_in() -> None:

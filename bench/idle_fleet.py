@@ -48,7 +48,7 @@ async def _watch(setup: Setup, url: str, row: str) -> list[Measured]:
     processes, each = setup.size(PROCESSES, quick=2), setup.size(EACH, quick=2)
     async with peers(processes, "bench.idle_fleet", url, str(each)) as some:
         await ask_all(some, "open")
-        async with Client(setup.url) as client:
+        async with Client(setup.url, create=True) as client:
             setup.facts.append(await read_facts(client._core.store))
         await asyncio.sleep(SETTLE_S if not setup.quick else 0.2)
         server = ServerProcess(setup.url)

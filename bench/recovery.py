@@ -149,7 +149,7 @@ async def build(engine: Engine, instance_id: str, length: int) -> None:
 async def killed(setup: Setup) -> list[Measured]:
     """Let one worker take two instances, kill it, and time what another one does with them."""
     options = QUICK if setup.quick else WorkerOptions()
-    async with Client(setup.url) as client, victim(setup) as kill:
+    async with Client(setup.url, create=True) as client, victim(setup) as kill:
         await client.start("leased", call_hanging)
         await client.start("waiting", wait_for_signal)
         await until(lambda: has_running_job(client, "leased"))

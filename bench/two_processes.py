@@ -90,7 +90,7 @@ async def each_its_own(setup: Setup) -> list[Measured]:
     """Two engines, and each starts half of them, as two servers of one application would."""
     each = setup.size(2_000, quick=100)
     async with (
-        Client(setup.url) as client,
+        Client(setup.url, create=True) as client,
         peers(PROCESSES, "bench.two_processes", setup.url, str(each)) as some,
     ):
         setup.facts.append(await read_facts(client._core.store))
@@ -107,7 +107,7 @@ async def from_a_third(setup: Setup) -> list[Measured]:
     """Two workers, and a client in a process of its own that starts all and waits for all."""
     count = setup.size(2_000, quick=100)
     async with (
-        Client(setup.url) as client,
+        Client(setup.url, create=True) as client,
         peers(PROCESSES, "bench.two_processes", setup.url, "0") as some,
     ):
         setup.facts.append(await read_facts(client._core.store))
@@ -129,7 +129,7 @@ async def now_and_then(setup: Setup) -> list[Measured]:
     count = setup.size(40, quick=3)
     took_ms: list[float] = []
     async with (
-        Client(setup.url) as client,
+        Client(setup.url, create=True) as client,
         peers(PROCESSES, "bench.two_processes", setup.url, "0") as some,
     ):
         setup.facts.append(await read_facts(client._core.store))

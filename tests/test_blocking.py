@@ -66,7 +66,7 @@ async def nothing() -> None: ...
 
 @pytest.fixture
 def client(url: str) -> Iterator[BlockingClient]:
-    with BlockingClient(url) as client:
+    with BlockingClient(url, create=True) as client:
         yield client
 
 
@@ -112,7 +112,7 @@ def test_a_start_is_durable(client: BlockingClient, url: str) -> None:
     client.start("g-1", greet, "Ada")
     client.close()
 
-    with BlockingClient(url) as second:
+    with BlockingClient(url, create=True) as second:
         assert second.handle("g-1", greet).info().status is Status.RUNNING
 
 
@@ -160,7 +160,7 @@ def test_refusals_are_the_async_clients(client: BlockingClient) -> None:
 
 
 def test_a_client_that_is_not_open_says_so(url: str) -> None:
-    client = BlockingClient(url)
+    client = BlockingClient(url, create=True)
 
     with pytest.raises(UsageError, match="this BlockingClient is not open: use `with`"):
         client.start("g-1", greet, "Ada")
@@ -170,7 +170,7 @@ def test_a_client_that_is_not_open_says_so(url: str) -> None:
 
 
 def test_a_closed_client_says_so_and_leaves_no_thread(url: str) -> None:
-    with BlockingClient(url) as client:
+    with BlockingClient(url, create=True) as client:
         handle = client.start("g-1", greet, "Ada")
 
     with pytest.raises(UsageError, match="not open"):
@@ -180,7 +180,7 @@ def test_a_closed_client_says_so_and_leaves_no_thread(url: str) -> None:
 
 
 def test_opening_twice_and_closing_twice_is_harmless(url: str) -> None:
-    client = BlockingClient(url).open()
+    client = BlockingClient(url, create=True).open()
 
     assert client.open() is client
     assert len(loop_threads()) == 1
@@ -192,7 +192,7 @@ def test_a_store_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
     (tmp_path / "shop.db").write_bytes(b"this is no database" * 100)
 
     with pytest.raises(Exception, match=r"shop\.db"):
-        BlockingClient(f"sqlite:///{tmp_path}/shop.db").open()
+        BlockingClient(f"sqlite:///{tmp_path}/shop.db", create=True).open()
 
     assert loop_threads() == []
 
@@ -227,7 +227,7 @@ def test_many_threads_share_a_client(client: BlockingClient) -> None:
 
 async def test_it_works_inside_a_running_loop(url: str) -> None:
     """It holds the loop up meanwhile, and says so in its docstring."""
-    with BlockingClient(url) as client:
+    with BlockingClient(url, create=True) as client:
         assert client.start("g-1", greet, "Ada").info().name == "greet"
 
 
@@ -256,7 +256,7 @@ def interrupt(main: int) -> None:
         if frame is not None:
             return os.kill(os.getpid(), signal.SIGINT)
 
-with BlockingClient(sys.argv[1]) as client:
+with BlockingClient(sys.argv[1], create=True) as client:
     handle = client.start("g-1", greet)
     try:
         threading.Thread(target=interrupt, args=[threading.get_ident()]).start()
@@ -286,7 +286,7 @@ from perdure import BlockingClient, orchestration
 @orchestration
 async def greet() -> None: ...
 
-client = BlockingClient(sys.argv[1])
+client = BlockingClient(sys.argv[1], create=True)
 client.open()
 atexit.register(lambda: print("closed", threading.active_count()))
 atexit.register(client.close)
@@ -304,7 +304,7 @@ async def main(client: Client) -> None:
     await client.open()
     print((await (await client.start("g-1", greet)).info()).status)
 
-client = Client(sys.argv[1])
+client = Client(sys.argv[1], create=True)
 atexit.register(print, "closed", 1)
 atexit.register(lambda: asyncio.run(client.close()))
 asyncio.run(main(client))

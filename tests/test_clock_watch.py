@@ -6,7 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from perdure.clock import JUMP_MS, ManualClock, boot_clock, not_before, system_clock, to_ms
+from perdure.clock import (
+    JUMP_MS,
+    ManualClock,
+    boot_clock,
+    not_before,
+    passed_ns,
+    system_clock,
+    to_ms,
+)
 from perdure.clock_watch import (
     LASTS_MS,
     ClockWatch,
@@ -191,6 +199,7 @@ def test_the_time_that_passes_is_counted_while_the_machine_sleeps_where_that_is_
     name = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
     assert abs(boot_clock() - time.clock_gettime(name) * 1000) < 60_000
+    assert getattr(passed_ns, "args", (name,)) == (name,)
     assert abs(WatchedSystemClock()() - system_clock()) < 1_000
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from perdure.client.durations import parse_duration, shown_duration
 from perdure.client.filters import FILTER_WORDS, parse_filter
 from perdure.client.lists import InstanceQuery, filter_of
+from perdure.durations import parse_duration, shown_duration
 from perdure.errors import UsageError
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)

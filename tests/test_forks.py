@@ -62,7 +62,7 @@ def outcome_in_child(call: Callable[[], object]) -> str:
 
 @pytest.fixture
 def blocking(store_url: str) -> Iterator[BlockingClient]:
-    with BlockingClient(store_url) as client:
+    with BlockingClient(store_url, create=True) as client:
         client.start("g-1", greet, "Ada")
         yield client
 
@@ -98,7 +98,7 @@ def test_a_child_may_close_a_blocking_client_of_the_parent(blocking: BlockingCli
 def test_a_client_that_is_opened_after_the_fork_works_in_a_child(
     blocking: BlockingClient, store_url: str
 ) -> None:
-    fresh = BlockingClient(store_url)
+    fresh = BlockingClient(store_url, create=True)
 
     def use() -> str:
         with fresh:
@@ -121,7 +121,9 @@ ASYNC_CALLS: dict[str, Callable[[Client], Coroutine[Any, Any, object]]] = {
 def test_a_client_or_engine_of_the_parent_is_refused_in_a_child(
     store_url: str, kind: str, call: str
 ) -> None:
-    client = Client(store_url) if kind == "Client" else Engine(store_url, [greet, shout])
+    client = (
+        Client(store_url, create=True) if kind == "Client" else Engine(store_url, [greet, shout])
+    )
     with asyncio.Runner() as runner:
         runner.run(client.open())
         runner.run(client.start("g-1", greet, "Ada"))
@@ -179,7 +181,7 @@ from perdure.store.forking import keep_for_ever
 async def greet() -> None: ...
 
 runner = asyncio.Runner()
-client = Client(sys.argv[1])
+client = Client(sys.argv[1], create=True)
 runner.run(client.open())
 runner.run(client.start("g-1", greet))
 runner.run(client.handle("g-1").info())

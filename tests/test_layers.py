@@ -13,22 +13,35 @@ import perdure
 
 SRC = Path(perdure.__file__).parent
 
-GROUND = {"errors", "backoff", "clock", "clock_watch", "limits", "ids", "interrupting", "codec"}
+GROUND = {
+    "errors",
+    "backoff",
+    "clock",
+    "clock_watch",
+    "durations",
+    "forks",
+    "limits",
+    "ids",
+    "interrupting",
+    "codec",
+}
 THOUGHT = GROUND | {"telemetry", "model", "authoring", "core"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "backoff": set(),
     "clock": set(),
     "clock_watch": {"clock"},
+    "durations": {"errors"},
     "limits": set(),
-    "ids": set(),
+    "forks": set(),
+    "ids": {"forks"},
     "interrupting": set(),
     "telemetry": {"errors", "clock", "limits"},
     "codec": {"errors", "limits"},
-    "model": {"errors", "clock", "limits"},
+    "model": {"errors", "clock", "durations", "limits"},
     "authoring": GROUND | {"model"},
     "core": THOUGHT - {"core"},
-    "store": {"errors", "backoff", "clock", "clock_watch", "limits", "ids", "model"},
+    "store": {"errors", "backoff", "clock", "clock_watch", "forks", "limits", "ids", "model"},
     "turns": THOUGHT | {"store"},
     "jobs": THOUGHT | {"store"},
     "worker": THOUGHT | {"store", "turns", "jobs"},
@@ -37,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checking": {"model", "store"},
     "testing": THOUGHT,
     "web": THOUGHT | {"client"},
+    "__main__": {"cli"},
     "cli": THOUGHT
     | {"store", "turns", "jobs", "worker", "projection", "client", "checking", "web"},
 }

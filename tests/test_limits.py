@@ -19,6 +19,8 @@ from perdure.errors import PerdureError
 from perdure.limits import (
     HISTORY_WARNING_BYTES,
     HISTORY_WARNING_EVENTS,
+    MAX_CAUSE_CHARS,
+    MAX_CAUSES_KEPT,
     MAX_DEPTH,
     MAX_FAILURES_KEPT,
     MAX_ID_BYTES,
@@ -130,7 +132,13 @@ ELSEWHERE = {
 }
 """Limits that need an engine, or only warn, and the file that shows them."""
 
-CUT_SHORT = {"MAX_FAILURES_KEPT", "MAX_MESSAGE_CHARS", "MAX_TRACEBACK_CHARS"}
+CUT_SHORT = {
+    "MAX_CAUSES_KEPT",
+    "MAX_CAUSE_CHARS",
+    "MAX_FAILURES_KEPT",
+    "MAX_MESSAGE_CHARS",
+    "MAX_TRACEBACK_CHARS",
+}
 """Limits that refuse nothing: what is beyond them is left out."""
 
 TOO_SLOW = {"MAX_OPEN_CALLS": ("perdure.core.orchestrations.calls.MAX_OPEN_CALLS", 50)}
@@ -209,3 +217,23 @@ def test_a_long_message_and_a_long_traceback_are_cut_short() -> None:
     failure = describe(raised.value)
     assert len(failure.message) == MAX_MESSAGE_CHARS
     assert len(failure.traceback_text) <= MAX_TRACEBACK_CHARS
+
+
+def test_of_many_causes_the_nearest_are_kept_and_cut_short() -> None:
+    error: Exception = ValueError("x" * (MAX_CAUSE_CHARS + 1))
+    for number in range(MAX_CAUSES_KEPT):
+        outer = KeyError(number)
+        outer.__cause__ = error
+        error = outer
+    group = ExceptionGroup("many", [OSError("y" * (MAX_CAUSE_CHARS + 1)), error])
+
+    failure = describe(group)
+
+    kept, waiting = [], list(failure.causes)
+    while waiting:
+        cause = waiting.pop(0)
+        kept.append(cause)
+        waiting.extend(cause.causes)
+    assert len(kept) == MAX_CAUSES_KEPT
+    assert kept[0].message == "y" * MAX_CAUSE_CHARS
+    assert kept[-1].type_name == "KeyError"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,31 @@ def test_a_worker_changes_the_policy_of_its_own_copy_only() -> None:
     copy.prefer("checkout", "1.0.0")
 
     assert handed_over.preferred("checkout") == "2.0.0"
+
+
+def test_one_file_has_one_digest_however_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a program beside it, through a link to its folder, and by a worker that is elsewhere."""
+    (tmp_path / "real").mkdir()
+    file = tmp_path / "real" / "once_of_this_test.py"
+    file.write_text(SHOP)
+    program = tmp_path / "real" / "program.py"
+    program.write_text("import once_of_this_test")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    found = set()
+    for folder, main in (("real", program), ("link", program), ("real", None)):
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(str(tmp_path / folder))
+            patch.delitem(sys.modules, "once_of_this_test", raising=False)
+            if main is not None:
+                started = types.ModuleType("__main__")
+                started.__file__ = str(main)
+                patch.setitem(sys.modules, "__main__", started)
+            shop = importlib.import_module("once_of_this_test")
+            found.add(Registry([shop]).code_of("checkout", "1.0.0"))
+
+    assert len(found) == 1
 
 
 def test_files_are_read_once_for_all_registries_until_they_change(

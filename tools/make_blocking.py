@@ -36,6 +36,7 @@ from __future__ import annotations
 {parts}
 from perdure.client.client import Client
 from perdure.client.handle import Handle
+from perdure.client.lifetimes import entered_without_async
 from perdure.client.loop_thread import CallersThread, LoopThread
 '''
 
@@ -48,6 +49,7 @@ from __future__ import annotations
 '''
 
 CLIENT = '''
+@entered_without_async
 class BlockingClient:
     """{doc}
 

@@ -78,7 +78,7 @@ def wrong_results(client: BlockingClient, order: Order, handle: BlockingHandle[R
 
 
 def wrong_questions(handle: BlockingHandle[Receipt]) -> None:
-    handle.result(timeout=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    handle.result(timeout="30")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     handle.result(timedelta(seconds=30))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     handle.cancel(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     handle.send(approved, "yes")  # type: ignore[misc]  # pyright: ignore[reportArgumentType]

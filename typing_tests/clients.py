@@ -166,7 +166,7 @@ async def wrong_results(client: Client, order: Order, handle: Handle[Receipt]) -
 
 
 async def wrong_questions(client: Client, handle: Handle[Receipt]) -> None:
-    await handle.result(timeout=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await handle.result(timeout="30")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await handle.result(timedelta(seconds=30))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await handle.cancel(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await handle.terminate(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

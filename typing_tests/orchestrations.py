@@ -125,7 +125,7 @@ def wrong_options() -> None:
     checkout.with_options(instance_id=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     checkout.with_options(version=2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     checkout.with_options(on_parent_close="kill")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    checkout.with_options(delay=60)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    checkout.with_options(delay="60")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     checkout.with_options(if_exists="replace")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     orchestration(name=3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     orchestration(version=2)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]

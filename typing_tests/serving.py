@@ -91,6 +91,12 @@ def which_work_a_worker_takes() -> None:
     WorkerOptions(retention=Retention(ended=timedelta(days=30), executions=3))
 
 
+def one_definition_alone(url: str) -> None:
+    Engine(url, charge)
+    Engine(url, shop)
+    Worker(url, checkout)
+
+
 def a_list_made_beforehand(url: str) -> None:
     mixed = [charge, checkout]
     Engine(url, mixed)
@@ -124,8 +130,7 @@ def only_mypy_refuses_modules_beside_functions_in_a_list_made_beforehand(url: st
 def wrong_engines(url: str, order: Order) -> None:
     Engine(url)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Engine([shop], url)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    Engine(url, charge)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    Engine(url, shop)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Engine(url, "shop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Engine(url, ["charge"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     Engine(url, [order])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     Engine(url, [charge.fn])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
@@ -138,7 +143,7 @@ def wrong_engines(url: str, order: Order) -> None:
 
 def wrong_workers(url: str) -> None:
     Worker(url)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    Worker(url, charge)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Worker(url, "charge")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Worker(url, ["charge"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     Worker(url, [shop], WorkerOptions())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Worker(url, [shop], options=Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

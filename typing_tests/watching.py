@@ -82,7 +82,7 @@ async def wrong_reports(handle: Handle[Receipt], report: Report) -> None:
     use((await handle.report()).value)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
     await handle.wait_report(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await handle.wait_report(after="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await handle.wait_report(timeout=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await handle.wait_report(timeout="30")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     handle.wait_report()  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
     c: str = report.read(Order)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     report.read()  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]

@@ -13,9 +13,9 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import timedelta
-from time import clock_gettime_ns, time_ns
+from time import time_ns
 
-from perdure.clock import BOOT, JUMP_MS, Clock, boot_clock, system_clock
+from perdure.clock import JUMP_MS, Clock, boot_clock, passed_ns, system_clock
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ class WatchedSystemClock(ClockWatch):
     def __call__(self) -> int:
         if self._is_machine:
             told_ms = time_ns() // 1_000_000
-            believed_ms = clock_gettime_ns(BOOT) // 1_000_000 + self._believed
+            believed_ms = passed_ns() // 1_000_000 + self._believed
         else:
             told_ms = self._wall()
             believed_ms = self._passed() + self._believed

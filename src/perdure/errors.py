@@ -3,7 +3,9 @@
 PerdureError                     catch this to catch everything below
 ├── UsageError                   the caller broke a rule of the API
 │   ├── DefinitionError          a definition that cannot work, or two of one name
+│   ├── OptionError              an option of a wrong type, or out of its range; a ValueError too
 │   ├── NotRegisteredError       no definition of that name on this worker
+│   ├── NotServedError           `run` calls what no worker serves
 │   ├── PayloadError             a value that cannot be stored, or not as annotated
 │   ├── InvalidIdError           an id with forbidden characters, empty or too long
 │   ├── LimitExceededError       more or larger than a named limit allows
@@ -18,6 +20,7 @@ PerdureError                     catch this to catch everything below
 │   ├── InputIdReusedError       the input_id was given before, with another input
 │   ├── InputDroppedError        the input was taken out of the inbox before it was decided
 │   └── DecisionTooLongError     the decider's code computes too long over the input
+├── RecordedError                stands for a recorded exception, in a chain of causes
 ├── OutcomeError                 an instance or an activity did not succeed
 │   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
 │   └── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
@@ -27,7 +30,7 @@ PerdureError                     catch this to catch everything below
 └── StoreError                   the database said no
     ├── StoreUnavailableError    locked, full, read-only or out of reach: may work later
     ├── StoreCorruptError        the file is damaged or not ours
-    ├── SchemaError              written by a newer perdure
+    ├── SchemaError              no store there yet, or written by a newer perdure
     ├── RowError                 the database refused one value; nothing of it was written
     └── LeaseLostError           another worker holds the work now; stop quietly
 """
@@ -50,6 +53,10 @@ class DefinitionError(UsageError):
     """A definition cannot work as written, or two definitions share a name."""
 
 
+class OptionError(UsageError, ValueError):
+    """An option is of a wrong type or out of its range."""
+
+
 class NotRegisteredError(UsageError):
     """No definition of that name is known here."""
 
@@ -59,6 +66,18 @@ class NotRegisteredError(UsageError):
         super().__init__(f"no {what} named {name!r} is registered here (known: {listed}){hint}")
         self.name = name
         self.known = known
+
+
+class NotServedError(UsageError):
+    """An instance waits for what no live worker serves, and `run` is alone."""
+
+    def __init__(self, instance_id: str, what: str) -> None:
+        super().__init__(
+            f"instance {instance_id!r} cannot go on: {what}. run() serves what the code of its "
+            "orchestration names; what it calls in another way is handed over by name, as in "
+            "Engine(url, [orchestration, activity]), or served by another worker that runs already"
+        )
+        self.instance_id = instance_id
 
 
 class PayloadError(UsageError):
@@ -171,10 +190,13 @@ class VersionConflictError(UsageError):
 
 
 class InstanceHeldError(UsageError):
-    """The instance is parked or blocked: it takes no input until somebody frees it."""
+    """The instance is parked or blocked: it does not go on, and takes no input, until it is freed
+    by code that fits or by an operator."""
 
     def __init__(self, instance_id: str, status: str, reason: str, *, advice: str = "") -> None:
         hint = f"client.handle({instance_id!r}).unpark() lets it be tried again"
+        if status == "blocked":
+            hint = f"it goes on by itself with a worker whose code fits; {hint}"
         if advice:
             hint = f"{hint}; {advice}"
         super().__init__(f"instance {instance_id!r} is {status}: {reason}; {hint}")
@@ -218,20 +240,73 @@ class DecisionTooLongError(UsageError):
         self.reason = reason
 
 
+class RecordedError(PerdureError):
+    """Stands for an exception that was recorded, in the chain of causes of another."""
+
+    def __init__(
+        self,
+        type_name: str,
+        message: str,
+        *,
+        place: str = "",
+        members: tuple[RecordedError, ...] = (),
+    ) -> None:
+        super().__init__(_told(type_name, message, place, members=members))
+        self.type_name = type_name
+        self.message = message
+        self.place = place
+        """The user's line that raised it, as `shop.py:41 in charge`; or nothing."""
+        self.members = members
+        """Those of an exception group."""
+
+
 class OutcomeError(PerdureError):
     """An instance or an activity did not succeed.
 
-    `type_name`, `message` and `traceback_text` describe the original exception; it is never rebuilt
-    from a class name found in stored data.
+    `type_name`, `message`, `place` and `traceback_text` describe the original exception, and
+    `origin` stands for it, with its own causes; it is never rebuilt from a class name found in
+    stored data. The traceback is among the notes, so that it is shown wherever the error is.
     """
 
     def __init__(
-        self, summary: str, *, type_name: str = "", message: str = "", traceback_text: str = ""
+        self,
+        summary: str,
+        *,
+        type_name: str = "",
+        message: str = "",
+        traceback_text: str = "",
+        place: str = "",
+        origin: RecordedError | None = None,
     ) -> None:
         super().__init__(summary)
         self.type_name = type_name
         self.message = message
         self.traceback_text = traceback_text
+        self.place = place
+        self.origin = origin
+        if traceback_text:
+            self.add_note(f"{self._heading()}:\n{traceback_text.rstrip()}")
+
+    def _heading(self) -> str:
+        return "As it was recorded"
+
+
+def _told(
+    type_name: str,
+    message: str,
+    place: str,
+    origin: RecordedError | None = None,
+    members: tuple[RecordedError, ...] = (),
+) -> str:
+    """Return an exception in one line: what it is, where it was raised, which others are in it, and
+    what was being handled then, such as the failure that an undo was for."""
+    text = f"{type_name}: {message} ({place})" if place else f"{type_name}: {message}"
+    for number, member in enumerate(members if origin is None else origin.members):
+        text = f"{text}{'; ' if number else ': '}{member}"
+    before = None if origin is None else origin.__context__
+    if isinstance(before, RecordedError) and before.type_name != "CancelledError":
+        text = f"{text}; raised while handling {before}"
+    return text
 
 
 class ActivityError(OutcomeError):
@@ -245,16 +320,29 @@ class ActivityError(OutcomeError):
         message: str,
         traceback_text: str = "",
         attempts: int = 1,
+        place: str = "",
+        origin: RecordedError | None = None,
+        not_rebuilt: str = "",
     ) -> None:
         tries = "" if attempts == 1 else f" after {attempts} attempts"
+        why = (
+            f"; it comes as an ActivityError although raises= names it, since what it holds cannot "
+            f"be stored: {not_rebuilt}"
+        )
         super().__init__(
-            f"activity {activity!r} failed{tries}: {type_name}: {message}",
+            f"activity {activity!r} failed{tries}: {_told(type_name, message, place, origin)}"
+            f"{why if not_rebuilt else ''}",
             type_name=type_name,
             message=message,
             traceback_text=traceback_text,
+            place=place,
+            origin=origin,
         )
         self.activity = activity
         self.attempts = attempts
+
+    def _heading(self) -> str:
+        return f"As it was recorded (to catch it as {self.type_name}, name that in raises=)"
 
 
 class ChildError(OutcomeError):
@@ -268,12 +356,16 @@ class ChildError(OutcomeError):
         type_name: str,
         message: str,
         traceback_text: str = "",
+        place: str = "",
+        origin: RecordedError | None = None,
     ) -> None:
         super().__init__(
-            f"child {instance_id!r} {status}: {type_name}: {message}",
+            f"child {instance_id!r} {status}: {_told(type_name, message, place, origin)}",
             type_name=type_name,
             message=message,
             traceback_text=traceback_text,
+            place=place,
+            origin=origin,
         )
         self.instance_id = instance_id
         self.status = status
@@ -283,13 +375,22 @@ class InstanceFailedError(OutcomeError):
     """The instance failed."""
 
     def __init__(
-        self, instance_id: str, *, type_name: str, message: str, traceback_text: str = ""
+        self,
+        instance_id: str,
+        *,
+        type_name: str,
+        message: str,
+        traceback_text: str = "",
+        place: str = "",
+        origin: RecordedError | None = None,
     ) -> None:
         super().__init__(
-            f"instance {instance_id!r} failed: {type_name}: {message}",
+            f"instance {instance_id!r} failed: {_told(type_name, message, place, origin)}",
             type_name=type_name,
             message=message,
             traceback_text=traceback_text,
+            place=place,
+            origin=origin,
         )
         self.instance_id = instance_id
 
@@ -364,7 +465,7 @@ class StoreCorruptError(StoreError):
 
 
 class SchemaError(StoreError):
-    """The store was written by a newer perdure than this one."""
+    """There is no store yet where one must be, or it was written by a newer perdure."""
 
 
 class RowError(StoreError):

@@ -8,7 +8,9 @@ one that was sent again, and a repeated lease would let two workers do the same 
 
 from __future__ import annotations
 
-from os import register_at_fork, urandom
+from os import urandom
+
+from perdure.forks import after_fork
 
 AT_ONCE = 512
 """Numbers that are drawn together: to ask the operating system lets other threads run, and whoever
@@ -18,7 +20,7 @@ _drawn: list[int] = []
 """Numbers that nobody has yet. To pop one is atomic."""
 
 # A child has them too, and must not use what its parent uses.
-register_at_fork(after_in_child=_drawn.clear)
+after_fork(_drawn.clear)
 
 
 def fresh_id() -> int:

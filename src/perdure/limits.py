@@ -67,6 +67,13 @@ MAX_MESSAGE_CHARS = 10_000
 MAX_TRACEBACK_CHARS = 20_000
 """How much of a traceback is kept, its end; the rest is cut off."""
 
+MAX_CAUSES_KEPT = 20
+"""How many other exceptions are kept with one: its causes, what was being handled, and the members
+of groups, at any depth. The others are left out."""
+
+MAX_CAUSE_CHARS = 1_000
+"""How much of the text of each of them is kept; the rest is cut off."""
+
 # ----------------------------------------------------------------------- workers
 
 MAX_TAGS = 5

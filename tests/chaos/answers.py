@@ -175,10 +175,10 @@ class Listener:
             raise
         call.answer = "sent"
 
-    async def wait_ended(self, instance_id: str) -> InstanceEnd:
+    async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
         call = Awaited(instance_id)
         self.calls.append(call)
-        call.answer = await self._wait(instance_id)
+        call.answer = await self._wait(instance_id, hears_holds=hears_holds)
         return call.answer
 
     def _give(self, instance_id: str, input: DirectInput) -> Given:

@@ -281,7 +281,7 @@ async def opened(url: str, clock: Clock) -> Client:
     """Open a client; where the database is down just now, as often as it takes."""
     while True:
         try:
-            return await Client(url, clock=clock).open()
+            return await Client(url, create=True, clock=clock).open()
         except StoreUnavailableError:
             await asyncio.sleep(0.1)
 

@@ -305,14 +305,14 @@ class HandDriven(Engine):
         awaited = self._core.endings.awaited()
         return {
             run.task
-            for run in self.serving.jobs._started
+            for run in self.serving.jobs.started
             if run.task is not None
             and run.slots.kind is SlotKind.WAITING
             and any(one.encode() in run.job.input for one in awaited)
         }
 
     def _tasks(self) -> set[asyncio.Task[Any]]:
-        runs = self.serving.jobs._started
+        runs = self.serving.jobs.started
         return {
             *self.serving.turns._background._tasks,
             *(run.task for run in runs if run.task is not None),

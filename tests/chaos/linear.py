@@ -56,7 +56,7 @@ BEHIND_BY = 40
 """How many calls a copy has missed when it takes over."""
 
 
-EXPECTED = (*storm.EXPECTED, "a turn could not be committed", "has gone back")
+EXPECTED = (*storm.EXPECTED, "could not be committed", "has gone back")
 
 
 @dataclass(frozen=True, kw_only=True)

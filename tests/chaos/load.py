@@ -39,7 +39,7 @@ async def load(
 ) -> Book:
     """Run cases until the nemesis is through and there were enough, then let all work end."""
     calls: list[Call] = []
-    async with Client(fleet.url) as client:
+    async with Client(fleet.url, create=True) as client:
         Listener(client, calls)
         cases = Cases(client, chance, poison=poison)
         happening = asyncio.ensure_future(nemesis(cases.book))

@@ -28,7 +28,7 @@ POSTGRES = (
 
 async def poison(url: str, instance_id: str) -> None:
     """Make the tables of a store, and a rule of an operator's against one instance."""
-    async with Client(url):
+    async with Client(url, create=True):
         pass
     for statement in SQLITE if url.startswith("sqlite:") else POSTGRES:
         await asyncio.to_thread(rows.run, url, statement.format(instance_id=instance_id))

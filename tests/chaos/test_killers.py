@@ -74,7 +74,7 @@ async def supervised(url: str, until: Callable[[], Awaitable[bool]]) -> AsyncIte
 
 
 async def test_a_job_that_kills_its_process_is_the_only_one_to_die(url: str) -> None:
-    async with Client(url) as client:
+    async with Client(url, create=True) as client:
         for instance_id in ALL:
             await client.execute(Acting, Ask(instance_id))
 
@@ -95,7 +95,7 @@ async def test_a_job_that_kills_its_process_is_the_only_one_to_die(url: str) -> 
 
 
 async def test_a_decision_that_kills_its_process_parks_no_other_instance(url: str) -> None:
-    async with Client(url) as client:
+    async with Client(url, create=True) as client:
         for instance_id in ALL:
             await client.send(Thinking, Ask(instance_id))
 

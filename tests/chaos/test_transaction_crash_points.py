@@ -38,7 +38,7 @@ class Street:
         self._count += 1
         if self._server is None:
             url = f"sqlite:///{self._folder}/{self._count}.db"
-            async with Client(url):
+            async with Client(url, create=True):
                 pass
         else:
             url = self._server.create_database(template=self._template)

@@ -157,7 +157,7 @@ async def seed(url: str) -> None:
         await engine.execute(Till, Deposit("t-1", 5))
         await engine.execute(Till, Deposit("t-1", 7))
         await until(lambda: _is_stuck(engine))
-    async with Client(url) as client:
+    async with Client(url, create=True) as client:
         await _hold(client, "parked-1", Status.PARKED, "a turn took too long")
         await _hold(client, "blocked-1", Status.BLOCKED, "does not match\nat event 2")
 

@@ -85,7 +85,7 @@ def url(request: pytest.FixtureRequest, folder: Path) -> str:
 
 @pytest.fixture
 async def client(url: str) -> AsyncIterator[Client]:
-    async with Client(url) as client:
+    async with Client(url, create=True) as client:
         yield client
 
 

@@ -137,8 +137,8 @@ def test_a_timer_has_one_time_with_a_zone() -> None:
         timer("t", input=Remind("o"))
     with pytest.raises(UsageError, match="say either after"):
         timer("t", after=HOUR, at=NOON, input=Remind("o"))
-    with pytest.raises(UsageError, match="after must be a timedelta, got 3"):
-        timer("t", after=3, input=Remind("o"))
+    with pytest.raises(UsageError, match="after must be a timedelta or a number of seconds, got"):
+        timer("t", after="3", input=Remind("o"))
     with pytest.raises(UsageError, match="tzinfo=UTC"):
         timer("t", at=datetime(2027, 1, 1), input=Remind("o"))
     with pytest.raises(InvalidIdError, match="timer key"):
@@ -147,9 +147,11 @@ def test_a_timer_has_one_time_with_a_zone() -> None:
 
 def test_a_timer_knows_when_it_is_due() -> None:
     [after] = Decision.accept().timer("t", after=timedelta(seconds=2), input=1).follow_ups
+    [seconds] = Decision.accept().timer("t", after=2, input=1).follow_ups
     [at] = Decision.accept().timer("t", at=datetime(1970, 1, 2, tzinfo=UTC), input=1).follow_ups
 
     assert after.due_ms(1_000) == 3_000  # type: ignore[union-attr]  # it is a timer
+    assert seconds == after
     assert at.due_ms(5) == 86_400_000  # type: ignore[union-attr]  # as above
 
 

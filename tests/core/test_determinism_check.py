@@ -408,7 +408,8 @@ def test_the_error_shows_both_sides_the_line_and_the_code() -> None:
     assert (error.seq, error.recorded) == (6, "activity scheduled shout")
     assert (error.asked, error.place) == ("activity scheduled say", place)
     assert str(error).splitlines() == [
-        "i-1 no longer matches its history at event 6",
+        "i-1 no longer matches its history at event 6: recorded is activity scheduled shout, and "
+        f"the code asks for activity scheduled say at {place}",
         "",
         "    recorded  2027-01-15 08:00  code c0de        asked now  code 9c01",
         "    3 activity completed (of 2)                    3 same",
@@ -422,6 +423,37 @@ def test_the_error_shows_both_sides_the_line_and_the_code() -> None:
         "The instance is blocked. Nothing was lost and nothing ran twice. It goes on by itself",
         "when a worker comes whose code asks for what is recorded.",
     ]
+
+
+def test_a_new_parameter_without_a_default_is_told_for_what_it_is() -> None:
+    @orchestration(name="fulfil")
+    async def before(word: str) -> None:
+        await say(word)
+
+    @orchestration(name="fulfil")
+    async def after(word: str, times: int) -> None:
+        await say(word)
+
+    script = Script(before, "a")
+    with pytest.raises(NondeterminismError) as caught:
+        script.replayed(by=after, code="9c01")
+
+    text = str(caught.value)
+    assert "no value for a parameter that is new, after(times): give it a\ndefault" in text
+    assert "ctx.patched" not in text
+
+
+def test_a_renamed_activity_is_told_how_to_keep_its_name() -> None:
+    async def fulfil() -> None:
+        await say("a")
+
+    async def fulfil_renamed() -> None:
+        await shout("a")
+
+    text = str(error_of(begin(fulfil), fulfil_renamed))
+
+    assert 'If "say" was only renamed, keep the name that is recorded:' in text
+    assert '@activity(name="say").' in text
 
 
 def test_the_columns_stay_side_by_side_when_names_are_long() -> None:

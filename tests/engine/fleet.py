@@ -53,7 +53,7 @@ async def work(url: str) -> None:
 
 async def order(url: str, name: str) -> None:
     """Start orders, confirm them, and print what came of them."""
-    async with Client(url) as client:
+    async with Client(url, create=True) as client:
         handles = [await client.start(f"{name}-{n}", ordering, n) for n in range(COUNT)]
         shared = await client.start("shared", ordering, 1000)
         await asyncio.gather(*(handle.send(confirmed, 5) for handle in handles))

@@ -104,7 +104,7 @@ class Stage:
 
     async def client(self, *, clock: Clock = system_clock) -> Client:
         """Open a client without a worker."""
-        client = await Client(self.url, clock=clock).open()
+        client = await Client(self.url, create=True, clock=clock).open()
         self._open.append(client)
         return client
 

@@ -234,7 +234,7 @@ async def test_a_thread_that_waits_is_let_go_when_the_worker_stops(stage: Stage)
     async def waits() -> None:
         await wait_for_it()
 
-    stage.expect_log("an activity goes on after it was told to stop and is abandoned")
+    stage.expect_log("activity .* goes on after it was told to stop and is abandoned")
     definitions = [silent, waits, wait_for_it]
     engine = await stage.engine(definitions, options=options(stop_grace=timedelta(0)))
     await engine.start(waits)

@@ -99,7 +99,7 @@ async def test_an_execution_that_is_claimed_before_its_predecessor_was_answered_
 async def test_an_answer_that_is_lost_by_a_defect_is_lost_for_its_instance_only(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage.expect_log("the answer to a turn was lost")
+    stage.expect_log("the answer to a turn of instance .* was lost")
     engine = await stage.engine([waiting])
     handles = [await engine.start(f"w-{number}", waiting) for number in range(3)]
     metrics = engine._serving.turns._way._metrics

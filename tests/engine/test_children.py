@@ -32,6 +32,10 @@ async def failing(text: str) -> None:
     raise LookupError(text)
 
 
+LINE = failing.fn.__code__.co_firstlineno + 2
+"""Where it raises."""
+
+
 @orchestration
 async def waiting() -> str:
     return await go.receive()
@@ -110,7 +114,7 @@ async def test_a_failed_child_raises_with_all_that_is_known(stage: Stage) -> Non
         "failed",
         "LookupError",
         "gone",
-        "child 'f' failed: LookupError: gone",
+        f"child 'f' failed: LookupError: gone (test_children.py:{LINE} in failing)",
         "True",
     ]
 
@@ -131,7 +135,7 @@ async def test_a_failure_nobody_catches_goes_all_the_way_up(stage: Stage) -> Non
 
     assert str(caught.value) == (
         "instance 't' failed: ChildError: child 'm' failed: ChildError: "
-        "child 'f' failed: LookupError: gone"
+        f"child 'f' failed: LookupError: gone (test_children.py:{LINE} in failing)"
     )
 
 

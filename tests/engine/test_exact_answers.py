@@ -33,7 +33,7 @@ async def test_an_input_whose_answer_was_lost_and_that_was_overtaken_is_recorded
 ) -> None:
     other = await stage.client()
     stage.allow_log("the store cannot be written now")
-    async with Client(proxy.url) as client:
+    async with Client(proxy.url, create=True) as client:
         for name in ("both", "lanes", "are", "warm"):
             await client.execute(Account, Deposit(name, 1))
         if not is_first:

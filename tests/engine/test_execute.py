@@ -479,7 +479,7 @@ async def test_an_instance_that_cannot_decide_a_message_takes_no_inputs(stage: S
 
     with pytest.raises(InstanceHeldError, match=r"'brittle:a'.*cannot be decided.*ZeroDivi"):
         await client.execute(Brittle, Add("a", 1))
-    stage.expect_log("a turn failed")
+    stage.expect_log("a turn of instance .* failed")
     stage.expect_log("is parked")
     engine = await stage.engine([Brittle])
 

@@ -84,7 +84,7 @@ def expect_hold(stage: Stage, hang: Callable[[Tables], None]) -> None:
 async def test_a_handler_that_never_returns_ends_as_stuck_and_all_others_go_on(
     staged: Stage, hang: Callable[[Tables], None]
 ) -> None:
-    staged.expect_log("a projection is stuck at an event")
+    staged.expect_log("projection .* is stuck at event")
     client = await staged.client()
     await record(client, *orders(4))
     engine = await staged.engine([Late(hang)])
@@ -104,7 +104,7 @@ async def test_a_handler_that_never_returns_ends_as_stuck_and_all_others_go_on(
 
 
 async def test_where_a_handler_computed_too_long_is_kept_with_its_failure(stage: Stage) -> None:
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("projection .* is stuck at event")
     stage.expect_log(HOLDS)
 
     engine = await stage.engine([Late(compute)])
@@ -121,7 +121,7 @@ async def test_where_a_handler_computed_too_long_is_kept_with_its_failure(stage:
 async def test_a_projection_that_never_gets_ready_is_stuck_before_any_event(
     stage: Stage, hang: Callable[[Tables], None]
 ) -> None:
-    stage.expect_log("a projection is stuck in setup")
+    stage.expect_log("projection .* is stuck in setup")
 
     class Unready(Late):
         def setup(self, tables: Tables, /) -> None:
@@ -146,7 +146,7 @@ async def test_a_handler_that_cannot_be_interrupted_is_named_as_long_as_it_holds
 ) -> None:
     """It waits inside the operating system. When it returns, that counts as a failure."""
     stage.expect_log(HOLDS)
-    stage.expect_log("a projection could not handle an event and tries again")
+    stage.expect_log("projection .* could not handle event .* and tries again")
     let_go = threading.Event()
 
     class Waiting(Kept):
@@ -175,5 +175,5 @@ def test_a_projection_without_time_is_refused() -> None:
     class Hasty(Kept):
         timeout = timedelta(0)
 
-    with pytest.raises(DefinitionError, match="must be more than nothing"):
+    with pytest.raises(DefinitionError, match="must be a timedelta that is more than nothing"):
         Registry([Hasty()])

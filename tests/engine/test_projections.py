@@ -361,8 +361,8 @@ async def test_a_reader_whose_lease_is_lost_handles_nothing_more(stage: Stage) -
 
 
 async def test_an_event_that_cannot_be_handled_stops_the_projection_visibly(stage: Stage) -> None:
-    stage.expect_log("a projection could not handle an event and tries again")
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("projection .* could not handle event .* and tries again")
+    stage.expect_log("projection .* is stuck at event")
     seen = Seen()
     seen.bad = {Placed("o-1")}
     engine = await stage.engine([seen])
@@ -386,8 +386,8 @@ async def test_an_event_that_cannot_be_handled_stops_the_projection_visibly(stag
 
 
 async def test_a_stuck_projection_goes_on_when_it_is_resumed(stage: Stage) -> None:
-    stage.expect_log("a projection could not handle an event and tries again")
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("projection .* could not handle event .* and tries again")
+    stage.expect_log("projection .* is stuck at event")
     seen = Seen()
     seen.bad = {Placed("o-1")}
     engine = await stage.engine([seen], options=SELDOM)
@@ -403,8 +403,8 @@ async def test_a_stuck_projection_goes_on_when_it_is_resumed(stage: Stage) -> No
 
 
 async def test_a_poison_event_can_be_skipped_for_good(stage: Stage) -> None:
-    stage.expect_log("a projection could not handle an event and tries again")
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("projection .* could not handle event .* and tries again")
+    stage.expect_log("projection .* is stuck at event")
     seen = Seen()
     seen.bad = {Placed("o-1")}
     engine = await stage.engine([seen])
@@ -418,7 +418,7 @@ async def test_a_poison_event_can_be_skipped_for_good(stage: Stage) -> None:
 
 
 async def test_an_event_that_fails_once_is_tried_again(stage: Stage) -> None:
-    stage.expect_log("a projection could not handle an event and tries again")
+    stage.expect_log("projection .* could not handle event .* and tries again")
 
     class BadOnce(Seen):
         async def handle(self, event: object, meta: EventMeta, /) -> None:
@@ -439,7 +439,7 @@ async def test_an_event_that_fails_once_is_tried_again(stage: Stage) -> None:
 
 
 async def test_an_error_that_is_not_to_be_retried_stops_at_once(stage: Stage) -> None:
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("projection .* is stuck at event")
 
     class Final(Seen):
         retry = Retry(no_retry=[ArithmeticError])
@@ -459,8 +459,8 @@ async def test_an_error_that_is_not_to_be_retried_stops_at_once(stage: Stage) ->
 async def test_a_handler_that_never_returns_is_cancelled_and_stops_the_projection_visibly(
     stage: Stage,
 ) -> None:
-    stage.expect_log("a projection could not handle an event and tries again")
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("projection .* could not handle event .* and tries again")
+    stage.expect_log("projection .* is stuck at event")
 
     class Hanging(Seen):
         timeout = timedelta(milliseconds=20)
@@ -488,8 +488,8 @@ async def test_a_handler_that_never_returns_is_cancelled_and_stops_the_projectio
 
 
 async def test_an_event_that_cannot_be_read_is_poison_too(stage: Stage) -> None:
-    stage.expect_log("a projection could not handle an event and tries again")
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("projection .* could not handle event .* and tries again")
+    stage.expect_log("projection .* is stuck at event")
 
     class OldOrder(Order):
         event_versions: ClassVar[Mapping[type, int]] = {Placed: 2}
@@ -530,8 +530,8 @@ async def test_a_loop_that_fails_is_started_again_and_health_says_so(
 
 
 async def test_one_stuck_projection_does_not_stop_another(stage: Stage) -> None:
-    stage.expect_log("a projection could not handle an event and tries again")
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("projection .* could not handle event .* and tries again")
+    stage.expect_log("projection .* is stuck at event")
 
     class Other(Seen):
         name = "other"
@@ -585,8 +585,8 @@ async def test_a_client_elsewhere_pauses_and_resumes_too(stage: Stage) -> None:
 
 async def test_a_projection_that_is_no_more_can_be_forgotten(stage: Stage) -> None:
     """Whatever state it is in: handed to a worker again it begins with the first event."""
-    stage.expect_log("a projection could not handle an event and tries again")
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("projection .* could not handle event .* and tries again")
+    stage.expect_log("projection .* is stuck at event")
     client = await stage.client()
     seen = Seen()
     seen.bad = {Placed("o-1")}
@@ -623,8 +623,8 @@ async def test_a_projection_that_a_living_worker_has_cannot_be_forgotten(
     engine = await stage.engine([seen], options=options(name="w-1"))
     client = await stage.client()
     if state == "stuck":
-        stage.expect_log("a projection could not handle an event and tries again")
-        stage.expect_log("a projection is stuck at an event")
+        stage.expect_log("projection .* could not handle event .* and tries again")
+        stage.expect_log("projection .* is stuck at event")
         seen.bad = {Placed("o-0")}
         await record(engine, *orders(1))
         await until(lambda: is_stuck(client))
@@ -714,8 +714,8 @@ async def test_a_rebuild_that_was_paused_still_begins_with_a_reset(stage: Stage)
 
 
 async def test_a_projection_without_reset_cannot_be_rebuilt(stage: Stage) -> None:
-    stage.expect_log("a projection could not get through its reset and tries again")
-    stage.expect_log("a projection is stuck in reset")
+    stage.expect_log("projection .* could not get through reset and tries again")
+    stage.expect_log("projection .* is stuck in reset")
     seen = Seen()
     engine = await stage.engine([seen])
     await record(engine, *orders(3))
@@ -770,8 +770,8 @@ async def test_events_of_others_do_not_count_as_lag_for_long(stage: Stage) -> No
 
 
 async def test_what_projections_do_is_counted(stage: Stage) -> None:
-    stage.expect_log("a projection could not handle an event and tries again")
-    stage.expect_log("a projection is stuck at an event")
+    stage.expect_log("projection .* could not handle event .* and tries again")
+    stage.expect_log("projection .* is stuck at event")
     seen = Seen()
     seen.bad = {Placed("o-2")}
     engine = await stage.engine([seen], options=options(metrics_every=timedelta(milliseconds=10)))

@@ -407,14 +407,14 @@ async def test_closing_twice_is_harmless_and_opening_again_is_refused(stage: Sta
 
     with pytest.raises(UsageError, match="this Engine is not open"):
         await engine.start(summed, [1])
-    with pytest.raises(PerdureError, match="make a new one"):
+    with pytest.raises(PerdureError, match=r"make a new Engine\(\.\.\.\)"):
         await engine.open()
 
 
 async def test_an_engine_that_was_not_opened_says_so(stage: Stage) -> None:
     engine = Engine(stage.url, [summed])
 
-    with pytest.raises(UsageError, match="use `async with`, or await open"):
+    with pytest.raises(UsageError, match=r"use `async with Engine\(\.\.\.\)`, or await open"):
         await engine.start(summed, [1])
 
 

@@ -220,7 +220,7 @@ async def test_a_root_that_took_a_childs_made_id_is_a_clear_error_for_the_child(
 async def test_a_parked_instance_is_tried_again_when_asked(stage: Stage) -> None:
     """By any worker, also the one whose code could not run it."""
     stage.expect_log("computes for")
-    stage.expect_log("an instance is parked")
+    stage.expect_log("instance .* is parked")
     is_endless = True
 
     @orchestration

@@ -82,7 +82,7 @@ async def test_a_long_history_is_warned_about_once_and_again_when_it_has_doubled
 ) -> None:
     """R1: a warning with the growth rate, and no cliff."""
     monkeypatch.setattr(metrics, "HISTORY_WARNING_EVENTS", 20)
-    stage.expect_log("a history grows long")
+    stage.expect_log("the history of instance .* grows long")
     engine = await stage.engine([long, step], options=options(hot_instances=0))
 
     handle = await engine.start("l", long, 30)
@@ -105,7 +105,7 @@ async def test_a_large_history_is_warned_about_by_its_bytes(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "HISTORY_WARNING_BYTES", 1_000)
-    stage.expect_log("a history grows long")
+    stage.expect_log("the history of instance .* grows long")
     engine = await stage.engine([long, step])
 
     handle = await engine.start("l", long, 20)
@@ -142,4 +142,4 @@ async def test_the_bytes_that_are_counted_are_those_that_are_stored(stage: Stage
 
 
 def _warnings(stage: Stage) -> list[logging.LogRecord]:
-    return [one for one in stage._log.records if one.getMessage().startswith("a history grows")]
+    return [one for one in stage._log.records if " grows long" in one.getMessage()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import signal
 import subprocess
@@ -54,6 +55,18 @@ async def steps(count: int) -> int:
 
 if __name__ == "__main__":
     print(run("steps-1", steps, 6))
+"""
+
+
+STAMPED = """
+import time
+from perdure import orchestration, run
+@orchestration
+async def stamped() -> float:
+    return time.time()
+
+if __name__ == "__main__":
+    print(run("s-1", stamped))
 """
 
 
@@ -153,7 +166,11 @@ async def test_ctrl_c_gives_back_what_is_under_way(tmp_path: Path, store_url: st
     process.wait(WITHIN_S)  # before its input ends, with which the step would end too
     _, err = process.communicate()
 
-    assert err.rstrip().endswith("KeyboardInterrupt")
+    *_, last, advice = err.rstrip().splitlines()
+    assert last == "KeyboardInterrupt"
+    assert advice == (
+        "what instance 'steps-1' has done is kept: run('steps-1', steps, ...) goes on with it"
+    )
     async with Client(store_url) as client:
         [job] = await client._core.store.read_jobs("steps-1")
         assert (job.worker_id, job.token) == (None, 0)
@@ -163,6 +180,75 @@ async def test_ctrl_c_gives_back_what_is_under_way(tmp_path: Path, store_url: st
 
 def test_run_returns_the_result() -> None:
     assert run(doubled, 21) == 42
+
+
+MODULES = {
+    "charging": """
+from perdure import activity
+
+@activity
+async def charge(amount: int) -> int:
+    return amount
+""",
+    "shipping": """
+from perdure import activity, orchestration
+
+@activity
+def pack(item: str) -> str:
+    return f"packed {item}"
+
+@activity
+def by_table(item: str) -> str:
+    return f"labelled {item}"
+
+STEPS = {"label": by_table}
+
+async def helped(item: str) -> str:
+    return await STEPS["label"](await pack(item))
+
+@orchestration
+async def ship(item: str) -> str:
+    return await helped(item)
+""",
+    "ordering": """
+import charging
+from perdure import orchestration
+from shipping import ship
+
+@orchestration
+async def order(item: str) -> str:
+    paid = await charging.charge(5)
+    return f"{await ship(item)} for {paid}"
+""",
+}
+
+
+def test_run_serves_what_its_code_calls_wherever_that_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Activities of an imported module, a child, and what that calls by a helper and a table."""
+    for name, source in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(source)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    ordering = importlib.import_module("ordering")
+
+    assert run(ordering.order, "book") == "labelled packed book for 5"
+
+
+def test_a_run_of_mended_code_goes_on_with_what_an_earlier_one_blocked(tmp_path: Path) -> None:
+    script = tmp_path / "stamped.py"
+    script.write_text(STAMPED)
+    out, err = start(script).communicate(timeout=WITHIN_S)
+    assert out == ""
+    assert "time.time() at stamped.py:6 in stamped cannot be replayed" in err
+    assert "run() with the instance id 's-1' goes on with it" in err
+
+    script.write_text(STAMPED.replace("time.time()", "1.5"))
+    out, err = start(script).communicate(timeout=WITHIN_S)
+
+    assert (out, err) == ("1.5\n", "")
 
 
 def test_run_with_an_id_twice_returns_the_recorded_result() -> None:

@@ -305,7 +305,8 @@ async def test_what_no_worker_has_is_left_alone_and_explained(stage: Stage) -> N
     assert await served.result() == 2
     assert (await stranger.info()).status is Status.RUNNING
     assert await stranger.explain() == (
-        "s (waiting 1.0.0) cannot move: unclaimed: needs waiting 1.0.0, which no live worker has."
+        "s (waiting 1.0.0) cannot move: unclaimed: needs waiting 1.0.0, which no live worker has; "
+        "hand it to one, as in Engine(url, [waiting])."
     )
     assert await engine._core.store.read_live("s") is not None
     assert await stranger.history() == []

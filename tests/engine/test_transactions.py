@@ -141,7 +141,7 @@ async def test_a_timeout_rolls_back_and_nobody_waits_for_the_function(
     if not shop.is_async:
         await until(lambda: stage.logged("goes on after it was told to stop"))
     gate.opened.set()
-    await until(lambda: not engine._serving.jobs._started)
+    await until(lambda: not engine._serving.jobs.started)
     assert shop.orders() == ["by hand"]
 
 
@@ -161,7 +161,7 @@ async def test_a_statement_that_goes_on_for_ever_is_broken_off(shop: Shop, stage
     with pytest.raises(InstanceFailedError, match="took longer than"):
         await (await engine.start("s", shop_with(book), "o-1")).result()
 
-    await until(lambda: not engine._serving.jobs._started)
+    await until(lambda: not engine._serving.jobs.started)
     assert shop.orders() == []
 
 
@@ -207,7 +207,7 @@ async def test_a_job_that_is_not_ours_any_more_leaves_nothing(shop: Shop, stage:
     # As if it had just been claimed, so that it is not noticed sooner.
     second._serving.jobs.run(msgspec.structs.replace(late, lease_until_ms=0))
 
-    await until(lambda: not second._serving.jobs._started)
+    await until(lambda: not second._serving.jobs.started)
     assert shop.orders() == ["o-1"]
     assert len(calls) == (1 if shop.is_sqlite else 2)
 

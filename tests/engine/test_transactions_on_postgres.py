@@ -73,7 +73,7 @@ async def test_a_cancelled_instance_leaves_nothing_of_a_running_transaction(
     if not shop.is_async:
         await until(lambda: stage.logged("goes on after it was told to stop"))
     gate.opened.set()
-    await until(lambda: not engine._serving.jobs._started)
+    await until(lambda: not engine._serving.jobs.started)
     assert shop.orders() == []
 
 
@@ -102,7 +102,7 @@ async def test_a_worker_that_stood_still_while_another_took_over_leaves_nothing(
     assert await second.handle("s").result() == "by the other"
     gate.opened.set()
 
-    await until(lambda: not first._serving.jobs._started)
+    await until(lambda: not first._serving.jobs.started)
     assert shop.orders() == ["o-1"]
 
 

@@ -501,7 +501,7 @@ async def test_what_cannot_be_recorded_still_ends_the_job(
         end = await made.end_of(refuse, 1)
 
     assert failures_of(end)[0].message == "broken"
-    assert "an outcome could not be recorded" in caplog.text
+    assert "the outcome of activity 'refuse' of instance 'order-1' could not be" in caplog.text
 
 
 # ------------------------------------------------------------------ timeouts
@@ -892,7 +892,7 @@ async def test_every_job_ends_once_whatever_happens_to_it(
                 await asyncio.sleep(0)
         given_back = await made.runner.stop(SHORT)
         gate.let_go.set()
-        await until(lambda: not made.runner._started)
+        await until(lambda: not made.runner.started)
 
         reported = [made.ends.get_nowait()[0].key for _ in range(made.ends.qsize())]
         assert made.runner.leases() == []

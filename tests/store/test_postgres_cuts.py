@@ -264,7 +264,7 @@ async def test_a_request_to_stop_that_was_committed_before_a_crash_is_there_once
     """Nobody can tell then whether it was committed, and it is sent again."""
     with await asyncio.to_thread(Server, durable=True) as server:
         url = server.create_database()
-        async with Proxy(url) as proxy, Client(proxy.url) as client:
+        async with Proxy(url) as proxy, Client(proxy.url, create=True) as client:
             await begun(client._core.store)
             proxy.cut_after(is_commit)
             cancelling = asyncio.ensure_future(client.handle("i").cancel("enough"))

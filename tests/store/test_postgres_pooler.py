@@ -221,7 +221,7 @@ async def test_what_a_transaction_of_a_user_has_written_is_noticed_after_its_com
     store = open_store(url)
     await store.open()
     connection = await asyncpg.connect(postgres_url)
-    async with Client(url) as client:
+    async with Client(url, create=True) as client:
         async with connection.transaction():
             await client.within(connection).start("a", workload.nap, 1)
             await looked(store)
@@ -241,7 +241,7 @@ async def test_a_worker_notices_what_a_user_of_its_own_process_has_written(
     postgres_url: str, pooler: Pooler
 ) -> None:
     connection = await asyncpg.connect(postgres_url)
-    async with Client(f"{pooler.url}?pooler=transaction") as client:
+    async with Client(f"{pooler.url}?pooler=transaction", create=True) as client:
         await looked(client._core.store)
         before = client._core.store.change_count(Hint.WORK)
         async with connection.transaction():

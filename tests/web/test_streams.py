@@ -77,7 +77,7 @@ async def test_a_value_cannot_end_its_event(stream: httpx.AsyncClient, engine: E
 async def test_it_is_worth_looking_once_another_process_has_committed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shop.db"
     named: Orchestration[..., str] = Orchestration.named("x", str)
-    async with Client(url) as client, Client(url) as other:
+    async with Client(url, create=True) as client, Client(url) as other:
         looks = changed(client, look_s=0.0, anyway_s=1e9)
         assert await anext(looks) == 1
 

@@ -20,14 +20,28 @@ from typing import (
 
 from perdure.authoring.activity_context import ActivityContext, activity_context
 from perdure.authoring.call import Call
-from perdure.authoring.definition import DefinedFunction, Definition, function_name
+from perdure.authoring.definition import (
+    DefinedFunction,
+    Definition,
+    check_function,
+    function_name,
+    unchangeable,
+)
 from perdure.authoring.failures import revive_activity_error
 from perdure.authoring.scope import ActivityRequest, Place, current_scope
 from perdure.clock import to_ms
 from perdure.codec import check_id
-from perdure.errors import DefinitionError, UsageError
+from perdure.durations import Duration, as_positive
+from perdure.errors import DefinitionError, OptionError, UsageError
 from perdure.model.events import ActivityFailed
-from perdure.model.options import EFFECT_RETRY, UNSET, Retry, Unset, job_policy
+from perdure.model.options import (
+    EFFECT_RETRY,
+    UNSET,
+    Retry,
+    Unset,
+    check_exceptions,
+    job_policy,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -57,16 +71,48 @@ class ActivityOptions:
     """All calls of one session run on one worker."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.retry, Retry | Unset | None):
+            number = f"max_attempts={self.retry}" if isinstance(self.retry, int) else "..."
+            raise OptionError(
+                f"retry must be a Retry, or None for never, got {self.retry!r}; say "
+                f"retry=Retry({number})"
+            )
         for name in ("timeout", "deadline", "start_within"):
             value = getattr(self, name)
-            if value is not None and value <= timedelta(0):
-                raise ValueError(f"{name} must be positive, got {value}")
+            if value is not None:
+                object.__setattr__(self, name, as_positive(name, value))
         for name in ("tag", "session"):
             value = getattr(self, name)
             if value is not None:
                 check_id(name, value)
 
 
+def activity_options(
+    *,
+    retry: Retry | Unset | None,
+    timeout: Duration | None,
+    deadline: Duration | None,
+    start_within: Duration | None,
+    tag: str | None,
+    session: str | None = None,
+) -> ActivityOptions:
+    """Return options as they were given, where lengths of time may be numbers of seconds.
+
+    Raises:
+        OptionError: One cannot be.
+    """
+    given: Any = (timeout, deadline, start_within)
+    return ActivityOptions(
+        retry=retry,
+        timeout=given[0],
+        deadline=given[1],
+        start_within=given[2],
+        tag=tag,
+        session=session,
+    )
+
+
+@unchangeable
 @dataclass(frozen=True, slots=True, repr=False)
 class Activity(DefinedFunction, Generic[P, R_co]):
     """A function with side effects, and how to call it durably."""
@@ -117,15 +163,15 @@ class Activity(DefinedFunction, Generic[P, R_co]):
         self,
         *,
         retry: Retry | Unset | None = UNSET,
-        timeout: timedelta | Unset | None = UNSET,
-        deadline: timedelta | Unset | None = UNSET,
-        start_within: timedelta | Unset | None = UNSET,
+        timeout: Duration | Unset | None = UNSET,
+        deadline: Duration | Unset | None = UNSET,
+        start_within: Duration | Unset | None = UNSET,
         tag: str | Unset | None = UNSET,
         session: str | Unset | None = UNSET,
     ) -> Activity[P, R_co]:
         """Return the same activity with other options. Left out: as before. None: none."""
         old = self.options
-        options = ActivityOptions(
+        options = activity_options(
             retry=old.retry if isinstance(retry, Unset) else retry,
             timeout=old.timeout if isinstance(timeout, Unset) else timeout,
             deadline=old.deadline if isinstance(deadline, Unset) else deadline,
@@ -202,9 +248,9 @@ def activity(
     *,
     name: str | None = None,
     retry: Retry | Unset | None = UNSET,
-    timeout: timedelta | None = None,
-    deadline: timedelta | None = None,
-    start_within: timedelta | None = None,
+    timeout: Duration | None = None,
+    deadline: Duration | None = None,
+    start_within: Duration | None = None,
     tag: str | None = None,
     process: bool = False,
     raises: Sequence[type[Exception]] = (),
@@ -215,9 +261,9 @@ def activity(
     *,
     name: str | None = None,
     retry: Retry | Unset | None = UNSET,
-    timeout: timedelta | None = None,
-    deadline: timedelta | None = None,
-    start_within: timedelta | None = None,
+    timeout: Duration | None = None,
+    deadline: Duration | None = None,
+    start_within: Duration | None = None,
     tag: str | None = None,
     process: bool = False,
     raises: Sequence[type[Exception]] = (),
@@ -229,18 +275,20 @@ def activity(
         name: What it is recorded under; the function's own name if not given.
         retry: When to try again, None for never. By default a call of an orchestration is not, and
             an effect of a decider is tried five times.
-        timeout: How long one attempt may take.
+        timeout: How long one attempt may take, as a timedelta or in seconds.
         deadline: How long a call may take in all.
         start_within: How long a call may wait until a worker takes it for the first time.
         tag: Only workers that serve this tag run it.
         process: Run it in a process of its own, for work that keeps a core busy.
         raises: Exceptions that come back to the caller as themselves.
     """
-    options = ActivityOptions(
+    options = activity_options(
         retry=retry, timeout=timeout, deadline=deadline, start_within=start_within, tag=tag
     )
+    check_exceptions("raises", raises)
 
     def wrap(function: Callable[..., Any]) -> Activity[..., Any]:
+        check_function("activity", function)
         own_name = name if name is not None else function_name("activity", function)
         return make_activity(function, own_name, options, process=process, raises=tuple(raises))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
+from perdure.durations import Duration
 from perdure.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class ActivityContext(Protocol):
         """
         ...
 
-    def wait_cancelled(self, timeout: timedelta | None = None) -> bool:
+    def wait_cancelled(self, timeout: Duration | None = None) -> bool:
         """Block until the result is not waited for any more, or the time is over; return which.
 
         For activities that are not async: a pause that a cancellation ends.

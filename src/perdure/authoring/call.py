@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Coroutine, Iterator
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from perdure.authoring.scope import AnyRequest, Pending, Scope
 
@@ -105,6 +105,20 @@ class Call(Coroutine[object, None, R]):
 
     def __next__(self) -> object:
         return self.send(None)
+
+    def _refuse_use(self, *_: object) -> NoReturn:
+        """Refuse to be used as the value that it will give."""
+        label = self._request.label
+        raise TypeError(
+            f"{label}(...) at {self._request.place} was not awaited, so there is no value yet: "
+            f"write `await {label}(...)`"
+        )
+
+    __bool__ = __len__ = __getitem__ = __contains__ = _refuse_use
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse_use
+    __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __neg__ = _refuse_use
+    __lt__ = __le__ = __gt__ = __ge__ = __or__ = __and__ = _refuse_use
+    __int__ = __float__ = __index__ = __enter__ = __call__ = _refuse_use
 
     # What inspect and asyncio's debug output look at on a native coroutine.
     cr_await = cr_code = cr_frame = None

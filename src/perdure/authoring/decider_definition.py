@@ -48,6 +48,7 @@ class DeciderDefinition:
         """
         self.cls = cls
         self.name = _checked_name(cls)
+        self._prefix = f"{self.name}{SEPARATOR}"
         self.decider = _made(cls)
         _check_attributes(cls)
         try:
@@ -89,21 +90,36 @@ class DeciderDefinition:
 
         Raises:
             DefinitionError: The decider's `instance_id` returns something else than an id.
+            InvalidIdError: It returns one that begins with the decider's name.
         """
-        return self.stored_id(self.decider.instance_id(input))
+        own_id = self.decider.instance_id(input)
+        stored_id = self.stored_id(own_id)
+        if stored_id == own_id:
+            raise InvalidIdError(
+                f"instance id of decider {self.name!r}",
+                own_id,
+                f"begins with {self._prefix!r}, which is put before it: let instance_id of "
+                f"{self.place} return it without",
+            )
+        return stored_id
 
     def stored_id(self, instance_id: str) -> str:
         """Return the id that an instance is stored under.
+
+        One that is given as it is stored, as lists, jobs and contexts tell it, is that very one: so
+        whatever an id was got from, it can be handed over.
 
         Raises:
             InvalidIdError: It has forbidden characters, is empty, or is too long with the name.
         """
         check_id(f"instance id of decider {self.name!r}", instance_id)
-        return check_id("instance id", f"{self.name}{SEPARATOR}{instance_id}")
+        if instance_id.startswith(self._prefix) and instance_id != self._prefix:
+            return instance_id
+        return check_id("instance id", self._prefix + instance_id)
 
     def own_id(self, stored_id: str) -> str:
         """Return an id as the decider gives it."""
-        return stored_id[len(self.name) + len(SEPARATOR) :]
+        return stored_id[len(self._prefix) :]
 
     # ------------------------------------------------------------------- values
 
@@ -264,6 +280,17 @@ def definition_of(decider: type[AnyDecider]) -> DeciderDefinition:
 
 
 _KEPT = "__perdure_definition__"
+
+
+def stored_id_of(decider: str, instance_id: str) -> str:
+    """Return the id that an instance of a decider is stored under, whose code need not be here.
+
+    Raises:
+        InvalidIdError: It has forbidden characters, is empty, or is too long with the name.
+    """
+    prefix = f"{decider}{SEPARATOR}"
+    is_stored = instance_id.startswith(prefix) and instance_id != prefix
+    return check_id("instance id", instance_id if is_stored else prefix + instance_id)
 
 
 def is_concrete(cls: object) -> bool:

@@ -66,8 +66,8 @@ class DeciderRef(Generic[S, I, E, X]):
 
     def __init__(self, instance_id: str, decider: type[Decider[S, I, E, X]]) -> None:
         self._definition = definition_of(decider)
-        self._definition.stored_id(instance_id)
-        self.instance_id = instance_id
+        stored_id = self._definition.stored_id(instance_id)
+        self.instance_id = self._definition.own_id(stored_id)
 
     def __repr__(self) -> str:
         return f"DeciderRef({self.instance_id!r}, {self._definition.cls.__name__})"

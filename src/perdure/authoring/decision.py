@@ -32,6 +32,7 @@ from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.pure import current_decider
 from perdure.clock import from_datetime, to_ms
 from perdure.codec import JSON, Json, check_id
+from perdure.durations import Duration, as_duration
 from perdure.errors import UsageError
 from perdure.model.events import EventRecorded
 
@@ -311,7 +312,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
         return self._with(Effect(activity, activity.definition.codec.encode(args, kwargs)))
 
     @overload
-    def timer(self, key: str, /, *, after: timedelta, input: I) -> Acceptance[I_co | I, E_co]: ...
+    def timer(self, key: str, /, *, after: Duration, input: I) -> Acceptance[I_co | I, E_co]: ...
     @overload
     def timer(self, key: str, /, *, at: datetime, input: I) -> Acceptance[I_co | I, E_co]: ...
     def timer(
@@ -320,7 +321,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
         /,
         *,
         input: Any,
-        after: timedelta | None = None,
+        after: Duration | None = None,
         at: datetime | None = None,
     ) -> Acceptance[Any, E_co]:
         """Decide an input later. A timer of the same key is replaced.
@@ -332,8 +333,6 @@ class Acceptance(_Made, Generic[I_co, E_co]):
         check_id("timer key", key)
         if (after is None) == (at is None):
             raise UsageError(f"timer {key!r}: say either after=timedelta(...) or at=datetime(...)")
-        if after is not None and not isinstance(after, timedelta):
-            raise UsageError(f"timer {key!r}: after must be a timedelta, got {after!r}")
         if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
             raise UsageError(
                 f"timer {key!r}: at must be a datetime with a time zone, got {at!r}; "
@@ -341,7 +340,8 @@ class Acceptance(_Made, Generic[I_co, E_co]):
             )
         definition = current_decider()
         tagged = None if definition is None else definition.tag_input(input)
-        return self._with(Timer(key, input, after, at, tagged))
+        length = None if after is None else as_duration("after", after)
+        return self._with(Timer(key, input, length, at, tagged))
 
     def cancel_timer(self, key: str, /) -> Self:
         """Take back the timer of a key; fine if there is none."""

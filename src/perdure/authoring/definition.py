@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 from perdure.codec import ArgumentsCodec, UnboundArgumentsCodec, check_id
-from perdure.errors import DefinitionError
+from perdure.errors import DefinitionError, UsageError
 from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.options import UNSET
+
+C = TypeVar("C", bound=type)
 
 
 class Definition:
@@ -96,6 +98,57 @@ class DefinedFunction:
     def is_elsewhere(self) -> bool:
         """Whether it is known here by name only."""
         return self.definition.is_elsewhere
+
+
+def check_function(what: str, fn: object) -> None:
+    """Refuse what cannot be made a definition, with a sentence for each kind.
+
+    Args:
+        what: activity, transaction or orchestration.
+        fn: What the decorator was given.
+
+    Raises:
+        DefinitionError: It is no function that returns one value.
+    """
+    article = "an" if what[0] in "aeiou" else "a"
+    name = getattr(fn, "__qualname__", repr(fn))
+    if isinstance(fn, DefinedFunction):
+        raise DefinitionError(
+            f"{fn.name} is {fn!r} already, and cannot be {article} {what} too: write two functions"
+        )
+    if isinstance(fn, type):
+        raise DefinitionError(
+            f"{name} is a class: {article} {what} is a function. Write one that makes the object "
+            "and returns plain data, or hand the object over with resources=[...]"
+        )
+    if not callable(fn):
+        raise DefinitionError(
+            f"{fn!r} is not a function: write @{what} above a def, or @{what}(name=...)"
+        )
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise DefinitionError(
+            f"{name} yields: {article} {what} returns one value, which is stored. Return a list, "
+            "or put the items into a file or table and return where they are"
+        )
+
+
+def unchangeable(cls: C) -> C:
+    """Let the objects of a frozen dataclass say what to do instead of setting an attribute.
+
+    Set here: a frozen dataclass has a refusal of its own, which fails by itself in one with slots
+    when the name is that of a property.
+    """
+
+    def refuse(self: DefinedFunction, name: str, value: object = None) -> NoReturn:
+        raise UsageError(
+            f"{self!r} cannot be changed ({name} was to be set): hand a test's engine another "
+            f"function under the same name, @{self.definition.what}(name={self.name!r}), or call "
+            f"{self.name}.with_options(...) for other options"
+        )
+
+    cls.__setattr__ = refuse  # type: ignore[assignment,method-assign]  # of its objects
+    cls.__delattr__ = refuse  # type: ignore[assignment,method-assign]  # as above
+    return cls
 
 
 def function_name(what: str, fn: object) -> str:

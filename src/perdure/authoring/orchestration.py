@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
@@ -10,12 +11,20 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from perdure.authoring.call import Call
-from perdure.authoring.definition import DefinedFunction, Definition, function_name
+from perdure.authoring.definition import (
+    DefinedFunction,
+    Definition,
+    check_function,
+    function_name,
+    unchangeable,
+)
 from perdure.authoring.scope import ChildRequest, ContinueRequest, Place, current_scope
 from perdure.clock import to_ms
 from perdure.codec import check_id
-from perdure.errors import DefinitionError, UsageError
+from perdure.durations import Duration, as_duration
+from perdure.errors import DefinitionError, OptionError, UsageError
 from perdure.limits import MAX_VERSION_CHARS
+from perdure.model.option_types import check_choice
 from perdure.model.options import UNSET, IfExists, ParentClose, Unset
 from perdure.model.versions import is_version
 
@@ -53,13 +62,14 @@ class OrchestrationOptions:
     """Whether the version was asked for: a continue-as-new then moves to that one."""
 
     def __post_init__(self) -> None:
+        check_choice("on_parent_close", self.on_parent_close, ("cancel", "terminate", "abandon"))
+        check_choice("if_exists", self.if_exists, ("join", "fail", "restart", "terminate"))
         if self.delay is None:
             return
-        if not isinstance(self.delay, timedelta) or self.delay < timedelta(0):
-            raise ValueError(
-                f"delay must be a timedelta that is not negative, got {self.delay!r}; "
-                "say delay=timedelta(minutes=5), for example"
-            )
+        delay = as_duration("delay", self.delay)
+        if delay < timedelta(0):
+            raise OptionError(f"delay must not be negative, got {self.delay}")
+        object.__setattr__(self, "delay", delay)
 
     @property
     def delay_ms(self) -> int:
@@ -67,6 +77,7 @@ class OrchestrationOptions:
         return 0 if self.delay is None else to_ms(self.delay)
 
 
+@unchangeable
 @dataclass(frozen=True, slots=True, repr=False)
 class Orchestration(DefinedFunction, Generic[P, R_co]):
     """An async function, and how to run it durably."""
@@ -149,7 +160,7 @@ class Orchestration(DefinedFunction, Generic[P, R_co]):
         *,
         instance_id: str | Unset = UNSET,
         version: str | Unset = UNSET,
-        delay: timedelta | Unset | None = UNSET,
+        delay: Duration | Unset | None = UNSET,
         on_parent_close: ParentClose | Unset = UNSET,
         if_exists: IfExists | Unset = UNSET,
     ) -> Orchestration[P, R_co]:
@@ -162,7 +173,8 @@ class Orchestration(DefinedFunction, Generic[P, R_co]):
         if not isinstance(if_exists, Unset):
             options = replace(options, if_exists=if_exists)
         if not isinstance(delay, Unset):
-            options = replace(options, delay=delay)
+            given: Any = delay
+            options = replace(options, delay=given)
         if isinstance(version, Unset):
             return replace(self, options=options)
         options = replace(options, pins_version=True)
@@ -221,6 +233,7 @@ def orchestration(
     """
 
     def wrap(function: Callable[..., Any]) -> Orchestration[..., Any]:
+        check_function("orchestration", function)
         own_name = name if name is not None else function_name("orchestration", function)
         return _make(function, own_name, version)
 
@@ -229,7 +242,14 @@ def orchestration(
 
 def _make(fn: Callable[..., Any], name: str, version: str) -> Orchestration[..., Any]:
     if not inspect.iscoroutinefunction(fn):
-        raise DefinitionError(f"orchestration {name!r} must be an async def, got {fn!r}")
+        code = getattr(fn, "__code__", None)
+        where = (
+            "" if code is None else f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+        )
+        raise DefinitionError(
+            f"orchestration {name!r} must be an async function{where}: write `async def {name}"
+            "(...)`, and await what it calls"
+        )
     return Orchestration(
         definition=Definition("orchestration", fn, name, "Context"),
         version=_check_version(name, version),

@@ -97,9 +97,10 @@ class AnyProjection(ABC, Generic[E]):
             raise DefinitionError(
                 f"projection {shown} has batch = {self.batch!r}: it must be from 1 to {PAGE_MAX}"
             )
-        if not self.timeout > timedelta(0):
+        if not isinstance(self.timeout, timedelta) or self.timeout <= timedelta(0):
             raise DefinitionError(
-                f"projection {shown} has timeout = {self.timeout!r}: it must be more than nothing"
+                f"projection {shown} has timeout = {self.timeout!r}: it must be a timedelta that "
+                "is more than nothing, such as timedelta(seconds=30)"
             )
         self._check_methods(shown)
         _ = self.filter

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from perdure.authoring.call import Call
-from perdure.authoring.failures import revive_activity_error
+from perdure.authoring.failures import instance_failure, revive_activity_error
 from perdure.authoring.kv import decode_value
 from perdure.authoring.scope import ActivityRequest, Place, Scope, current_scope
 from perdure.authoring.signal import Signal
@@ -22,7 +22,6 @@ from perdure.errors import (
     ActivityError,
     InstanceCancelledError,
     InstanceEndedError,
-    InstanceFailedError,
     InstanceNotFoundError,
     InstanceTerminatedError,
     UsageError,
@@ -166,12 +165,7 @@ def _outcome(instance_id: str, decode: Callable[[bytes], R_co], data: bytes) -> 
         case Status.TERMINATED:
             raise InstanceTerminatedError(instance_id, ended.reason)
     failure = msgspec.json.decode(ended.output, type=Failure)
-    raise InstanceFailedError(
-        instance_id,
-        type_name=failure.type_name,
-        message=failure.message,
-        traceback_text=failure.traceback_text,
-    )
+    raise instance_failure(instance_id, failure)
 
 
 def _nothing(_: bytes) -> None:

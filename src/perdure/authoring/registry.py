@@ -57,8 +57,7 @@ class Registry:
         self._tags: dict[str, set[str]] = {}
         self._preferred: dict[str, str] = {}
         self._versions: dict[str, list[str]] = {}
-        parts = (definitions,) if isinstance(definitions, Registry) else definitions
-        for part in parts:
+        for part in _parts_of(definitions):
             if isinstance(part, Registry):
                 self._take(part)
             else:
@@ -80,6 +79,19 @@ class Registry:
                 different versions.
         """
         return Registry((self, other))
+
+    def check_values(self) -> None:
+        """Look at every parameter and result, before the first call does.
+
+        Raises:
+            DefinitionError: One is of a type that can never be stored, or that cannot be resolved.
+        """
+        for defined in (*self.activities.values(), *self.orchestrations.values()):
+            try:
+                defined.definition.codec.check()
+            except DefinitionError as error:
+                error.add_note(f"written at {defined.definition.place}")
+                raise
 
     # ----------------------------------------------------------------- looking up
 
@@ -248,8 +260,25 @@ Defined: TypeAlias = (
 )
 """What a worker can be handed: an activity, an orchestration, a decider's class, a projection or
 its class, a subscription, a module with such things, a registry of them."""
-Definitions: TypeAlias = Registry | Iterable[Defined]
-"""What is handed to a worker."""
+Definitions: TypeAlias = Defined | Iterable[Defined]
+"""What is handed to a worker: definitions, or one alone."""
+
+
+def _parts_of(definitions: Any) -> Iterable[Defined]:
+    """Return what was handed over, one by one.
+
+    Raises:
+        DefinitionError: It is none, or a text.
+    """
+    is_alone = isinstance(definitions, ModuleType | DefinedFunction | Registry | type)
+    if is_alone or is_reader(definitions):
+        return (definitions,)
+    if isinstance(definitions, str) or not isinstance(definitions, Iterable):
+        raise DefinitionError(
+            f"{definitions!r} is not a list of definitions: hand over what has been imported, as "
+            "in [checkout, charge], or a module of them"
+        )
+    return definitions
 
 
 def orchestration_key(name: str, version: str) -> DefinitionKey:
@@ -282,11 +311,12 @@ def code_beside(fn: Any) -> str:
     """Return a short digest of the code that an orchestration can reach.
 
     It covers the source of every loaded module of the same package (or folder, for a script), since
-    a helper may be what changed. Nothing where there is no file, as in a notebook. The Python
-    version is part of it: asyncio itself differs a little between them.
+    a helper may be what changed, but not the program that imports it. Nothing where there is no
+    file, as in a notebook. The Python version is part of it: asyncio itself differs a little
+    between them.
     """
     module = sys.modules.get(fn.__module__)
-    files = sorted(_files_beside(module)) if module is not None else []
+    files = sorted(set(_files_beside(module))) if module is not None else []
     return _digest_of(tuple(map(_Version.of, files))) if files else ""
 
 
@@ -307,13 +337,17 @@ def _files_beside(module: ModuleType) -> Iterator[str]:
     if origin is None or not os.path.isfile(origin):
         return
     package = module.__name__.partition(".")[0]
-    folder = os.path.dirname(origin)
+    folder = os.path.dirname(os.path.realpath(origin))
     for name, other in list(sys.modules.items()):
         file = getattr(other, "__file__", None)
         if file is None or not file.endswith(".py"):
             continue
-        if name.partition(".")[0] == package or os.path.dirname(file) == folder:
-            yield file
+        if name == "__main__" and module.__name__ != "__main__":
+            continue  # The program that imports it: each has another one, and none is called by it.
+        # By where it is: the same file may be named in other ways, and imported under two names.
+        real = os.path.realpath(file)
+        if name.partition(".")[0] == package or os.path.dirname(real) == folder:
+            yield real
 
 
 class _Version(NamedTuple):

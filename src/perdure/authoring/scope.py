@@ -8,7 +8,6 @@ runs it: the loop of an orchestration has one, the place of a decider refuses. E
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -20,6 +19,7 @@ from uuid import UUID
 import msgspec
 
 from perdure.errors import UsageError
+from perdure.forks import after_fork
 from perdure.model.events import ActivityFailed, AskedEvent, KvEntry, Parent
 from perdure.model.options import ParentClose
 
@@ -213,7 +213,7 @@ running_in: dict[int, RunsCode] = {}
 """What runs user code in a turn, by thread. Asking asyncio for the running loop would do, but that
 is a system call before Python 3.12, and this is asked at every call."""
 # The child of a fork has none of our turns, and may give a new thread an old identity.
-os.register_at_fork(after_in_child=running_in.clear)
+after_fork(running_in.clear)
 
 
 def current_scope() -> Scope | None:

@@ -8,12 +8,12 @@ begun.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from perdure.authoring.activity import Activity, ActivityOptions, make_activity
-from perdure.authoring.definition import function_name
-from perdure.model.options import UNSET, Retry, Unset
+from perdure.authoring.activity import Activity, activity_options, make_activity
+from perdure.authoring.definition import check_function, function_name
+from perdure.durations import Duration
+from perdure.model.options import UNSET, Retry, Unset, check_exceptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,9 +39,9 @@ def transaction(
     *,
     name: str | None = None,
     retry: Retry | Unset | None = UNSET,
-    timeout: timedelta | None = None,
-    deadline: timedelta | None = None,
-    start_within: timedelta | None = None,
+    timeout: Duration | None = None,
+    deadline: Duration | None = None,
+    start_within: Duration | None = None,
     tag: str | None = None,
     raises: Sequence[type[Exception]] = (),
 ) -> TransactionDecorator: ...
@@ -51,9 +51,9 @@ def transaction(
     *,
     name: str | None = None,
     retry: Retry | Unset | None = UNSET,
-    timeout: timedelta | None = None,
-    deadline: timedelta | None = None,
-    start_within: timedelta | None = None,
+    timeout: Duration | None = None,
+    deadline: Duration | None = None,
+    start_within: Duration | None = None,
     tag: str | None = None,
     raises: Sequence[type[Exception]] = (),
 ) -> Any:
@@ -75,11 +75,13 @@ def transaction(
         tag: Only workers that serve this tag run it.
         raises: Exceptions that come back to the caller as themselves.
     """
-    options = ActivityOptions(
+    options = activity_options(
         retry=retry, timeout=timeout, deadline=deadline, start_within=start_within, tag=tag
     )
+    check_exceptions("raises", raises)
 
     def wrap(function: Callable[..., Any]) -> Activity[..., Any]:
+        check_function("transaction", function)
         own_name = name if name is not None else function_name("transaction", function)
         return make_activity(
             function, own_name, options, takes_connection=True, raises=tuple(raises)

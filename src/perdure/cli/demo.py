@@ -70,7 +70,7 @@ class Demo:
     async def run(self) -> DemoReport:
         """Start the order, kill the worker, start it again, wait for the end."""
         began_s = time.monotonic()
-        async with Client(self._url) as client:
+        async with Client(self._url, create=True) as client:
             try:
                 handle = await client.start(ORDER, fulfil, ORDER, self._seconds, str(self._ledger))
                 self._start_worker("worker")

@@ -18,7 +18,7 @@ import click
 
 from perdure.cli.output import printable
 from perdure.client.as_json import as_json, shown_time
-from perdure.client.durations import shown_duration
+from perdure.durations import shown_duration
 
 T = TypeVar("T")
 

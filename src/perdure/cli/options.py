@@ -106,7 +106,7 @@ class Duration(_ParamType):
             click.BadParameter: It is not one.
         """
         # Late: brings the client.
-        from perdure.client.durations import parse_duration
+        from perdure.durations import parse_duration
 
         if isinstance(value, timedelta):
             return value

@@ -59,7 +59,7 @@ def run_ui(settings: UiSettings) -> int:
     check_bind(settings)
     key = None if settings.insecure_no_auth else urandom(24).hex()
     served = app(
-        Client(settings.url),
+        Client(settings.url, create=True),
         read_only=settings.read_only,
         tokens=_tokens(settings),
         key=key,

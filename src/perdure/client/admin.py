@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
@@ -41,6 +41,7 @@ from perdure.client.overview import (
     worker_of,
 )
 from perdure.codec import JSON, check_id, check_text
+from perdure.durations import Duration, as_duration
 from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.limits import BULK_MAX, PAGE_MAX
 from perdure.model.admin import DeadJob, DeletedCounts, InstanceFilter, PageMark, StoreTotals
@@ -195,9 +196,9 @@ async def queues(self: Client) -> list[QueueInfo]:
     return sorted(found, key=lambda one: (one.kind, one.name, one.version or "", one.tag or ""))
 
 
-async def workers(self: Client, *, seen_within: timedelta = SEEN_WITHIN) -> list[WorkerInfo]:
+async def workers(self: Client, *, seen_within: Duration = SEEN_WITHIN) -> list[WorkerInfo]:
     """Return the workers that gave a sign of life lately."""
-    rows = await self._core.live_workers(seen_within)
+    rows = await self._core.live_workers(as_duration("seen_within", seen_within))
     return sorted((worker_of(row) for row in rows), key=lambda one: one.worker_id)
 
 

@@ -5,7 +5,7 @@ Made by `tools/make_blocking.py` from `client.py` and `handle.py`: change those,
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
 
@@ -25,9 +25,12 @@ from perdure.client.info import (
     Progress,
     Report,
 )
+from perdure.client.lifetimes import entered_without_async
 from perdure.client.loop_thread import CallersThread, LoopThread
 from perdure.clock import Clock, system_clock
+from perdure.durations import Duration
 from perdure.model.admin import DeletedCounts, InstanceStats
+from perdure.model.options import IfHeld
 from perdure.telemetry import Metrics
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
 
+@entered_without_async
 class BlockingClient:
     """A door to the instances of one store.
 
@@ -48,8 +52,8 @@ class BlockingClient:
     there, so use `Client` where you can await. Ctrl-C breaks off the wait and nothing more.
     """
 
-    def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
-        self._client = Client(url, clock=clock)
+    def __init__(self, url: str, /, *, create: bool = False, clock: Clock = system_clock) -> None:
+        self._client = Client(url, create=create, clock=clock)
         self._thread = LoopThread(type(self).__name__)
 
     @classmethod
@@ -230,23 +234,30 @@ class BlockingHandle(Generic[R_co]):
     def __repr__(self) -> str:
         return f"BlockingHandle({self.instance_id!r})"
 
-    def result(self, *, timeout: timedelta | None = None) -> R_co:
+    def result(self, *, timeout: Duration | None = None, if_held: IfHeld = "warn") -> R_co:
         """Wait for the end and return the result.
 
+        Args:
+            timeout: How long to wait, as a timedelta or in seconds; for ever if not given.
+            if_held: What to do when the instance is blocked or parked, and so does not go on by
+                itself: warn at once and wait (*warn*), raise an InstanceHeldError (*raise*), or
+                wait without a word (*wait*).
+
         Raises:
-            InstanceFailedError: It failed; the error names the original.
+            InstanceFailedError: It failed; the error names the original and where it was raised.
             InstanceCancelledError: It was cancelled.
             InstanceTerminatedError: It was terminated.
             InstanceNotFoundError: There is no such instance.
+            InstanceHeldError: It is blocked or parked, and `if_held` is *raise*.
             ResultTimeoutError: It has not ended in time; the text says what it waits for.
         """
-        return self._thread.run(self._handle.result(timeout=timeout))
+        return self._thread.run(self._handle.result(timeout=timeout, if_held=if_held))
 
     def report(self) -> Report | None:
         """Return what the instance says of its progress; None if it never said anything."""
         return self._thread.run(self._handle.report())
 
-    def wait_report(self, *, after: int = 0, timeout: timedelta | None = None) -> Report | None:
+    def wait_report(self, *, after: int = 0, timeout: Duration | None = None) -> Report | None:
         """Wait for a report that is newer than the one with version `after`; None if none comes.
 
         It is the newest then: those between are not kept. An instance that has ended says nothing
@@ -280,16 +291,16 @@ class BlockingHandle(Generic[R_co]):
         return self._thread.run(self._handle.kv(key, type))
 
     @overload
-    def wait_kv(self, key: str, /, *, timeout: timedelta | None = None) -> Json: ...
+    def wait_kv(self, key: str, /, *, timeout: Duration | None = None) -> Json: ...
     @overload
     def wait_kv(
-        self, key: str, type: type[T], /, *, timeout: timedelta | None = None
+        self, key: str, type: type[T], /, *, timeout: Duration | None = None
     ) -> T | None: ...
     @overload
     def wait_kv(
-        self, key: str, type: TypeForm[T], /, *, timeout: timedelta | None = None
+        self, key: str, type: TypeForm[T], /, *, timeout: Duration | None = None
     ) -> T | None: ...
-    def wait_kv(self, key: str, type: Any = Any, /, *, timeout: timedelta | None = None) -> Any:
+    def wait_kv(self, key: str, type: Any = Any, /, *, timeout: Duration | None = None) -> Any:
         """Wait until the instance keeps a value under a key, and return it.
 
         An instance that has ended sets nothing more: if it has no such value, None is returned.

@@ -5,7 +5,7 @@ Made by `tools/make_blocking.py` from `admin.py`: change that, and run it again.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from perdure.authoring.activity import Activity
@@ -13,6 +13,7 @@ from perdure.client.core import SEEN_WITHIN
 from perdure.client.info import InstanceInfo, Json, MessageInfo, Page
 from perdure.client.lists import DeadJobQuery, InstanceQuery
 from perdure.client.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
+from perdure.durations import Duration
 from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, StoreTotals
 
@@ -130,7 +131,7 @@ def queues(self: BlockingClient) -> list[QueueInfo]:
     return self._thread.run(self._client.queues())
 
 
-def workers(self: BlockingClient, *, seen_within: timedelta = SEEN_WITHIN) -> list[WorkerInfo]:
+def workers(self: BlockingClient, *, seen_within: Duration = SEEN_WITHIN) -> list[WorkerInfo]:
     """Return the workers that gave a sign of life lately."""
     return self._thread.run(self._client.workers(seen_within=seen_within))
 

@@ -6,7 +6,6 @@ Made by `tools/make_blocking.py` from `deciders.py`: change that, and run it aga
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.authoring.decider import Decider
@@ -15,6 +14,7 @@ from perdure.authoring.describing import Transition
 from perdure.client.decisions import DryRun, Observed
 from perdure.client.info import Json
 from perdure.core.deciders.fold import DomainEvent, state_name
+from perdure.durations import Duration
 
 if TYPE_CHECKING:
     from perdure.client.blocking import BlockingClient
@@ -106,7 +106,7 @@ def execute_json(
     expected_version: int | None = None,
     correlation: str = "",
     allow_unknown: bool = False,
-    timeout: timedelta | None = None,
+    timeout: Duration | None = None,
 ) -> dict[str, Json]:
     """Have an input decided that is given as JSON, by a decider that is given by name.
 

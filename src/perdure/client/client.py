@@ -17,6 +17,7 @@ from perdure.client.existing import check_same_definition, settle, settle_ended
 from perdure.client.handle import Handle
 from perdure.client.info import Json
 from perdure.client.inputs import InputSender
+from perdure.client.lifetimes import entered_with_async
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import check_orchestration, new_instance, refuse_deciders_id, split
 from perdure.client.within import CoreWithin, SenderWithin
@@ -33,15 +34,26 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+@entered_with_async
 class Client:
     """A door to the instances of one store.
 
     Use it as `async with Client(url) as client:`, or call `open` and `close`.
     """
 
-    def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
+    def __init__(self, url: str, /, *, create: bool = False, clock: Clock = system_clock) -> None:
+        """Prepare; nothing is opened yet.
+
+        Args:
+            url: Where the store is: `sqlite:///shop.db`, `sqlite://:memory:shop` (shared within the
+                process), `postgresql://user@host/shop`.
+            create: Make the store if there is none yet, as a worker does. A client does not by
+                default: a misspelled path would be a new, empty store.
+            clock: The store's clock; tests hand one in.
+        """
         metrics = Metrics()
         store = open_store(url, clock=clock)
+        store.creates = create
         store.observer = Observer(metrics.store_duration.observe, metrics.store_errors.add)
         self._core = ClientCore(store, metrics, owner=type(self).__name__)
         self._inputs = InputSender(self._core)

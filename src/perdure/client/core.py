@@ -6,6 +6,7 @@ a transaction of the user's own it is another one (`within.py`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from time import perf_counter
@@ -40,6 +41,11 @@ from perdure.turns.watchdog import TurnTooLongError
 if TYPE_CHECKING:
     from perdure.worker.serving import Serving
 
+logger = logging.getLogger(__name__)
+
+MAX_SAID = 100
+"""Signals that are warned of; a program that makes up their names is not followed further."""
+
 SEEN_WITHIN = timedelta(milliseconds=LIVE_WORKER_MS)
 """How recent a worker's sign of life must be to count as alive."""
 
@@ -66,8 +72,11 @@ class ClientCore:
         """Looks for news, once a caller has waited for some."""
         self._alone: TurnRunner | None = None
         """Decides inputs where there is no worker, once there was one."""
+        self._said_unborn: set[str] = set()
         self._is_open = False
-        self._owner = owner
+        self._was_closed = False
+        self.owner = owner
+        """What users call the thing that is open or closed."""
         self._process = ProcessMark(owner)
 
     # -------------------------------------------------------------------- lifetime
@@ -77,6 +86,11 @@ class ClientCore:
         self._process.refuse_elsewhere()
         if self._is_open:
             return False
+        if self._was_closed:
+            raise UsageError(
+                f"this {self.owner} was closed and is not opened again: make a new "
+                f"{self.owner}(...)"
+            )
         await self.raw_store.open()
         self._is_open = True
         self._process.set(self)
@@ -91,6 +105,7 @@ class ClientCore:
         """Let go of the store. In a forked child that is the parent's, and nothing happens."""
         if self.is_open:
             self._is_open = False
+            self._was_closed = True
             if self._watch is not None:
                 await self._watch.close()
             if self._alone is not None:
@@ -105,9 +120,12 @@ class ClientCore:
             UsageError: It is not open, or was opened before a fork.
         """
         if not self._is_open:
-            raise UsageError(
-                f"this {self._owner} is not open: use `async with`, or await open() first"
+            advice = (
+                f"is not open any more: make a new {self.owner}(...), and use it inside its block"
+                if self._was_closed
+                else f"is not open: use `async with {self.owner}(...)`, or await open() first"
             )
+            raise UsageError(f"this {self.owner} {advice}")
         self._process.refuse_elsewhere()
 
     @property
@@ -236,16 +254,33 @@ class ClientCore:
             for instance_id in await self.sent_within.arrive(instance_ids):
                 self.turns().noticed_mail(instance_id)
 
+    def say_unborn(self, signal: str, instance_id: str) -> None:
+        """Say, once per signal, that it waits for an instance that there is not."""
+        if signal not in self._said_unborn and len(self._said_unborn) < MAX_SAID:
+            self._said_unborn.add(signal)
+            logger.warning(
+                "signal %r is kept for instance %r, which does not exist: it is delivered when "
+                "that is started. Is the id right? send_with_start(...) does both at once",
+                signal,
+                instance_id,
+                extra={"instance_id": instance_id},
+            )
+
     # ---------------------------------------------------------------------- waiting
 
-    async def wait_ended(self, instance_id: str) -> InstanceEnd:
+    async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
         """Wait until an instance has ended.
+
+        Args:
+            instance_id: The instance.
+            hears_holds: Whether to stop waiting when it is held.
 
         Raises:
             InstanceNotFoundError: There is no such instance.
+            InstanceHeldError: It is parked or blocked, and that is to be heard.
         """
         began_s = perf_counter()
-        outcome = await self._watching().ended(instance_id)
+        outcome = await self._watching().ended(instance_id, hears_holds=hears_holds)
         self.metrics.result_wait.observe((outcome.status.value,), perf_counter() - began_s)
         return outcome
 

@@ -7,11 +7,10 @@ timers are done by workers that have the decider.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import SEPARATOR, DeciderDefinition, definition_of
+from perdure.authoring.decider_definition import DeciderDefinition, definition_of, stored_id_of
 from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.authoring.describing import Transition
 from perdure.client.decisions import (
@@ -29,6 +28,7 @@ from perdure.core.deciders import fold
 from perdure.core.deciders.answers import UNCHECKED, DirectInput, outcome_json
 from perdure.core.deciders.fold import DomainEvent, domain_history, state_at, state_name
 from perdure.core.guard import Guard
+from perdure.durations import Duration, as_duration
 from perdure.errors import InstanceNotFoundError, NotRegisteredError, UsageError
 from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
@@ -136,7 +136,7 @@ async def execute_json(
     expected_version: int | None = None,
     correlation: str = "",
     allow_unknown: bool = False,
-    timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
+    timeout: Duration | None = None,  # noqa: ASYNC109 - its error says what is waited for
 ) -> dict[str, Json]:
     """Have an input decided that is given as JSON, by a decider that is given by name.
 
@@ -180,8 +180,9 @@ async def execute_json(
             f"expected_version needs the decider's code, and this client does not have "
             f"{decider!r}: use an Engine that has it"
         )
+    within = None if timeout is None else as_duration("timeout", timeout)
     return await self._inputs.execute_elsewhere(
-        decider, stored_id, given, within=timeout, allow_unknown=allow_unknown
+        decider, stored_id, given, within=within, allow_unknown=allow_unknown
     )
 
 
@@ -382,7 +383,7 @@ def _from_json(
     if definition is not None:
         read = definition.inputs.decode_json(tag, value)
         stored_id = definition.instance_of(read)
-        if instance_id not in (None, definition.own_id(stored_id)):
+        if instance_id is not None and definition.stored_id(instance_id) != stored_id:
             raise UsageError(
                 f"input {tag} of decider {name!r} is for instance "
                 f"{definition.own_id(stored_id)!r}, not {instance_id!r}: leave instance_id out"
@@ -392,7 +393,7 @@ def _from_json(
         raise NotRegisteredError("decider", name, known=[])
     else:
         check_id("decider", name)
-        stored_id = check_id("instance id", f"{name}{SEPARATOR}{instance_id}")
+        stored_id = stored_id_of(name, instance_id)
         data = JSON.encode(value, f"input {tag} of decider {name!r}")
     given = DirectInput(
         check_id("tag", tag),

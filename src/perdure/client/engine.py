@@ -8,6 +8,7 @@ from typing import Self
 from perdure.authoring.registry import Definitions, Registry
 from perdure.client.blocking import BlockingClient
 from perdure.client.client import Client
+from perdure.client.lifetimes import entered_with_async
 from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
 from perdure.jobs.builtins import ClientForJobs
@@ -17,6 +18,7 @@ from perdure.projection.loops import reader_loops
 from perdure.worker.serving import Health, Serving
 
 
+@entered_with_async
 class Engine(Client):
     """A client that also works.
 
@@ -44,7 +46,7 @@ class Engine(Client):
             resources: Objects that activities fetch with `ctx.resource(Type)`.
             clock: The store's clock; tests hand one in.
         """
-        super().__init__(url, clock=clock)
+        super().__init__(url, create=True, clock=clock)
         self._lent = LentLoop("client of the worker")
         self._for_threads = BlockingClient._around(self, self._lent)
         self._handlers = HandlerWatch(self._held)
@@ -77,7 +79,12 @@ class Engine(Client):
         )
 
     async def open(self) -> Self:
-        """Connect to the store and begin to work."""
+        """Connect to the store and begin to work.
+
+        Raises:
+            DefinitionError: A definition takes or returns what can never be stored.
+        """
+        self.registry.check_values()
         if await self._core.open():
             try:
                 await self._serving.open()

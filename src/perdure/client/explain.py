@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from perdure.authoring.failures import recorded
 from perdure.client.overview import unclaimed_key
 from perdure.clock import to_datetime
 from perdure.core.deciders.turn import KEYED
@@ -19,6 +20,7 @@ from perdure.model.events import (
     ChildScheduled,
     DetachedScheduled,
     EffectScheduled,
+    Failure,
     InlineScheduled,
     SignalAwaited,
     TimerScheduled,
@@ -110,7 +112,7 @@ def _state(evidence: Evidence) -> str:
     if live.lease and live.lease_until_ms > evidence.now_ms:
         until = _time(live.lease_until_ms)
         return f"is being worked on by {live.home or 'a worker'} (lease until {until})"
-    unserved = _unserved(evidence)
+    unserved = unserved_in(evidence)
     if unserved and (evidence.inbox or evidence.summary.open or not _is_decider(row)):
         return f"cannot move: {unserved}"
     if live.stamp.next_seq == 1 and (live.wake_at_ms or 0) > evidence.now_ms:
@@ -125,13 +127,28 @@ def _state(evidence: Evidence) -> str:
         return "waits for its next input"
     if due:
         return f"has {len(due)} message(s) waiting for its next turn"
-    return f"waits for {_waits(evidence)}"
+    return f"waits for {_waits(evidence)}{_unread(evidence)}"
+
+
+def _unread(evidence: Evidence) -> str:
+    """Name the signals that came and that no code waits for: they may be misspelled."""
+    names = list(dict.fromkeys(evidence.summary.unread.values()))
+    is_waiting = any(
+        isinstance(event, SignalAwaited) for event, _ in evidence.summary.open.values()
+    )
+    if not names or not is_waiting:
+        return ""
+    shown = ", ".join(map(repr, names[:LISTED])) + (", ..." if len(names) > LISTED else "")
+    plural = "signal" if len(names) == 1 else "signals"
+    return f"; unread {plural} {shown} came, which it does not wait for"
 
 
 def _ended(row: InstanceRow) -> str:
     when = "" if row.ended_ms is None else f" at {_time(row.ended_ms)}"
-    why = f": {row.reason}" if row.reason else ""
-    return f"{row.status}{when}{why}"
+    why = row.reason
+    if row.status is Status.FAILED and row.output is not None:
+        why = str(recorded(msgspec.json.decode(row.output, type=Failure)))
+    return f"{row.status}{when}{f': {why}' if why else ''}"
 
 
 def _dead(evidence: Evidence) -> str:
@@ -143,13 +160,15 @@ def _dead(evidence: Evidence) -> str:
     return f"; it has {count} {jobs}, see client.dead_jobs() ({command})"
 
 
-def _unserved(evidence: Evidence) -> str:
-    """Name what no live worker serves, if the instance depends on it."""
+def unserved_in(evidence: Evidence) -> str:
+    """Name what no live worker serves, if the instance depends on it; nothing otherwise."""
     key = evidence.definition
     if key is not None:
         needs = unclaimed_key(key, evidence.workers)
         if needs is not None:
-            return f"unclaimed: {needs}, which no live worker has"
+            cure = f"; hand it to one, as in Engine(url, [{key.name}])"
+            is_orchestration = key.kind == "orchestration"
+            return f"unclaimed: {needs}, which no live worker has{cure * is_orchestration}"
     served = {key for worker in evidence.workers for key in worker.definitions}
     for job in evidence.jobs:
         if job.queue not in served and job.worker_id is None:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from perdure.client.durations import parse_duration
 from perdure.client.lists import InstanceQuery, filter_of
+from perdure.durations import parse_duration
 from perdure.errors import UsageError
 
 FILTER_WORDS: dict[str, tuple[str, str]] = {

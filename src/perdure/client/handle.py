@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable
-from datetime import datetime, timedelta
+import warnings
+from collections.abc import Coroutine
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from perdure.authoring.signal import Signal
@@ -33,8 +34,10 @@ from perdure.client.sending import signal_delivery
 from perdure.client.starting import successor
 from perdure.client.trees import nested, read_shown
 from perdure.codec import ValueCodec, check_id, check_text, value_codec
+from perdure.durations import Duration, as_duration
 from perdure.errors import (
     InstanceEndedError,
+    InstanceHeldError,
     InstanceNotFoundError,
     InstanceRunningError,
     ResultTimeoutError,
@@ -46,6 +49,7 @@ from perdure.model.admin import DeletedCounts, InstanceStats
 from perdure.model.events import CancelRequested, write_event
 from perdure.model.instances import InstanceRow, LiveRow, Status
 from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.options import IF_HELD, IfHeld
 from perdure.store.base import ExecutionKey
 
 if TYPE_CHECKING:
@@ -76,19 +80,36 @@ class Handle(Generic[R_co]):
     async def result(
         self,
         *,
-        timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
+        timeout: Duration | None = None,  # noqa: ASYNC109 - its error says what is waited for
+        if_held: IfHeld = "warn",
     ) -> R_co:
         """Wait for the end and return the result.
 
+        Args:
+            timeout: How long to wait, as a timedelta or in seconds; for ever if not given.
+            if_held: What to do when the instance is blocked or parked, and so does not go on by
+                itself: warn at once and wait (*warn*), raise an InstanceHeldError (*raise*), or
+                wait without a word (*wait*).
+
         Raises:
-            InstanceFailedError: It failed; the error names the original.
+            InstanceFailedError: It failed; the error names the original and where it was raised.
             InstanceCancelledError: It was cancelled.
             InstanceTerminatedError: It was terminated.
             InstanceNotFoundError: There is no such instance.
+            InstanceHeldError: It is blocked or parked, and `if_held` is *raise*.
             ResultTimeoutError: It has not ended in time; the text says what it waits for.
         """
-        waiting = self._core.wait_ended(self.instance_id)
-        outcome = await waiting if timeout is None else await self._within(timeout, waiting)
+        if if_held not in IF_HELD:
+            raise UsageError(f"if_held must be one of {', '.join(IF_HELD)}, got {if_held!r}")
+        waiting = self._core.wait_ended(self.instance_id, hears_holds=if_held != "wait")
+        try:
+            outcome = await waiting if timeout is None else await self._within(timeout, waiting)
+        except InstanceHeldError:
+            if if_held == "raise":
+                raise
+            await self._warn_held()
+            waiting = self._core.wait_ended(self.instance_id)
+            outcome = await self._within(timeout, waiting)
         result: R_co = result_in(outcome, self.instance_id, self._codec)
         return result
 
@@ -103,7 +124,7 @@ class Handle(Generic[R_co]):
         self,
         *,
         after: int = 0,
-        timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
+        timeout: Duration | None = None,  # noqa: ASYNC109 - its error says what is waited for
     ) -> Report | None:
         """Wait for a report that is newer than the one with version `after`; None if none comes.
 
@@ -152,7 +173,7 @@ class Handle(Generic[R_co]):
         key: str,
         /,
         *,
-        timeout: timedelta | None = None,  # noqa: ASYNC109 - as below
+        timeout: Duration | None = None,  # noqa: ASYNC109 - as below
     ) -> Json: ...
     @overload
     async def wait_kv(
@@ -161,7 +182,7 @@ class Handle(Generic[R_co]):
         type: type[T],
         /,
         *,
-        timeout: timedelta | None = None,  # noqa: ASYNC109 - as below
+        timeout: Duration | None = None,  # noqa: ASYNC109 - as below
     ) -> T | None: ...
     @overload
     async def wait_kv(
@@ -170,7 +191,7 @@ class Handle(Generic[R_co]):
         type: TypeForm[T],
         /,
         *,
-        timeout: timedelta | None = None,  # noqa: ASYNC109 - as below
+        timeout: Duration | None = None,  # noqa: ASYNC109 - as below
     ) -> T | None: ...
     async def wait_kv(
         self,
@@ -178,7 +199,7 @@ class Handle(Generic[R_co]):
         type: Any = Any,
         /,
         *,
-        timeout: timedelta | None = None,  # noqa: ASYNC109 - its error says what is waited for
+        timeout: Duration | None = None,  # noqa: ASYNC109 - its error says what is waited for
     ) -> Any:
         """Wait until the instance keeps a value under a key, and return it.
 
@@ -304,7 +325,11 @@ class Handle(Generic[R_co]):
         Raises:
             InstanceEndedError: The instance has ended.
         """
-        await self._deliver(signal_delivery(self.instance_id, signal, value, message_id=message_id))
+        status = await self._deliver(
+            signal_delivery(self.instance_id, signal, value, message_id=message_id)
+        )
+        if status is DeliveryStatus.BUFFERED:
+            self._core.say_unborn(signal.name, self.instance_id)
 
     async def cancel(self, reason: str = "") -> None:
         """Ask the instance to stop: its code sees `CancelledError` and may clean up.
@@ -411,12 +436,25 @@ class Handle(Generic[R_co]):
         [last] = await self._core.store.read_histories([key], after_seq=next_seq - 2, limit=1)
         return last[0].at_ms if last else 0
 
+    async def _warn_held(self) -> None:
+        """Say where the caller waits that nothing moves, and why."""
+        warnings.warn(
+            f'{await self.explain()} result() goes on waiting; if_held="raise" ends it',
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
     async def _within(
-        self, limit: timedelta | None, waiting: Awaitable[T], what: str = "result"
+        self, given: Duration | None, waiting: Coroutine[Any, Any, T], what: str = "result"
     ) -> T:
         """Wait for so long; then say what the instance itself waits for."""
-        if limit is None:
+        if given is None:
             return await waiting
+        try:
+            limit = as_duration("timeout", given)
+        except UsageError:
+            waiting.close()
+            raise
         try:
             async with asyncio.timeout(limit.total_seconds()) as scope:
                 return await waiting
@@ -426,10 +464,11 @@ class Handle(Generic[R_co]):
             explanation = await self.explain()
             raise ResultTimeoutError(self.instance_id, limit, explanation, what=what) from None
 
-    async def _deliver(self, delivery: Delivery) -> None:
+    async def _deliver(self, delivery: Delivery) -> DeliveryStatus:
         [status] = await self._core.deliver([delivery])
         if status is DeliveryStatus.ENDED:
             row = await self._row()
             raise InstanceEndedError(self.instance_id, row.status)
         if status is DeliveryStatus.ABSENT:
             raise InstanceNotFoundError(self.instance_id)
+        return status

@@ -6,12 +6,9 @@ from typing import Any
 
 import msgspec
 
+from perdure.authoring.failures import instance_failure
 from perdure.codec import ValueCodec
-from perdure.errors import (
-    InstanceCancelledError,
-    InstanceFailedError,
-    InstanceTerminatedError,
-)
+from perdure.errors import InstanceCancelledError, InstanceTerminatedError
 from perdure.model.events import Failure
 from perdure.model.instances import InstanceRow, Status
 from perdure.model.turns import InstanceEnd
@@ -38,12 +35,7 @@ def result_in(outcome: InstanceEnd, instance_id: str, codec: ValueCodec[Any]) ->
         case Status.FAILED:
             assert outcome.output is not None
             failure = msgspec.json.decode(outcome.output, type=Failure)
-            raise InstanceFailedError(
-                instance_id,
-                type_name=failure.type_name,
-                message=failure.message,
-                traceback_text=failure.traceback_text,
-            )
+            raise instance_failure(instance_id, failure)
         case Status.CANCELLED:
             raise InstanceCancelledError(instance_id, reason)
     raise InstanceTerminatedError(instance_id, reason)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
-from perdure.authoring.activity import Activity
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.registry import Defined
 from perdure.client.client import default_url
 from perdure.client.engine import Engine
+from perdure.client.obstacles import Obstacles
+from perdure.client.reachable import reachable
 from perdure.errors import UsageError
 from perdure.model.options import WorkerOptions
 
@@ -33,29 +32,40 @@ def run(orchestration: Orchestration[P, R], /, *args: P.args, **kwargs: P.kwargs
 def run(*args: Any, **kwargs: Any) -> Any:
     """Run an orchestration and return its result.
 
-    Opens `$PERDURE_STORE` (default `sqlite:///perdure.db`) and serves the definitions of the
-    orchestration's module. With an id, a run that was killed goes on where it was (after a few
-    seconds, when what the dead process held is free), and one that has ended returns the recorded
-    result.
+    Opens `$PERDURE_STORE` (default `sqlite:///perdure.db`) and serves all that the orchestration
+    calls, wherever it is written. With an id, a run that was killed goes on where it was (after a
+    few seconds, when what the dead process held is free), and one that has ended returns the
+    recorded result.
 
     It works on a thread with its own loop, so also where a loop already runs.
+
+    Raises:
+        InstanceFailedError: The orchestration failed.
+        InstanceHeldError: The instance, or a child of it, is blocked or parked: nothing moves until
+            its code is mended. The instance is kept, and a run with its id goes on with it.
+        NotServedError: It calls what no worker serves, and what is not found in its code.
     """
     orchestration = next((arg for arg in args[:2] if isinstance(arg, Orchestration)), None)
     if orchestration is None:
-        raise UsageError("run takes an orchestration, or an instance id and an orchestration")
+        raise UsageError(
+            "run takes an orchestration (made with @orchestration) and its arguments, or an "
+            f"instance id before them; got {', '.join(map(repr, args)) or 'nothing'}"
+        )
     outcome: list[Any] = []
     failure: list[BaseException] = []
     tasks: list[asyncio.Task[Any]] = []
+    begun: list[str] = []
     is_over = threading.Event()
 
     async def main() -> Any:
         task = asyncio.current_task()
         assert task is not None
         tasks.append(task)
-        definitions = _definitions_beside(orchestration)
-        async with Engine(default_url(), definitions, options=OPTIONS) as engine:
+        async with Engine(default_url(), reachable(orchestration), options=OPTIONS) as engine:
+            obstacles = Obstacles(engine)
             handle = await engine.start(*args, **kwargs)
-            return await handle.result()
+            begun.append(handle.instance_id)
+            return await obstacles.result_of(handle, may_exist=isinstance(args[0], str))
 
     def body() -> None:
         try:
@@ -66,9 +76,18 @@ def run(*args: Any, **kwargs: Any) -> Any:
             is_over.set()
 
     threading.Thread(target=body, name="perdure-run", daemon=True).start()
-    _wait_for(is_over, tasks)
+    try:
+        _wait_for(is_over, tasks)
+    except KeyboardInterrupt as error:
+        for instance_id in begun:
+            error.add_note(
+                f"what instance {instance_id!r} has done is kept: "
+                f"run({instance_id!r}, {orchestration.name}, ...) goes on with it"
+            )
+        raise
     if failure:
-        raise failure[0]
+        # The frames of the thread say nothing: where it failed is in the error.
+        raise failure[0].with_traceback(None)
     return outcome[0]
 
 
@@ -84,13 +103,3 @@ def _wait_for(is_over: threading.Event, tasks: list[asyncio.Task[Any]]) -> None:
             task.get_loop().call_soon_threadsafe(task.cancel)
         is_over.wait()
         raise
-
-
-def _definitions_beside(orchestration: Orchestration[..., Any]) -> list[Defined]:
-    """Return every definition that the orchestration's module has or imports."""
-    module = sys.modules.get(orchestration.fn.__module__)
-    found: list[Defined] = [orchestration]
-    for value in vars(module).values() if module is not None else ():
-        if isinstance(value, Activity | Orchestration) and not value.is_elsewhere:
-            found.append(value)
-    return found

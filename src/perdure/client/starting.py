@@ -32,6 +32,10 @@ def split(
             raise UsageError("start(instance_id, orchestration, ...): the orchestration is missing")
         first, *rest = args
         args = tuple(rest)
+    elif args and isinstance(args[0], Orchestration) and not isinstance(first, Orchestration):
+        raise InvalidIdError(
+            "instance id", first, f"is no text: say start({str(first)!r}, {args[0].name}, ...)"
+        )
     return instance_id, check_orchestration("start", first), args
 
 

@@ -81,19 +81,26 @@ class InstanceWatch:
         self._seen = 0
         """The number of news that have been looked at."""
 
-    async def ended(self, instance_id: str) -> InstanceEnd:
+    async def ended(self, instance_id: str, *, hears_holds: bool) -> InstanceEnd:
         """Wait until an instance has ended.
+
+        Args:
+            instance_id: The instance.
+            hears_holds: Whether to stop waiting when it is held.
 
         Raises:
             InstanceNotFoundError: There is no such instance, or it was deleted meanwhile.
+            InstanceHeldError: It is parked or blocked, and that is to be heard.
         """
-        future = self._endings.expect(instance_id)
+        future = self._endings.expect(instance_id, hears_holds=hears_holds)
         seen = self._store.change_count(Hint.NEWS)
         try:
             if not self._is_here(instance_id):
                 row = await self._row(instance_id)
                 if row.status.is_terminal:
                     return outcome_in(row)
+                if row.status.is_held:
+                    self._endings.tell_held(instance_id, row.status, row.reason or "")
             self._look_on(seen)
             return await future
         finally:
@@ -251,6 +258,9 @@ class InstanceWatch:
             for one, end in ends.items():
                 if end is None:
                     self._endings.tell_gone(one)
+                elif end.outcome.status.is_held:
+                    held = end.outcome
+                    self._endings.tell_held(one, held.status, held.reason or "")
                 else:
                     self._tell(one, end.incarnation, end.outcome)
             await self._serve([want for want in self._wants if want.instance_id in ids])

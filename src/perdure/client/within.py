@@ -126,7 +126,10 @@ class CoreWithin(ClientCore):
     def noticed_work(self) -> None:
         """Do nothing: nobody can see it before the commit."""
 
-    async def wait_ended(self, instance_id: str) -> InstanceEnd:
+    def say_unborn(self, signal: str, instance_id: str) -> None:
+        """Do nothing: the instance may be started in the same transaction."""
+
+    async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
         """Refuse."""
         _refuse("wait for an instance")
 

@@ -13,6 +13,7 @@ from typing import Self
 
 from perdure.authoring.registry import Definitions, Registry
 from perdure.client.engine import Engine
+from perdure.client.lifetimes import entered_with_async
 from perdure.clock import Clock, system_clock
 from perdure.model.options import WorkerOptions
 from perdure.store.forking import ProcessMark
@@ -23,8 +24,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 """What tells a worker to stop."""
 
 
+@entered_with_async
 class Worker:
-    """Runs definitions. Use it as `async with Worker(url, [...]) as worker: await worker.run()`."""
+    """Runs definitions: `await Worker(url, [...]).run()`, until it is told to stop.
+
+    To look at it while it works, use it as `async with Worker(url, [...]) as worker:`.
+    """
 
     def __init__(
         self,
@@ -47,6 +52,7 @@ class Worker:
             clock: The store's clock; tests hand one in.
         """
         self._engine = Engine(url, definitions, options=options, resources=resources, clock=clock)
+        self._engine._core.owner = "Worker"
         self._told = asyncio.Event()
         self._is_listening = False
         self._process = ProcessMark("Worker")
@@ -90,11 +96,16 @@ class Worker:
 
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT. Leaving the block then gives back what is under way.
+        Without a block the worker is opened first, and closed afterwards.
 
         Activities may go on for `stop_grace` meanwhile; a second signal grants them no more time,
         a third one does what it does without us.
         """
         self._process.refuse_elsewhere()
+        if not self._engine._core.is_open:
+            async with self:
+                await self.run()
+            return
         self._listen()
         try:
             await self._told.wait()
@@ -104,9 +115,13 @@ class Worker:
 
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._hear)
-        self._is_listening = True
+        try:
+            for number in SIGNALS:
+                loop.add_signal_handler(number, self._hear)
+            self._is_listening = True
+        except NotImplementedError:  # Windows: the handlers stay, and are for the process alone.
+            for number in SIGNALS:
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._hear))
 
     def _hear(self) -> None:
         if self._told.is_set():

@@ -128,6 +128,15 @@ class ValueCodec(Generic[T]):
         found = self._annotation
         return found.find() if isinstance(found, _Later) else found
 
+    def check(self) -> None:
+        """Work out now how values are stored.
+
+        Raises:
+            DefinitionError: They can never be, or the annotation cannot be resolved.
+        """
+        if self._plan is None:
+            self._need_plan()
+
     def _work_out(self) -> None:
         builder = PlanBuilder(self._where)
         self._plan = builder.plan(self.annotation)
@@ -142,6 +151,9 @@ class ValueCodec(Generic[T]):
         assert self._plan is not None, "worked out just now"
         return self._plan
 
+
+NOT_STORED = ": no such argument is stored"
+"""How the error of a call ends that was stored without an argument which is needed by now."""
 
 UNBOUND = "$args"
 """Key of the arguments by position in a call by a client that does not have the signature."""
@@ -197,6 +209,16 @@ class ArgumentsCodec:
             self._plans = None
         self.returns = ValueCodec(_Later(self._find_result), where=f"{where} result")
 
+    def check(self) -> None:
+        """Work out everything now that may have been put off until it is needed.
+
+        Raises:
+            DefinitionError: A type can never be stored, or an annotation cannot be resolved.
+        """
+        if self._plans is None:
+            self._need_plans()
+        self.returns.check()
+
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Bind the arguments of a call and return them as JSON, only those given.
 
@@ -215,7 +237,7 @@ class ArgumentsCodec:
         """
         given = self._read(data)
         if missing := self._required - given.keys():
-            raise PayloadError(f"{self._name}({min(missing)})", "no such argument is stored")
+            raise PayloadError(f"{self._name}({min(missing)})", NOT_STORED.removeprefix(": "))
         return ([], given) if self._all_named else self._arrange(given)
 
     def same(self, recorded: bytes, asked: bytes) -> bool:

@@ -13,7 +13,7 @@ places, never the values themselves: errors end up in logs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -24,6 +24,7 @@ from uuid import UUID
 
 import msgspec
 
+from perdure.errors import DefinitionError
 from perdure.limits import MAX_INT_DIGITS as MAX_INT_DIGITS
 
 Json: TypeAlias = Any
@@ -83,9 +84,26 @@ def key_step(key: object) -> str:
 def wrong_type(value: object, expected: str) -> Misfit:
     """Return the misfit of a value whose type is not the annotated one."""
     found = type_name(type(value))
-    return Misfit(
-        f"got {found} where {expected} is annotated; pass {expected}, or annotate {found}"
-    )
+    if isinstance(value, Coroutine):
+        return _unawaited(value)
+    other = f", or annotate {found}" if _is_stored(type(value)) else ""
+    return Misfit(f"got {found} where {expected} is annotated; pass {expected}{other}")
+
+
+def _unawaited(value: object) -> Misfit:
+    name = getattr(value, "__name__", "it")
+    return Misfit(f"got a call that was not awaited; write `await {name}(...)`")
+
+
+def _is_stored(kind: type) -> bool:
+    """Tell whether values of a type can be stored where it is annotated."""
+    from perdure.codec.types import PlanBuilder  # It builds on what is here.
+
+    try:
+        PlanBuilder("").plan(kind)
+    except (DefinitionError, NameError):
+        return False
+    return True
 
 
 def wrong_data(data: object, expected: str) -> Misfit:
@@ -268,7 +286,14 @@ def _dump_json(value: Any) -> Json:
         return value
     dump = _JSON_LEAVES.get(kind)
     if dump is None:
+        if isinstance(value, Coroutine):
+            raise _unawaited(value)
         found = type_name(kind)
+        if not _is_stored(kind):
+            raise Misfit(
+                f"got {found}, which cannot be stored: it is not plain data. Use a dataclass, a "
+                "model or the JSON types, or pass an id and look the thing up where it is used"
+            )
         raise Misfit(
             f"got {found} where the annotation allows plain JSON only, from which it would not "
             f"come back as {found}; annotate it, for example as {found}"

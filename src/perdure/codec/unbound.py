@@ -20,6 +20,14 @@ class UnboundArgumentsCodec:
         self._name = name
         self.returns: ValueCodec[Any] = ValueCodec(returns, where=f"{where} result")
 
+    def check(self) -> None:
+        """Work out now how the result is stored.
+
+        Raises:
+            DefinitionError: It can never be.
+        """
+        self.returns.check()
+
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """Return the arguments of a call as JSON."""
         return JSON.encode({UNBOUND: list(args), **kwargs}, self._name)

@@ -25,7 +25,6 @@ called with unpacked arguments (`handler(*args)`) and that no code names or clos
 from __future__ import annotations
 
 import _random
-import os
 import sys
 import time
 import weakref
@@ -46,6 +45,7 @@ from typing import Any, NamedTuple
 from perdure.core.code_reading import LRU_CACHE, Piece, Reading, content_of, reach
 from perdure.core.forbidden import FORBIDDEN_NAMES, Rule, is_by_argument, may_call, rule_of
 from perdure.errors import UsageError
+from perdure.forks import after_fork
 
 MAX_REACHED = 200
 """How many functions are read at once, beginning with a definition or a function that was called.
@@ -91,7 +91,7 @@ if sys.version_info >= (3, 12):
             self._known: dict[int, _Known] = {}
             self._tool = _take_tool()
             sys.monitoring.register_callback(self._tool, _CALL, self._on_call)
-            os.register_at_fork(after_in_child=self._forget_stretches)
+            after_fork(self._forget_stretches)
 
         # Events of all code are switched for the whole process, and per stretch: other threads pay
         # for a callback while a stretch runs and for nothing between. What was switched off in

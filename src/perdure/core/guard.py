@@ -38,6 +38,7 @@ from perdure.core.forbidden import (
     is_ours,
 )
 from perdure.errors import NondeterminismError
+from perdure.forks import after_fork
 
 # The hooks of Python are process-wide and an audit hook can never be removed, so what tells turns
 # from everything else has to be process-wide too: thread identity -> the guard that is on there.
@@ -109,7 +110,7 @@ class Guard:
 def install() -> None:
     """Add the audit hook to the process, once. It stays until the process ends."""
     # The child of a fork has none of our turns, and may give a new thread an old identity.
-    os.register_at_fork(after_in_child=_turns.clear)
+    after_fork(_turns.clear)
     sys.addaudithook(_on_audit)
 
 

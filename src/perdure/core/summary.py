@@ -17,6 +17,7 @@ from perdure.model.events import (
     MessageEvent,
     Parent,
     SignalReceived,
+    SignalTaken,
     Started,
     StoredEvent,
     Terminated,
@@ -35,6 +36,8 @@ class Summary:
         self.started: Started | None = None
         self.open: dict[int, tuple[AskedEvent, int]] = {}
         """What has no answer yet, and since when, by the number of the event that asked for it."""
+        self.unread: dict[int, str] = {}
+        """The signals that were kept and that no code has taken, by the number of their event."""
         self.cancel_reason: str | None = None
         self._digest: Digest | None = digest_for(history[0]) if history else None
         for stored in history:
@@ -61,8 +64,12 @@ class Summary:
                 self.started = event
             case CancelRequested(reason=reason):
                 self.cancel_reason = reason
-            case SignalReceived(wait=wait):
+            case SignalReceived(name=name, wait=wait):
                 self.open.pop(wait or 0, None)
+                if wait is None:
+                    self.unread[stored.seq] = name
+            case SignalTaken(signal=seq):
+                self.unread.pop(seq, None)
             case _:
                 schedule = getattr(event, "schedule", None)
                 if schedule is not None:

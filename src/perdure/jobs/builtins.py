@@ -161,7 +161,9 @@ async def _whatever_happens(
             return msgspec.json.encode(await handler(context, input))
         except waits_out as error:
             logger.warning(
-                "a built-in activity waits for %s: %s",
+                "activity %r of instance %r waits for %s: %s",
+                context.activity,
+                context.instance_id,
                 "the store" if isinstance(error, StoreError) else "an instance",
                 error,
                 extra={"activity": context.activity, "instance_id": context.instance_id},

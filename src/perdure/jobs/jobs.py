@@ -45,7 +45,7 @@ from perdure.jobs.attempts import (
     returning_input,
 )
 from perdure.jobs.builtins import BUILTIN_JOBS, WAITING_JOBS
-from perdure.jobs.launcher import Launcher
+from perdure.jobs.launcher import Launcher, say_unrecorded
 from perdure.jobs.processes import refuse_in_activity_process
 from perdure.jobs.running import Host, RunningActivity
 from perdure.jobs.served import Served
@@ -65,7 +65,7 @@ from perdure.model.jobs import AttemptFacts, ClaimedJob, JobEnd, JobKey, JobPoli
 from perdure.model.options import WorkerOptions
 from perdure.model.suspects import Suspects
 from perdure.store.base import JobLease
-from perdure.telemetry import Metrics, error_facts
+from perdure.telemetry import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ class JobRunner:
             registry, builtins=builtins or {}, takes_any_tag=options.tags == "any"
         )
         self._runs: dict[JobKey, JobRun] = {}
-        self._started: set[JobRun] = set()
+        self.started: set[JobRun] = set()
         self._beside_slots = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._given_back: list[JobEnd] = []
@@ -247,7 +247,7 @@ class JobRunner:
         finally:
             for run in list(self._runs.values()):
                 self._give_back(run, refund=False)
-            for run in list(self._started):
+            for run in list(self.started):
                 self._abandon(run)
             await self._launcher.close()
         given_back, self._given_back = self._given_back, []
@@ -303,10 +303,10 @@ class JobRunner:
         run.began_s = monotonic()
         self.suspects.begin(run.job.key)
         self.counts.started += 1
-        self._started.add(run)
+        self.started.add(run)
         # Kept: asking for it is a system call before Python 3.12.
         loop = self._loop = self._loop or asyncio.get_running_loop()
-        # Not in a TaskGroup: one attempt's end must never be another's. Owned by `_started`.
+        # Not in a TaskGroup: one attempt's end must never be another's. Owned by `started`.
         run.task = loop.create_task(self._launcher.attempt(run), context=contextvars.Context())
         run.task.add_done_callback(partial(self._leave, run))
         if run.policy.timeout_ms is not None:
@@ -316,7 +316,7 @@ class JobRunner:
     def _leave(self, run: JobRun, task: asyncio.Task[AttemptResult | JobCode | Settled]) -> None:
         """Settle an attempt whose task is done. Whatever was started comes through here."""
         slots = run.slots
-        self._started.discard(run)
+        self.started.discard(run)
         self._free_slot(run)
         if run.timer is not None:
             run.timer.cancel()
@@ -376,9 +376,7 @@ class JobRunner:
             end = self._conclude(run.job, run.policy, outcome, run.context.details)
         except Exception as error:
             # What is recorded of user code must never be what keeps its job from ending.
-            logger.error(
-                "an outcome could not be recorded", extra={**run.facts, **error_facts(error)}
-            )
+            say_unrecorded(run, error)
             end = self._conclude(run.job, JobPolicy(), raised(error, is_final=True))
         self._count(outcome, end)
         self._let_go(run)
@@ -473,7 +471,8 @@ class JobRunner:
         self.counts.abandoned += 1
         frees_slot = run.slots.kind is SlotKind.ASYNC and self._beside_slots < MAX_ABANDONED
         logger.warning(
-            "an activity goes on after it was told to stop and is abandoned; %s",
+            "activity %r of instance %r goes on after it was told to stop and is abandoned; %s",
+            *run.named,
             "its slot is free again" if frees_slot else "it keeps its slot until it returns",
             extra={**run.facts, "worker_id": self._host.worker_id},
         )
@@ -495,6 +494,6 @@ class JobRunner:
 
     async def _wait_for_code(self, patience: timedelta) -> None:
         """Wait until all code has ended that is not given up on, or the patience has."""
-        tasks = [run.task for run in self._started if run.task and not run.is_abandoned]
+        tasks = [run.task for run in self.started if run.task and not run.is_abandoned]
         if tasks:
             await asyncio.wait(tasks, timeout=patience.total_seconds())

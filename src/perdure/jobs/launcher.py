@@ -34,7 +34,7 @@ from perdure.jobs.threads import Threads
 from perdure.jobs.within import Transactions
 from perdure.model.jobs import ClaimedJob, JobKey, Settled
 from perdure.model.options import WorkerOptions
-from perdure.telemetry import error_facts
+from perdure.telemetry import error_facts, shown_error
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +138,10 @@ class Launcher:
             pass  # Whoever writes says so already; this is asked again.
         except Exception as error:
             logger.error(
-                "an inline call could not be looked up", extra={**run.facts, **error_facts(error)}
+                "an inline call of instance %r could not be looked up: %s",
+                run.job.key.instance_id,
+                shown_error(error),
+                extra={**run.facts, **error_facts(error)},
             )
         if request is None:
             return self.unserved(run.job.key)
@@ -158,6 +161,16 @@ async def _on_loop(run: JobRun, work: JobCode) -> AttemptResult:
     current_activity.set(run.context)
     run.let_cancel()
     return await call_async(work, run.job.input, run.context)
+
+
+def say_unrecorded(run: JobRun, error: Exception) -> None:
+    """Log that the outcome of an attempt cannot be put on record as it is."""
+    logger.error(
+        "the outcome of activity %r of instance %r could not be recorded: %s",
+        *run.named,
+        shown_error(error),
+        extra={**run.facts, **error_facts(error)},
+    )
 
 
 async def _refuse(refusal: Raised | GivenBack) -> AttemptResult:

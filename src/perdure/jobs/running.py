@@ -10,12 +10,13 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping, MutableMapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from perdure.authoring.kv import encode_value
 from perdure.clock import Clock, to_datetime
 from perdure.codec import JSON, value_codec
+from perdure.durations import Duration, as_duration
 from perdure.errors import LimitExceededError, UsageError
 from perdure.limits import MAX_DETAILS_BYTES
 from perdure.model.jobs import ClaimedJob
@@ -155,19 +156,20 @@ class RunningActivity:
         finally:
             waiters.remove(wake)
 
-    def wait_cancelled(self, timeout: timedelta | None = None) -> bool:
+    def wait_cancelled(self, timeout: Duration | None = None) -> bool:
         """Block until nobody waits for the result any more, or the time is over; tell which."""
         if asyncio._get_running_loop() is not None:
             raise UsageError(
                 f"{self.activity} is async: wait_cancelled() would block the worker; "
                 "use `await ctx.cancelled()`"
             )
+        limit = None if timeout is None else as_duration("timeout", timeout)
         told = threading.Event()
         waiters = self._wait_list()
         waiters.append(told.set)
         try:
             if not self.is_cancelled:
-                told.wait(None if timeout is None else timeout.total_seconds())
+                told.wait(None if limit is None else limit.total_seconds())
         finally:
             waiters.remove(told.set)
         return self.is_cancelled

@@ -163,6 +163,11 @@ class JobRun:
             "attempt": self.job.attempt,
         }
 
+    @property
+    def named(self) -> tuple[str, str]:
+        """The activity and the instance, as the text of a log line names them."""
+        return self.context.activity, self.job.key.instance_id
+
     def counted(self) -> AttemptFacts:
         """Return what is counted of it, now that it has ended."""
         kind, _, variant, _ = self.job.queue

@@ -37,7 +37,7 @@ from perdure.jobs.threads import Threads
 from perdure.model.jobs import ClaimedJob, JobEnd, Settled
 from perdure.store.base import JobLease, Store
 from perdure.store.within.transactions import Done, OwnWork, Undone, alone_in
-from perdure.telemetry import error_facts
+from perdure.telemetry import error_facts, shown_error
 
 FIRST_PAUSE_MS = 20
 MAX_PAUSE_MS = 5_000
@@ -85,7 +85,9 @@ class Transactions:
             return raised(error.__cause__ or error, raises=work.raises)
         except StoreError as error:
             logger.warning(
-                "a transaction of an activity could not be committed and is tried again: %s",
+                "the transaction of activity %r of instance %r could not be committed and is tried "
+                "again: %s",
+                *run.named,
                 error,
                 extra=run.facts,
             )
@@ -138,7 +140,9 @@ class _Attempt:
                 give_up()
             except Exception as error:
                 logger.error(
-                    "a transaction could not be given up",
+                    "the transaction of activity %r of instance %r could not be given up: %s",
+                    *self._run.named,
+                    shown_error(error),
                     extra={**self._run.facts, **error_facts(error)},
                 )
 

@@ -15,23 +15,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from perdure.model.failures import Cause as Cause
+from perdure.model.failures import Failure as Failure
 from perdure.model.lineage import Lineage
 from perdure.model.lineage import Parent as Parent
 from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
 
 NULL = msgspec.Raw(b"null")
 """No value. A field cannot be `Raw | None`: msgspec would read nothing but null into it."""
-
-
-class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One failed attempt, or the error of something that ended badly."""
-
-    type_name: str
-    message: str
-    traceback_text: str = ""
-    at_ms: int = 0
-    details: str = ""
-    """The exception's content as JSON text, when its class is named in `raises=`."""
 
 
 class KvEntry(msgspec.Struct, frozen=True, gc=False):

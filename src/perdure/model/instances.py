@@ -35,8 +35,14 @@ class Status(StrEnum):
         """Return whether the instance has ended. A terminal status never changes."""
         return self in _TERMINAL
 
+    @property
+    def is_held(self) -> bool:
+        """Return whether the instance is parked or blocked: nothing of it moves until then."""
+        return self in _HELD
+
 
 _TERMINAL = {Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TERMINATED}
+_HELD = {Status.BLOCKED, Status.PARKED}
 
 
 DECIDER = "decider"

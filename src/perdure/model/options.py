@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -12,13 +12,17 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from perdure.clock import to_ms
+from perdure.errors import OptionError
 from perdure.model.jobs import JobPolicy
+from perdure.model.option_types import take_types
 from perdure.model.worker_options import Retention as Retention
 from perdure.model.worker_options import WorkerOptions as WorkerOptions
 
 Backoff: TypeAlias = Literal["fixed", "linear", "exponential"]
 ParentClose: TypeAlias = Literal["cancel", "terminate", "abandon"]
 IfExists: TypeAlias = Literal["join", "fail", "restart", "terminate"]
+IfHeld: TypeAlias = Literal["warn", "raise", "wait"]
+IF_HELD: Final = ("warn", "raise", "wait")
 
 
 class Unset(Enum):
@@ -28,6 +32,10 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
+
+
+MAX_DELAY: Final = timedelta(minutes=5)
+"""The longest pause between two attempts, if none is given and the first is not longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +58,8 @@ class Retry:
     factor: float = 2.0
     """By how much an exponential pause grows."""
 
-    max_delay: timedelta = timedelta(minutes=5)
-    """The longest pause."""
+    max_delay: timedelta = MAX_DELAY
+    """The longest pause. Left out, it is at least `first_delay`."""
 
     jitter: float = 0.1
     """Up to which part of a pause is added at random, so that crowds spread out. 0: none."""
@@ -60,21 +68,52 @@ class Retry:
     """Exceptions that fail the call at once, as classes (their subclasses too) or names."""
 
     def __post_init__(self) -> None:
+        # By identity: five minutes that were given are meant.
+        is_left_out = self.max_delay is MAX_DELAY
+        take_types(self)
         if self.max_attempts is not None and self.max_attempts < 1:
-            raise ValueError(f"max_attempts must be at least 1 or None, got {self.max_attempts}")
+            raise OptionError(f"max_attempts must be at least 1 or None, got {self.max_attempts}")
         if self.first_delay < timedelta(0):
-            raise ValueError(f"first_delay must not be negative, got {self.first_delay}")
+            raise OptionError(f"first_delay must not be negative, got {self.first_delay}")
+        if is_left_out:
+            object.__setattr__(self, "max_delay", max(self.max_delay, self.first_delay))
         if self.max_delay < self.first_delay:
-            raise ValueError(
+            raise OptionError(
                 f"max_delay {self.max_delay} is shorter than first_delay {self.first_delay}: "
-                "give both"
+                "give a longer one, or leave it out"
             )
         if self.backoff not in ("fixed", "linear", "exponential"):
-            raise ValueError(f"backoff must be fixed, linear or exponential, got {self.backoff!r}")
+            raise OptionError(f"backoff must be fixed, linear or exponential, got {self.backoff!r}")
         if self.factor < 1:
-            raise ValueError(f"factor must be at least 1, got {self.factor}")
+            raise OptionError(f"factor must be at least 1, got {self.factor}")
         if not 0 <= self.jitter <= 1:
-            raise ValueError(f"jitter must be between 0 and 1, got {self.jitter}")
+            raise OptionError(f"jitter must be between 0 and 1, got {self.jitter}")
+        check_exceptions("no_retry", self.no_retry, or_names=True)
+
+
+def check_exceptions(name: str, given: object, *, or_names: bool = False) -> None:
+    """Refuse what is no list of exception classes.
+
+    Args:
+        name: Which option it is.
+        given: What was given.
+        or_names: Whether names of classes may be among them.
+
+    Raises:
+        OptionError: It is not one.
+    """
+    shown = " or their names" if or_names else ""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise OptionError(
+            f"{name} must be a list of exception classes{shown}, got {given!r}; say "
+            f"{name}=[ValueError], for example"
+        )
+    for one in given:
+        is_class = isinstance(one, type) and issubclass(one, BaseException)
+        if not is_class and not (or_names and isinstance(one, str)):
+            raise OptionError(
+                f"{name} must be a list of exception classes{shown}, and {one!r} is none"
+            )
 
 
 EFFECT_RETRY: Final = Retry(max_attempts=5)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
+from perdure.errors import OptionError
 from perdure.limits import MAX_TAG_BYTES as MAX_TAG_BYTES
 from perdure.limits import MAX_TAGS as MAX_TAGS
+from perdure.model.option_types import check_choice, take_types
 from perdure.model.versions import VersionRange, is_version
 
 Tags: TypeAlias = Literal["own", "any"] | Collection[str | None]
@@ -41,12 +43,13 @@ class Retention:
     """How long jobs that ran out of attempts are kept for a person to look at."""
 
     def __post_init__(self) -> None:
+        take_types(self)
         for name in ("ended", "receipts", "unborn", "dead_jobs"):
             value = getattr(self, name)
             if value is not None and value < ZERO:
-                raise ValueError(f"{name} must not be negative, got {value}")
+                raise OptionError(f"{name} must not be negative, got {value}")
         if self.executions is not None and self.executions < 0:
-            raise ValueError(f"executions must not be negative, got {self.executions}")
+            raise OptionError(f"executions must not be negative, got {self.executions}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,8 @@ class WorkerOptions:
     whatever else was lost with it."""
 
     turn_warning: timedelta = timedelta(seconds=2)
-    """How long a turn may compute before the stuck line is logged."""
+    """How long a turn may compute, or an async activity hold up the loop without awaiting anything,
+    before the stuck line is logged."""
 
     turn_limit: timedelta = timedelta(seconds=30)
     """How long a turn may compute before it is interrupted and its instance parked."""
@@ -179,10 +183,17 @@ class WorkerOptions:
     collects them."""
 
     def __post_init__(self) -> None:
+        take_types(self)
+        check_choice("watch_calls", self.watch_calls, ("always", "first", "never"))
+        if not isinstance(self.retention, Retention):
+            raise OptionError(
+                f"retention must be a Retention, got {self.retention!r}; say "
+                "retention=Retention(ended=timedelta(days=30)), for example"
+            )
         self._check_numbers()
         self._check_durations()
         if not 0 <= self.shadow_rate <= 1:
-            raise ValueError(f"shadow_rate must be between 0 and 1, got {self.shadow_rate}")
+            raise OptionError(f"shadow_rate must be between 0 and 1, got {self.shadow_rate}")
         object.__setattr__(self, "tags", _checked_tags(self.tags))
         object.__setattr__(self, "versions", dict(self.versions))
         object.__setattr__(self, "prefer", dict(self.prefer))
@@ -193,7 +204,7 @@ class WorkerOptions:
     def _check_numbers(self) -> None:
         for name in ("async_jobs", "threaded_jobs", "claim_batch", "max_attempts"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+                raise OptionError(f"{name} must be at least 1, got {getattr(self, name)}")
         not_negative = (
             "process_jobs",
             "hot_instances",
@@ -203,26 +214,26 @@ class WorkerOptions:
         )
         for name in not_negative:
             if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+                raise OptionError(f"{name} must not be negative, got {getattr(self, name)}")
 
     def _check_durations(self) -> None:
         for name in ("lease_for", "session_lease"):
             if getattr(self, name) < timedelta(milliseconds=100):
-                raise ValueError(f"{name} must be at least 100 ms, got {getattr(self, name)}")
+                raise OptionError(f"{name} must be at least 100 ms, got {getattr(self, name)}")
         if not ZERO < self.poll_min <= self.poll_max < self.lease_for:
-            raise ValueError("need 0 < poll_min <= poll_max < lease_for")
+            raise OptionError("need 0 < poll_min <= poll_max < lease_for")
         if not ZERO < self.turn_warning <= self.turn_limit:
-            raise ValueError("need 0 < turn_warning <= turn_limit")
+            raise OptionError("need 0 < turn_warning <= turn_limit")
         for name in ("heartbeat_every", "unserved_retry", "housekeeping_every", "metrics_every"):
             if getattr(self, name) <= ZERO:
-                raise ValueError(f"{name} must be longer than nothing, got {getattr(self, name)}")
+                raise OptionError(f"{name} must be longer than nothing, got {getattr(self, name)}")
         if self.unserved_retry_max < self.unserved_retry:
-            raise ValueError(
+            raise OptionError(
                 f"unserved_retry_max {self.unserved_retry_max} is shorter than unserved_retry "
                 f"{self.unserved_retry}: give both"
             )
         if self.session_idle <= renew_every(self.lease_for):
-            raise ValueError(
+            raise OptionError(
                 f"session_idle must be longer than a third of lease_for {self.lease_for}, the "
                 f"pause between two renewals, got {self.session_idle}"
             )
@@ -239,11 +250,11 @@ def renew_every(lease: timedelta) -> timedelta:
 def _checked_tags(tags: Tags) -> Tags:
     if isinstance(tags, str):
         if tags not in ("own", "any"):
-            raise ValueError(f'tags must be "own", "any" or a collection of tags, got {tags!r}')
+            raise OptionError(f'tags must be "own", "any" or a collection of tags, got {tags!r}')
         return tags
     found = tuple(dict.fromkeys(tags))
     if sum(tag is not None for tag in found) > MAX_TAGS:
-        raise ValueError(f"tags may name at most {MAX_TAGS} tags, got {found!r}")
+        raise OptionError(f"tags may name at most {MAX_TAGS} tags, got {found!r}")
     for tag in found:
         if tag is None:
             continue
@@ -251,7 +262,7 @@ def _checked_tags(tags: Tags) -> Tags:
             not isinstance(tag, str)
             or not 1 <= len(tag.encode("utf-8", "replace")) <= MAX_TAG_BYTES
         ):
-            raise ValueError(f"tags must each have 1 to {MAX_TAG_BYTES} bytes, got {tag!r}")
+            raise OptionError(f"tags must each have 1 to {MAX_TAG_BYTES} bytes, got {tag!r}")
     return found
 
 
@@ -260,10 +271,10 @@ def _check_versions(ranges: Mapping[str, str], prefer: Mapping[str, str]) -> Non
         try:
             VersionRange(text)
         except ValueError as error:
-            raise ValueError(f"versions of {name!r}: {error}") from None
+            raise OptionError(f"versions of {name!r}: {error}") from None
     for name, version in prefer.items():
         if not is_version(version):
-            raise ValueError(
+            raise OptionError(
                 f"prefer: {version!r} of {name!r} is not a semantic version such as '1.0.0'"
             )
 
@@ -271,5 +282,5 @@ def _check_versions(ranges: Mapping[str, str], prefer: Mapping[str, str]) -> Non
 def _checked_behaviours(behaviours: tuple[int, int]) -> tuple[int, int]:
     lowest, highest = behaviours
     if not 1 <= lowest <= highest:
-        raise ValueError(f"behaviours must be (lowest, highest), from 1 on, got {behaviours!r}")
+        raise OptionError(f"behaviours must be (lowest, highest), from 1 on, got {behaviours!r}")
     return lowest, highest

@@ -30,7 +30,7 @@ from perdure.model.worker_options import renew_every
 from perdure.projection.lease import ReaderLease
 from perdure.projection.wake import FeedWake
 from perdure.store.base import Store
-from perdure.telemetry import Metrics
+from perdure.telemetry import Metrics, shown_error
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +174,8 @@ class FeedReader:
             if others is not None:
                 raise others.exceptions[0] from None
             logger.info(
-                "a projection is not read here for now: %s",
+                "projection %r is not read here for now: %s",
+                self._name,
                 group_error.exceptions[0],
                 extra={"projection": self._name},
             )
@@ -249,15 +250,27 @@ class FeedReader:
         stuck = _stuck(error, event, self._failures, is_rebuild=lease.must_reset)
         if self._is_final(error):
             await self._get_stuck(lease, stuck)
-        tried = "handle an event" if event is not None else f"get through its {stuck.method}"
-        logger.warning("a projection could not %s and tries again", tried, extra=self._facts(stuck))
+        tried = f"handle {_event(stuck)}" if event is not None else f"get through {stuck.method}"
+        logger.warning(
+            "projection %r could not %s and tries again: %s",
+            self._name,
+            tried,
+            shown_error(error),
+            extra=self._facts(stuck),
+        )
         delay_ms = delay_after(self._policy, self._failures, chance=chance())
         await asyncio.sleep(delay_ms / 1000)
 
     async def _get_stuck(self, lease: ReaderLease, stuck: StuckEvent) -> NoReturn:
         await lease.get_stuck(stuck)
-        where = f"in {stuck.method}" if stuck.method else "at an event"
-        logger.error("a projection is stuck %s", where, extra=self._facts(stuck))
+        where = f"in {stuck.method}" if stuck.method else f"at {_event(stuck)}"
+        logger.error(
+            "projection %r is stuck %s: %s",
+            self._name,
+            where,
+            stuck.type_name,
+            extra=self._facts(stuck),
+        )
         raise LeaseLostError(f"reader {self._name!r} is stuck")
 
     def _facts(self, stuck: StuckEvent) -> dict[str, object]:
@@ -296,6 +309,10 @@ class FeedReader:
         with suppress(TimeoutError):
             async with asyncio.timeout(most_s):
                 await self._wake.wait(self._name)
+
+
+def _event(stuck: StuckEvent) -> str:
+    return f"event {stuck.pos} ({stuck.tag} of instance {stuck.instance_id!r})"
 
 
 def _stuck(

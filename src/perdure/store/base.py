@@ -100,6 +100,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     clock: Clock
     epoch: Epoch
     """Which life of the database this is."""
+    creates: bool
+    """Whether `open` makes the store if there is none yet."""
     observer: Observer | None
     """Who is told of each operation."""
     is_server: bool
@@ -111,7 +113,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         """Connect, and bring the schema up to date.
 
         Raises:
-            SchemaError: The schema was written by a newer perdure.
+            SchemaError: There is no store yet and none is to be made, or its schema was written by
+                a newer perdure.
             StoreCorruptError: The file is damaged or is something else.
             StoreUnavailableError: It cannot be opened or written; the text says why.
         """
@@ -334,7 +337,8 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
         ...
 
     async def read_ends(self, instance_ids: Sequence[str]) -> dict[str, KnownEnd | None]:
-        """Return how instances ended, of those that have; None: there is no such instance."""
+        """Return how instances ended, of those that have; None: there is no such instance. One that
+        is parked or blocked is told with that status, and why."""
         ...
 
     async def read_live(self, instance_id: str) -> LiveRow | None:

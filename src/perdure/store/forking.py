@@ -13,6 +13,7 @@ import os
 from weakref import WeakSet
 
 from perdure.errors import UsageError
+from perdure.forks import after_fork
 
 _process = [os.getpid()]
 """This process. Kept: asking for it is a system call, and every call of a store would."""
@@ -34,7 +35,7 @@ def keep_for_ever(thing: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
-os.register_at_fork(after_in_child=_begin_as_child)
+after_fork(_begin_as_child)
 
 
 class ProcessMark:

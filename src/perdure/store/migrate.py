@@ -40,6 +40,14 @@ class Applied(NamedTuple):
     checksum: str
 
 
+def no_store(where: str) -> SchemaError:
+    """Return the error of who expects a store that is not there."""
+    return SchemaError(
+        f"there is no perdure store at {where} yet; is that the right place? A worker makes one "
+        "when it starts, `perdure migrate` does, and so does Client(url, create=True)"
+    )
+
+
 def read_migrations(package: str) -> list[Migration]:
     """Return the migrations of a store in order: the files `migrations/NNNN_what.sql`."""
     folder = resources.files(package) / "migrations"

@@ -36,9 +36,16 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
     if scheme in ("postgresql", "postgres"):
         return _open_postgres(url, clock)
     if scheme != "sqlite" or not separator:
-        raise UsageError(f"a store URL looks like {_FORMS}; got {shown_url(url)!r}")
+        _, plus, driver = scheme.partition("+")
+        hint = f": +{driver} is SQLAlchemy's, leave it out" if plus and separator else ""
+        raise UsageError(f"a store URL looks like {_FORMS}; got {shown_url(url)!r}{hint}")
     location, _, query = rest.partition("?")
     _refuse_options(query)
+    if not find_spec("fcntl"):
+        raise UsageError(
+            "a SQLite store needs the file locks of Linux and macOS, which this system does not "
+            "have: use postgresql://user@host/database, or run it in a container or under WSL"
+        )
     # Late: whoever only imports perdure loads no driver.
     from perdure.store.sqlite.store import SqliteStore
 

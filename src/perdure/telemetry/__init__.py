@@ -1,7 +1,7 @@
 """What workers and clients count, and log lines for machines. What it offers is listed here."""
 
 from perdure.telemetry.counting import Counter, Gauge, Histogram
-from perdure.telemetry.logs import JsonFormatter, error_facts
+from perdure.telemetry.logs import JsonFormatter, error_facts, shown_error
 from perdure.telemetry.metrics import Metrics
 from perdure.telemetry.prometheus import prometheus_collector
 from perdure.telemetry.snapshots import Distribution, Family, MetricsSnapshot
@@ -17,4 +17,5 @@ __all__ = [
     "MetricsSnapshot",
     "error_facts",
     "prometheus_collector",
+    "shown_error",
 ]

@@ -1,16 +1,18 @@
 """Log lines: as JSON for machines, and without what only the history may show.
 
-A log line of perdure is a constant text with facts beside it: which instance, execution,
-definition, attempt, worker. It never holds a value that users hand over, and so never the text of
-their exceptions either.
+A log line of perdure is a constant text that names the instance, its definition and the error, with
+facts beside it for machines: execution, version, attempt, worker. It never holds a value that users
+hand over, and so never the text of their exceptions either: their class and their place.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import traceback
 from datetime import UTC, datetime
+from pathlib import Path
 
 MAX_PLACES = 20
 """How many places a log line names of where an exception came from, the innermost first."""
@@ -37,6 +39,26 @@ class JsonFormatter(logging.Formatter):
 
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+def shown_error(error: BaseException | None) -> str:
+    """Return what the text of a log line may say of an exception from user code: its class, and the
+    innermost line of the user's that it came through."""
+    if error is None:
+        return "an unknown error"
+    frames = [
+        (frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    theirs = [one for one in frames if not one[0].startswith(_PACKAGE)] or frames
+    kind = type(error).__qualname__
+    if not theirs:
+        return kind
+    file, line, function = theirs[-1]
+    return f"{kind} at {os.path.basename(file)}:{line} in {function}"
+
+
+_PACKAGE = str(Path(__file__).parent.parent)
 
 
 def error_facts(error: BaseException | None) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Who in this process waits for news of an instance, and telling them at once.
 
-News is its end, and any change of what it reports or keeps under its keys. The worker tells what
-its own turns committed; what happens elsewhere is found by looking (`client.watch`).
+News is its end, that it is held, and any change of what it reports or keeps under its keys. The
+worker tells what its own turns committed; what happens elsewhere is found by looking
+(`client.watch`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from perdure.errors import InstanceNotFoundError
+from perdure.errors import InstanceHeldError, InstanceNotFoundError
+from perdure.model.instances import Status
 from perdure.model.turns import InstanceEnd
 
 
@@ -19,15 +21,28 @@ class Endings:
     def __init__(self) -> None:
         self._waiting: dict[str, list[asyncio.Future[InstanceEnd]]] = {}
         self._listeners: dict[str, list[Callable[[str], None]]] = {}
+        self._deaf: set[asyncio.Future[InstanceEnd]] = set()
+        """Those that hear of the end alone."""
+        self.when_held: Callable[[InstanceHeldError], None] = lambda _: None
+        """Called with every hold that this process has written."""
 
-    def expect(self, instance_id: str) -> asyncio.Future[InstanceEnd]:
-        """Return a future that is done if this process ends the instance."""
+    def expect(self, instance_id: str, *, hears_holds: bool = True) -> asyncio.Future[InstanceEnd]:
+        """Return a future that is done if this process ends the instance.
+
+        Args:
+            instance_id: The instance.
+            hears_holds: Whether it raises an InstanceHeldError when the instance is held.
+        """
         future: asyncio.Future[InstanceEnd] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(instance_id, []).append(future)
+        if not hears_holds:
+            self._deaf.add(future)
         return future
 
     def forget(self, instance_id: str, future: asyncio.Future[InstanceEnd]) -> None:
         """Stop waiting."""
+        if self._deaf:
+            self._deaf.discard(future)
         waiting = self._waiting.get(instance_id, [])
         if future in waiting:
             waiting.remove(future)
@@ -55,6 +70,19 @@ class Endings:
             if not future.done():
                 future.set_exception(InstanceNotFoundError(instance_id))
         self.tell_change(instance_id)
+
+    def tell_held(self, instance_id: str, status: Status, reason: str) -> None:
+        """An instance was found to be parked or blocked."""
+        held = InstanceHeldError(instance_id, status, reason)
+        for future in tuple(self._waiting.get(instance_id, ())):
+            if not future.done() and future not in self._deaf:
+                self.forget(instance_id, future)
+                future.set_exception(held)
+
+    def tell_hold(self, instance_id: str, status: Status, reason: str) -> None:
+        """This process has parked or blocked an instance."""
+        self.tell_held(instance_id, status, reason)
+        self.when_held(InstanceHeldError(instance_id, status, reason))
 
     # ---------------------------------------------------------------- reports and kv
 

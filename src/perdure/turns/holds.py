@@ -1,7 +1,7 @@
 """Blocking and parking: stop trying an instance, say why, and keep everything it has.
 
 Why is kept with the instance, for those who may see its values. The log says where and of what
-class the trouble is, and counts it when the store has taken the hold.
+class the trouble is. It is counted, and told to who waits, when the store has taken the hold.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from perdure.model.turns import NOBODY, ClaimedTurn, Hold, Turn
 from perdure.store.base import Store
 from perdure.turns.background import Background
 from perdure.turns.coverage import Coverage
+from perdure.turns.endings import Endings
 from perdure.turns.metrics import TurnMetrics
 
 logger = logging.getLogger(__name__)
@@ -30,19 +31,24 @@ class Holds:
         definitions: Mapping[int, DefinitionKey],
         background: Background,
         metrics: TurnMetrics,
+        endings: Endings,
     ) -> None:
         self._store = store
         self._coverage = coverage
         self._definitions = definitions
         self._background = background
         self._metrics = metrics
+        self._endings = endings
 
     def block(self, claim: ClaimedTurn, error: NondeterminismError) -> None:
         """The code does not fit the history: wait for other code."""
         definition = self._definitions[claim.definition_no]
         hold = _hold(claim, Status.BLOCKED, self._coverage.tried_as(definition), str(error))
         logger.error(
-            "an instance is blocked: its code does not fit its history; info().reason shows both",
+            "instance %r (%s) is blocked: %s; info().reason tells more",
+            claim.instance_id,
+            shown_definition(definition),
+            _shown(error),
             extra={
                 **self._metrics.facts_of_hold(hold, definition),
                 "attempt": claim.attempts,
@@ -63,7 +69,9 @@ class Holds:
         definition = self._definitions[claim.definition_no]
         hold = _hold(claim, Status.PARKED, NOBODY, why)
         logger.error(
-            "an instance is parked (%s); info().reason tells why",
+            "instance %r (%s) is parked: %s; info().reason tells more",
+            claim.instance_id,
+            shown_definition(definition),
             cause,
             extra={**self._metrics.facts_of_hold(hold, definition), "attempt": claim.attempts},
         )
@@ -74,8 +82,9 @@ class Holds:
         why = f"the store refused its turn: {error}"
         hold = Hold(turn.instance_id, turn.stamp, turn.lease, Status.PARKED, NOBODY, why)
         logger.error(
-            "an instance is parked (%s); info().reason tells why",
-            "the store refused its turn",
+            "instance %r (%s) is parked: the store refused its turn; info().reason tells more",
+            turn.instance_id,
+            shown_definition(definition),
             extra=self._metrics.facts_of_hold(hold, definition),
         )
         self._background.spawn(self._write(hold, definition))
@@ -84,6 +93,21 @@ class Holds:
         [is_held] = await self._store.hold([hold])
         if is_held:
             self._metrics.held(definition.name, hold.status)
+            self._endings.tell_hold(hold.instance_id, hold.status, hold.reason)
+
+
+def _shown(error: NondeterminismError) -> str:
+    """Return what the log may say of code that does not fit. The text of a mismatch shows values;
+    that of a call that cannot be replayed does not."""
+    if error.seq is None:
+        return str(error).partition("\n")[0]
+    where = f", asked for at {error.place}" if error.place else ""
+    return f"its code does not fit its history at event {error.seq}{where}"
+
+
+def shown_definition(definition: DefinitionKey) -> str:
+    """Return a definition as log lines name it."""
+    return " ".join(filter(None, (definition.name, definition.variant)))
 
 
 def _hold(claim: ClaimedTurn, status: Status, blocked_by: str, why: str) -> Hold:

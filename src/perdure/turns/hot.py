@@ -195,7 +195,10 @@ class HotInstances:
             self.undead.append(coroutine)
             if len(self.undead) % ALARM_AT_UNDEAD == 1:
                 logger.error(
-                    "an orchestration catches everything and would not end; it is kept in memory",
+                    "orchestration %s catches everything and would not end: instance %r is kept in "
+                    "memory; catch Exception, not BaseException",
+                    hot.execution.name,
+                    hot.execution.instance_id,
                     extra={
                         "instance_id": hot.execution.instance_id,
                         "execution": hot.execution.execution,

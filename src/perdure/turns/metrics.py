@@ -16,7 +16,15 @@ import msgspec
 from perdure.authoring.decision import AlreadyCompleted, Rejected
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.limits import HISTORY_WARNING_BYTES, HISTORY_WARNING_EVENTS
-from perdure.model.events import ActivityCompleted, Failure, InputRejected, InputTaken
+from perdure.model.events import (
+    ActivityCompleted,
+    ActivityFailed,
+    Cause,
+    Failure,
+    InputRejected,
+    InputTaken,
+    read_event,
+)
 from perdure.model.instances import DefinitionKey, Status
 from perdure.model.jobs import JobEnd
 from perdure.model.turns import Hold, InstanceEnd, Turn, TurnReceipt
@@ -28,6 +36,9 @@ if TYPE_CHECKING:
     from perdure.turns.waiting_input import WaitingInput
 
 logger = logging.getLogger(__name__)
+
+MAX_NAMES = 5
+"""How many classes of a chain of causes a log line names."""
 
 _LABELS = {status: status.value for status in Status}  # asking a member is several times slower
 
@@ -150,8 +161,12 @@ class TurnMetrics:
             if end.kind is None:
                 if end.failure is not None:
                     metrics.retries.add((activity, tag))
+                    self._say_failed(end, activity, end.failure, "is tried again")
                 continue
-            outcome = "completed" if end.kind == ActivityCompleted.kind else "failed"
+            outcome = "completed"
+            if end.kind != ActivityCompleted.kind:
+                outcome = "failed"
+                self._say_failed(end, activity, _last_failure(end), "is not tried again")
             labels = (activity, outcome, tag)
             metrics.executions.add(labels)
             metrics.activity_duration.observe(labels, took_s)
@@ -161,10 +176,38 @@ class TurnMetrics:
     # ------------------------------------------------------------------ log lines
 
     def _failed(self, execution: AnyExecution, outcome: InstanceEnd) -> None:
-        error_type = _error_type(outcome)
-        self.metrics.failures.add((execution.name, execution.version, error_type))
+        failure = _failure_in(outcome)
+        self.metrics.failures.add((execution.name, execution.version, failure.type_name))
         facts = facts_of(execution, self._worker_id)
-        logger.info("an instance failed", extra={**facts, "error_type": error_type})
+        logger.info(
+            "instance %r (%s) failed: %s",
+            execution.instance_id,
+            execution.name,
+            _shown(failure),
+            extra={**facts, "error_type": failure.type_name, "raised_at": _place_of(failure)},
+        )
+
+    def _say_failed(
+        self, end: JobEnd, activity: str, failure: Failure | None, what_now: str
+    ) -> None:
+        """Say that an attempt of an activity has failed, and where."""
+        if failure is None:
+            return
+        logger.info(
+            "activity %r of instance %r failed and %s: %s",
+            activity,
+            end.key.instance_id,
+            what_now,
+            _shown(failure),
+            extra={
+                "instance_id": end.key.instance_id,
+                "execution": end.key.execution,
+                "activity": activity,
+                "error_type": failure.type_name,
+                "raised_at": _place_of(failure),
+                "worker_id": self._worker_id,
+            },
+        )
 
     def _warn_of_failures(self, execution: DeciderExecution) -> None:
         """Say which effects have failed for good without an input that came of it."""
@@ -192,7 +235,12 @@ class TurnMetrics:
             return
         hours = max(turn.now_ms - hot.tally.since_ms, 1) / 3_600_000
         logger.warning(
-            "a history grows long; continue_as_new begins a new one",
+            "the history of instance %r (%s) grows long, %d events and %d bytes by now; "
+            "continue_as_new begins a new one",
+            hot.execution.instance_id,
+            hot.execution.name,
+            events,
+            size,
             extra={
                 **facts_of(hot.execution, self._worker_id),
                 "events": events,
@@ -222,9 +270,35 @@ def _initiator(execution: AnyExecution) -> str:
     return "detached" if execution.started_by else "client"
 
 
-def _error_type(outcome: InstanceEnd) -> str:
+def _failure_in(outcome: InstanceEnd) -> Failure:
     assert outcome.output is not None, "a failed instance has its failure"
-    return msgspec.json.decode(outcome.output, type=Failure).type_name
+    return msgspec.json.decode(outcome.output, type=Failure)
+
+
+def _last_failure(end: JobEnd) -> Failure | None:
+    """Return what the last attempt of a job failed with, of one that is not tried again."""
+    if end.failure is not None or end.kind != ActivityFailed.kind:
+        return end.failure
+    event = read_event(end.kind, end.body)
+    return event.failures[-1] if isinstance(event, ActivityFailed) else None
+
+
+def _shown(failure: Failure) -> str:
+    """Return what a log line may say of a failure: classes and a place, never its text."""
+    place = _place_of(failure)
+    names = [failure.type_name]
+    cause = failure.causes[0] if failure.causes and not failure.place else None
+    while cause is not None and len(names) < MAX_NAMES:
+        names.append(cause.type_name)
+        cause = cause.causes[0] if cause.causes and not cause.place else None
+    return f"{' < '.join(names)}{f' at {place}' if place else ''}"
+
+
+def _place_of(failure: Failure | Cause) -> str:
+    """Return where a failure began, which may be in an activity or a child."""
+    while not failure.place and failure.causes:
+        failure = failure.causes[0]
+    return failure.place
 
 
 def _is_crossed(first: int, before: int, after: int) -> bool:

@@ -14,7 +14,7 @@ from perdure.errors import NondeterminismError
 from perdure.ids import chance
 from perdure.model.events import UnreadableEventError
 from perdure.store.base import ExecutionKey, Store
-from perdure.telemetry import error_facts
+from perdure.telemetry import error_facts, shown_error
 from perdure.turns.any_execution import AnyExecution
 from perdure.turns.background import Background
 from perdure.turns.executions import Executions
@@ -64,14 +64,22 @@ class ShadowReplays:
             self.mismatches += 1
             # Without its text, which shows values.
             logger.error(
-                "this code cannot be replayed (event %s, %s); a crash would have blocked the "
-                "instance",
+                "the code of %s cannot be replayed (event %s, %s); a crash would have blocked "
+                "instance %r",
+                execution.name,
                 error.seq,
                 error.place or "where it ended",
+                execution.instance_id,
                 extra={**facts, "event": error.seq, "place": error.place},
             )
         except (UnreadableEventError, TurnTooLongError) as error:
-            logger.error("a shadow replay failed", extra={**facts, **error_facts(error)})
+            logger.error(
+                "a shadow replay of instance %r (%s) failed: %s",
+                execution.instance_id,
+                execution.name,
+                shown_error(error),
+                extra={**facts, **error_facts(error)},
+            )
         finally:
             shadow.tear_down()
 
@@ -93,7 +101,9 @@ class ShadowReplays:
             if codec.encode(execution.state, "state") != codec.encode(shadow.state, "state"):
                 self.mismatches += 1
                 logger.error(
-                    "the events of this decider fold to another state than it had: its evolve is "
-                    "not pure",
+                    "the events of instance %r fold to another state than it had: evolve of "
+                    "decider %r is not pure",
+                    execution.instance_id,
+                    execution.name,
                     extra=facts,
                 )

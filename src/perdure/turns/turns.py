@@ -73,13 +73,14 @@ class TurnRunner:
         self.hot = self._memory.hot
         self.suspects = self._memory.suspects
         self.shadow = self._memory.shadow
-        self._holds = Holds(store, coverage, self._definitions, self._background, metrics)
+        self._holds = Holds(store, coverage, self._definitions, self._background, metrics, endings)
+        self.unserved = UnservedCalls(store, coverage, self._background)
         self._way = TurnWay(
             store,
             self._memory,
             self._executions,
             self._holds,
-            UnservedCalls(store, coverage, self._background),
+            self.unserved,
             jobs=jobs,
             endings=endings,
             metrics=metrics,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from perdure.clock import Clock
 from perdure.clock_watch import since_moved_ms
@@ -36,6 +36,8 @@ class UnservedCalls:
         self._background = background
         self._known: set[DefinitionKey] = set()
         self._room = MAX_ASKED
+        self.when_unserved: Callable[[], None] = lambda: None
+        """Called after each warning."""
 
     def notice(self, queue: DefinitionKey) -> None:
         """A call went into a queue, and this worker does not run it at once."""
@@ -61,6 +63,7 @@ class UnservedCalls:
                 or "hand it to a worker, Worker(url, [...]), and start that",
                 extra={"definition": queue.name},
             )
+            self.when_unserved()
 
 
 def alive_since_ms(clock: Clock, within_ms: int = LIVE_WORKER_MS) -> int:

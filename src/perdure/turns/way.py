@@ -45,7 +45,7 @@ from perdure.model.jobs import JobEnd
 from perdure.model.messages import Message
 from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
 from perdure.store.base import Store, TurnLease
-from perdure.telemetry import error_facts
+from perdure.telemetry import error_facts, shown_error
 from perdure.turns.any_execution import definition_key
 from perdure.turns.background import Background
 from perdure.turns.commits import CommitQueue
@@ -265,7 +265,13 @@ class TurnWay:
             # A defect of ours. The other turns of the batch must have their answers, and this
             # instance must not wait for one that is lost: it is claimed again.
             facts = facts_of(hot.execution, turn.worker_id)
-            logger.error("the answer to a turn was lost", extra={**facts, **error_facts(error)})
+            logger.error(
+                "the answer to a turn of instance %r (%s) was lost: %s",
+                turn.instance_id,
+                hot.execution.name,
+                shown_error(error),
+                extra={**facts, **error_facts(error)},
+            )
             hot.fail_asked(error)
             self._memory.unlease(turn.instance_id)
             self.drop(hot)
@@ -364,7 +370,13 @@ class TurnWay:
                 self._give_back(turn.instance_id, turn.lease)
         elif not isinstance(error, RowError):
             facts = facts_of(hot.execution, turn.worker_id)
-            logger.error("a turn could not be committed: %s", error, extra=facts)
+            logger.error(
+                "a turn of instance %r (%s) could not be committed: %s",
+                turn.instance_id,
+                hot.execution.name,
+                error,
+                extra=facts,
+            )
         elif turn.start is None:
             self._holds.park_unstorable(turn, definition_key(hot.execution), error)
 
@@ -406,4 +418,10 @@ class TurnWay:
 
     def _say_failed(self, hot: HotInstance, error: BaseException) -> None:
         facts = facts_of(hot.execution, self._executions.worker_id)
-        logger.error("a turn failed", extra={**facts, **error_facts(error)})
+        logger.error(
+            "a turn of instance %r (%s) failed: %s",
+            hot.execution.instance_id,
+            hot.execution.name,
+            shown_error(error),
+            extra={**facts, **error_facts(error)},
+        )

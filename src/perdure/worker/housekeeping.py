@@ -255,7 +255,9 @@ class Housekeeping:
         if len(tree) <= MAX_TREE:
             return True
         logger.warning(
-            "a tree of instances is too large to be removed by housekeeping",
+            "instance %r and what is below it are too many to be removed by housekeeping; "
+            "client.delete(...) removes them",
+            tree[0].instance_id,
             extra={"instance_id": tree[0].instance_id, "worker_id": self._worker_id},
         )
         return False

@@ -42,6 +42,7 @@ from perdure.worker.claims import Claimer
 from perdure.worker.gauges import Gauges
 from perdure.worker.housekeeping import Housekeeping
 from perdure.worker.leases import LeaseKeeper
+from perdure.worker.loop_watch import LoopWatch
 from perdure.worker.neighbours import Neighbours
 from perdure.worker.process_id import own_process
 from perdure.worker.tuning import PythonTuning
@@ -128,6 +129,7 @@ class Serving:
         self.jobs = self._make_jobs(tuple(resources), client)
         self.turns = self._make_turns(endings)
         metrics.hot_instances.read = self.turns.hot.__len__
+        self._loop_watch = LoopWatch(options.turn_warning, self.jobs.started)
         self._watch_leases()
 
     def _make_turns(self, endings: Endings) -> TurnRunner:
@@ -210,6 +212,7 @@ class Serving:
         self._is_serving = True
         self._tuning.apply()
         self._leases.start()
+        self._loop_watch.start()
         for name, run in self.loops().items():
             task = self._loop.create_task(self._supervise(name, run), name=f"perdure-{name}")
             self._tasks[name] = task
@@ -223,6 +226,7 @@ class Serving:
         else:
             self._is_serving = False
             self._tuning.undo()
+            self._loop_watch.close()
             # Activities may go on for a while: until then they are listened to and looked after.
             given_back = await self.jobs.stop(self._options.stop_grace)
             await claims_ended

@@ -19,10 +19,10 @@ from perdure.cli.output import printable, say
 from perdure.cli.watching import show_or_watch, watch_option
 from perdure.client.as_json import as_json
 from perdure.client.client import Client
-from perdure.client.durations import shown_duration
 from perdure.client.filters import parse_filter
 from perdure.client.info import HistoryEvent, InstanceInfo, InstanceTree, JobInfo, Report
 from perdure.client.lists import InstanceQuery
+from perdure.durations import shown_duration
 from perdure.limits import PAGE_MAX
 from perdure.model.instances import Status
 

@@ -94,7 +94,9 @@ def snapshot_if_due(fold: Fold, notes: DeciderNotes) -> Snapshot | None:
     except (PayloadError, LimitExceededError) as error:
         # Only a load is slower without it. A turn must not fail for that.
         logger.warning(
-            "the state of a decider cannot be kept as a snapshot: %s",
+            "the state of instance %r (decider %s) cannot be kept as a snapshot: %s",
+            notes.instance_id,
+            definition.name,
             error,
             extra={"instance_id": notes.instance_id, "definition": definition.name},
         )

@@ -8,8 +8,9 @@ are counted; the first one switches it off, and the last one makes it as it was 
 from __future__ import annotations
 
 import gc
-import os
 import threading
+
+from perdure.forks import after_fork
 
 
 class CollectorPause:
@@ -47,4 +48,4 @@ class CollectorPause:
 collector_pause = CollectorPause()
 """The one of this process, as there is one collector."""
 
-os.register_at_fork(after_in_child=collector_pause.forget)
+after_fork(collector_pause.forget)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from perdure.clock import to_datetime
-from perdure.codec import ValueCodec
+from perdure.codec import NOT_STORED, ValueCodec
 from perdure.core.orchestrations.ending import Continuing
 from perdure.core.orchestrations.pending import Ask, PendingCall
 from perdure.errors import NondeterminismError
@@ -151,19 +151,22 @@ def mismatch(
     recorded = history[seq - 1] if seq <= len(history) else None
     now = "nothing more" if asked is None else summary(asked.event)
     then = "nothing more" if recorded is None else _stored(recorded)
+    short = f"recorded is {then}, and the code asks for {now}"
     if recorded is not None and asked is not None and now == then:
+        short = f"recorded is {then} with other arguments or options than the code asks for"
         now, then = _with_payload(asked.event), _with_payload_stored(recorded)
     place = "" if asked is None or asked.place is None else str(asked.place)
     rows = [(" ", event.seq, _stored(event), "same") for event in _before(history, seq)]
     rows.append((">", seq, then, f"{now}    {place}".rstrip()))
     width = max(_MIN_COLUMN, *(len(left) for _, _, left, _ in rows))
+    where = f" at {place}" if place else ""
     lines = [
-        f"{instance_id} no longer matches its history at event {seq}",
+        f"{instance_id} no longer matches its history at event {seq}: {short}{where}",
         "",
         _heading(history, code, width),
         *(f"{mark} {at:>3} {left:<{width}} {at:>3} {right}" for mark, at, left, right in rows),
         "",
-        *_advice(code),
+        *_advice(code, _cure(recorded, asked)),
     ]
     return NondeterminismError(
         "\n".join(lines), seq=seq, recorded=then, asked=now, place=place or None
@@ -181,9 +184,9 @@ def summary(event: Event) -> str:
         case TimerScheduled(due_ms=due_ms):
             return f"timer until {_time(due_ms)}"
         case Failed(failure=failure):
-            return f"failed {failure.type_name}: {failure.message}"[:_SHOWN_CHARS]
+            return _cut(f"failed {failure.type_name}: {failure.message}")
         case CancelRequested(reason=reason) | Cancelled(reason=reason) | Terminated(reason=reason):
-            return f"{kind}: {reason}"[:_SHOWN_CHARS]
+            return _cut(f"{kind}: {reason}")
         case KvSet(key=key) | KvRemoved(key=key):
             return f"{kind} {key!r}"
         case KvPruned(before_ms=before_ms):
@@ -191,6 +194,10 @@ def summary(event: Event) -> str:
         case Patched(change=change):
             return f"patched {change!r}"
     return f"{kind}{_subject(event)}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
 
 
 def _subject(event: Event) -> str:
@@ -240,7 +247,37 @@ def _before(history: Sequence[StoredEvent], seq: int) -> Sequence[StoredEvent]:
     return history[max(0, seq - 1 - NEIGHBOURS) : seq - 1]
 
 
-def _advice(code: Code) -> list[str]:
+def _cure(recorded: StoredEvent | None, asked: Ask | None) -> list[str]:
+    """Return what mends a change that is known for what it is; nothing for others."""
+    if recorded is None or asked is None:
+        return []
+    now = asked.event
+    if isinstance(now, Failed) and now.failure.message.endswith(NOT_STORED):
+        parameter = now.failure.message.removesuffix(NOT_STORED)
+        return [
+            f"The stored input has no value for a parameter that is new, {parameter}: give it a",
+            "default, which instances take that began before it was there.",
+        ]
+    try:
+        then = read_row(recorded)
+    except UnreadableEventError:
+        return []
+    match then, now:
+        case ActivityScheduled(), ActivityScheduled():
+            decorator = "activity"
+        case ChildScheduled(), ChildScheduled():
+            decorator = "orchestration"
+        case _:
+            return []
+    if then.name == now.name or bytes(then.input) != bytes(now.input):
+        return []
+    return [
+        f'If "{then.name}" was only renamed, keep the name that is recorded:',
+        f'@{decorator}(name="{then.name}").',
+    ]
+
+
+def _advice(code: Code, cure: list[str]) -> list[str]:
     if code.then and code.then == code.now:
         why = [
             f'The code of "{code.name}" is the same as when the instance started, so a value that',
@@ -257,8 +294,7 @@ def _advice(code: Code) -> list[str]:
         why = [
             f'The code of "{code.name}" changed after this instance started '
             f"({_source(code.then)} -> {_source(code.now)}).",
-            'Code that keeps both sides fits all instances: if ctx.patched("..."): the new one, '
-            "else: the old one.",
+            *(cure or _KEEP_BOTH),
         ]
     else:
         why = [f'It is not recorded with which code of "{code.name}" this instance started.']
@@ -267,6 +303,12 @@ def _advice(code: Code) -> list[str]:
         "The instance is blocked. Nothing was lost and nothing ran twice. It goes on by itself",
         "when a worker comes whose code asks for what is recorded.",
     ]
+
+
+_KEEP_BOTH = [
+    'Code that keeps both sides fits all instances: if ctx.patched("..."): the new one, '
+    "else: the old one."
+]
 
 
 def _stored(event: StoredEvent) -> str:
@@ -288,7 +330,7 @@ def _with_payload(event: Event) -> str:
         if getattr(event, name, None) is not None
     ]
     text = "" if payload is None else bytes(payload).decode("utf-8", "replace")
-    return " ".join([summary(event), text[:_SHOWN_CHARS], *options])
+    return " ".join([summary(event), _cut(text), *options])
 
 
 def _with_payload_stored(event: StoredEvent) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from perdure.authoring.failures import revive_child_error
 from perdure.authoring.scope import ActivityRequest, AnyRequest, InlineRequest, Place
 from perdure.core.orchestrations.loop import DurableLoop
-from perdure.errors import AlreadyExistsError, ChildError
+from perdure.errors import AlreadyExistsError
 from perdure.model.events import (
     ActivityCancelled,
     ActivityCompleted,
@@ -81,13 +82,7 @@ class PendingCall(Ask):
                 raise request.revive(answer)
             case ChildFailed(status=status, failure=failure):
                 assert isinstance(self.event, ChildScheduled)
-                raise ChildError(
-                    self.event.instance_id,
-                    status=status,
-                    type_name=failure.type_name,
-                    message=failure.message,
-                    traceback_text=failure.traceback_text,
-                )
+                raise revive_child_error(self.event.instance_id, status, failure)
             case DetachedStarted():
                 assert isinstance(self.event, DetachedScheduled)
                 return request.refer(self.event.instance_id)

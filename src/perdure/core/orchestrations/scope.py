@@ -54,7 +54,7 @@ from perdure.model.events import (
     SignalTaken,
 )
 from perdure.model.lineage import Parent
-from perdure.telemetry import error_facts
+from perdure.telemetry import error_facts, shown_error
 
 logger = logging.getLogger(__name__)
 
@@ -273,7 +273,10 @@ class ExecutionScope:
         """Log what failed in a task that is awaited nowhere."""
         if not self._torn and not self.is_replaying:
             logger.error(
-                "an orchestration left an exception unawaited",
+                "orchestration %s left an exception unawaited: %s (instance %r)",
+                self.name,
+                shown_error(context.get("exception")),
+                self.instance_id,
                 extra={
                     "instance_id": self.instance_id,
                     "execution": self.execution,
@@ -287,8 +290,11 @@ class ExecutionScope:
         """Log that the code completed although it had said that it goes on."""
         if self._continued_at is not None and not self.is_replaying:
             logger.warning(
-                "the instance completed although it called continue_as_new at %s: that works by "
-                "an exception, which the code swallowed; catch Exception there, not BaseException",
+                "instance %r (%s) completed although it called continue_as_new at %s: that works "
+                "by an exception, which the code swallowed; catch Exception there, not "
+                "BaseException",
+                self.instance_id,
+                self.name,
                 self._continued_at,
                 extra={
                     "instance_id": self.instance_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from perdure.errors import SchemaError, StoreError, StoreUnavailableError
-from perdure.store.migrate import Applied, Migration, missing, read_migrations
+from perdure.store.migrate import Applied, Migration, missing, no_store, read_migrations
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PACKAGE, PIN, PostgresConnection, in_schema
 
@@ -24,19 +24,23 @@ $schema$;
 the owner of tables need not have that."""
 
 
-def prepare(connection: PostgresConnection, address: Address, *, now_ms: int | None) -> None:
+def prepare(
+    connection: PostgresConnection, address: Address, *, now_ms: int | None, creates: bool = True
+) -> None:
     """Check the server, and apply the migrations that it has not seen.
 
     Args:
         connection: Where.
         address: Of the store; names the schema.
         now_ms: What time to record; None: the database's.
+        creates: Whether to make the store if there is none yet.
 
     Raises:
         StoreError: The server is too old, or a pooler that the URL does not tell of, or the schema
             is missing and may not be made.
         StoreUnavailableError: It is a standby.
-        SchemaError: The schema was written by a newer perdure.
+        SchemaError: There is no store yet and none is to be made, or its schema was written by a
+            newer perdure.
     """
     version = connection.server_version()
     if version < OLDEST_SERVER:
@@ -54,7 +58,9 @@ def prepare(connection: PostgresConnection, address: Address, *, now_ms: int | N
         raise StoreUnavailableError(
             f"{address.shown} only reads: it is a standby; give the address of the primary"
         )
-    if pending(connection, address):
+    if behind := pending(connection, address):
+        if not creates and behind[0].number == 1:
+            raise no_store(address.shown)
         _apply_pending(connection, address, now_ms=now_ms)
 
 

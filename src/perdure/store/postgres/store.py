@@ -128,7 +128,12 @@ class PostgresStore(SqlStore):
         is_real = isinstance(self.clock, DatabaseClock)
         connection = PostgresConnection(self.address)
         try:
-            prepare(connection, self.address, now_ms=None if is_real else self.clock())
+            prepare(
+                connection,
+                self.address,
+                now_ms=None if is_real else self.clock(),
+                creates=self.creates,
+            )
             if isinstance(self.clock, DatabaseClock):
                 [(now_ms,)] = connection.run("read_now")
                 self.clock.learn(now_ms)

@@ -101,7 +101,8 @@ def instance_row(instance_id: str, values: Sequence[Any]) -> InstanceRow:
 
 
 def read_ends(connection: Connection, instance_ids: Sequence[str]) -> dict[str, KnownEnd | None]:
-    """Return how instances ended, of those that have; None: there is no such instance."""
+    """Return how instances ended or are held, of those that do not run; None: there is no such
+    instance."""
     found: dict[str, KnownEnd | None] = {}
     keys = pack([(part_of(instance_id), instance_id) for instance_id in instance_ids])
     for index, incarnation, status, output, reason, digest in connection.run(

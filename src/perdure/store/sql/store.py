@@ -84,6 +84,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
         super().__init__(approval)
         self.clock = clock
         self.epoch = Epoch()
+        self.creates = True
         self.observer: Observer | None = None
         self._definitions = Definitions(self.epoch)
         self._session_marks = sessions.SessionMarks()

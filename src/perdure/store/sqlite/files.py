@@ -50,6 +50,16 @@ class OpenedFile:
             )
 
 
+def has_content(path: Path) -> bool:
+    """Tell whether there is a file that is not empty, or one that cannot be looked at."""
+    try:
+        return os.stat(path).st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # Opening it says what is wrong.
+
+
 def prepare_file(path: Path) -> None:
     """Create the file, readable only for its owner, if it is missing; refuse unsafe places.
 

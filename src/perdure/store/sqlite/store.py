@@ -21,6 +21,7 @@ from perdure.errors import StoreError, UsageError
 from perdure.model.hints import Hint
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
+from perdure.store.migrate import no_store
 from perdure.store.observing import observable
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.sql.connection import Connection
@@ -29,7 +30,7 @@ from perdure.store.sqlite.allowed_statements import SqliteApproval
 from perdure.store.sqlite.database import check_version
 from perdure.store.sqlite.file_lock import WriteLock
 from perdure.store.sqlite.file_watch import FileWatch
-from perdure.store.sqlite.files import prepare_file
+from perdure.store.sqlite.files import has_content, prepare_file
 from perdure.store.sqlite.memory import MemoryLock, is_in_memory
 from perdure.store.sqlite.readers import SqliteReaders
 from perdure.store.sqlite.within.borrowed import BorrowedSqliteStore, SqliteLoan
@@ -76,6 +77,8 @@ class SqliteStore(SqlStore):
 
     def _open(self) -> None:
         check_version()
+        if not self.creates and not self._is_in_memory and not has_content(Path(self.path)):
+            raise no_store(f"sqlite:///{self.path}")
         self._lock = lock = self._make_lock()
         writer = Writer(
             self.path,

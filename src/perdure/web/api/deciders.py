@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from perdure.authoring.decider_definition import SEPARATOR, DeciderDefinition
+from perdure.authoring.decider_definition import DeciderDefinition, stored_id_of
 from perdure.client.decisions import TriedEffect
 from perdure.client.info import HistoryEvent, Json
 from perdure.codec import JSON
@@ -197,8 +197,7 @@ def definition_here(ask: CheckedRequest[Any, Any]) -> DeciderDefinition:
 
 async def events_of(ask: CheckedRequest[Any, Any], after: int, limit: int) -> list[DecidedEvent]:
     """Return so many events behind a version, as they are recorded: no code is needed."""
-    stored_id = f"{ask.path['decider']}{SEPARATOR}{ask.path['instance_id']}"
-    handle = ask.client.handle(stored_id)
+    handle = ask.client.handle(stored_id_of(ask.path["decider"], ask.path["instance_id"]))
     found: list[DecidedEvent] = []
     taken: dict[str, Json] = {}
     version = seq = 0

@@ -288,7 +288,7 @@ async def _outcome(ask: CheckedRequest[Any, Any], wait_s: float | None) -> Outco
     instance_id = handle.instance_id
     try:
         timeout = None if wait_s is None else _limit(ask, wait_s)
-        result = await handle.result(timeout=timeout)
+        result = await handle.result(timeout=timeout, if_held="wait")
     except OutcomeError as error:
         info = await handle.info()
         shown = FailureShown(error.type_name, error.message)

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from perdure.client.as_json import as_json
-from perdure.client.durations import shown_duration
+from perdure.durations import shown_duration
 from perdure.web.access import Access
 from perdure.web.gate import ACCESS, csrf_token
 from perdure.web.operations import Site

@@ -12,9 +12,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from perdure.client.durations import shown_duration
 from perdure.client.info import HistoryEvent
 from perdure.clock import to_datetime
+from perdure.durations import shown_duration
 
 WIDTH = 1000
 ROW = 26

@@ -1,4 +1,4 @@
--- Read how instances ended, of those that have.
+-- Read how instances ended, of those that have, and why those are held that are.
 -- Params: keys, JSON [[part, instance_id], ...]. Returns: index of the key, incarnation, status,
 -- output, reason (as UTF-8) and digest; no incarnation if there is no such instance.
 SELECT
@@ -13,4 +13,4 @@ LEFT JOIN perdure.instances
     ON instances.part = (wanted.value ->> 0)::smallint
    AND instances.instance_id = wanted.value ->> 1
 WHERE instances.incarnation IS NULL
-   OR instances.ended_ms IS NOT NULL;
+   OR instances.status != 'running';

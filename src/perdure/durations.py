@@ -1,11 +1,20 @@
-"""Lengths of time as people write and read them: `1h30m`, `3 h 12 m`."""
+"""Lengths of time: as code gives them (a timedelta, or a number of seconds), and as people write
+and read them (`1h30m`, `3 h 12 m`)."""
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import timedelta
+from typing import TypeAlias
 
-from perdure.errors import UsageError
+from perdure.errors import OptionError, UsageError
+
+Duration: TypeAlias = timedelta | float
+"""What may be given where a length of time is meant: a timedelta, or a number of seconds."""
+
+MAX_DURATION = timedelta(days=36_500)
+"""The longest that can be said: what is longer does not fit into dates."""
 
 _UNITS_MS = {
     "ms": 1,
@@ -17,8 +26,42 @@ _UNITS_MS = {
 }
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 
-MAX_DURATION = timedelta(days=36_500)
-"""The longest that can be said: what is longer does not fit into dates."""
+
+def as_duration(what: str, value: object) -> timedelta:
+    """Return a length of time that was given.
+
+    Args:
+        what: Which option it is, for the error.
+        value: A timedelta, or a number of seconds.
+
+    Raises:
+        OptionError: It is neither, or is longer than can be said.
+    """
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise OptionError(
+            f"{what} must be a timedelta or a number of seconds, got {value!r}; say "
+            f"{what}=timedelta(minutes=5) or {what}=300, for example"
+        )
+    if abs(value) > MAX_DURATION.total_seconds():
+        raise OptionError(
+            f"{what} is limited to {MAX_DURATION.days} days, got {value!r} seconds"
+            + ("; None means without end" if value > 0 else "")
+        )
+    return timedelta(seconds=value)
+
+
+def as_positive(what: str, value: object) -> timedelta:
+    """Return a length of time that was given, which must be longer than nothing.
+
+    Raises:
+        OptionError: It is not one.
+    """
+    length = as_duration(what, value)
+    if length <= timedelta(0):
+        raise OptionError(f"{what} must be positive, got {value}")
+    return length
 
 
 def parse_duration(text: str, *, what: str = "duration") -> timedelta:

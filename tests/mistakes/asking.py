@@ -1,0 +1,190 @@
+"""Mistakes in asking: starts, ids, handles, signals."""
+
+import asyncio
+from typing import Any
+
+from perdure.errors import (
+    AlreadyExistsError,
+    InstanceNotFoundError,
+    InvalidIdError,
+    OptionError,
+    PayloadError,
+    ResultTimeoutError,
+    UsageError,
+)
+from tests.mistakes.table import Ground, mistake
+from tests.mistakes.untyped import Signal, activity, orchestration
+
+approved = Signal("approved", bool)
+aproved = Signal("aproved", bool)
+
+
+@activity
+async def echo(x: int) -> int:
+    return x
+
+
+@orchestration
+async def flow(x: int) -> int:
+    return await echo(x)  # type: ignore[no-any-return]  # it is one
+
+
+@orchestration
+async def other(x: int) -> int:
+    return x
+
+
+@orchestration
+async def waiting() -> bool:
+    return await approved.receive()  # type: ignore[no-any-return]  # it is one
+
+
+async def _engine(ground: Ground) -> Any:
+    return await ground.engine(flow, other, waiting, echo)
+
+
+@mistake(UsageError, "missing a required argument: 'x'", before="the same")
+async def a_start_without_an_argument(ground: Ground) -> None:
+    await (await _engine(ground)).start(flow)
+
+
+@mistake(UsageError, "too many positional arguments", before="the same")
+async def a_start_with_an_argument_too_many(ground: Ground) -> None:
+    await (await _engine(ground)).start(flow, 1, 2)
+
+
+@mistake(PayloadError, "flow(x): got str where int is annotated", before="the same")
+async def a_start_with_an_argument_of_a_wrong_type(ground: Ground) -> None:
+    await (await _engine(ground)).start(flow, "1")
+
+
+@mistake(UsageError, "'flow' is not an orchestration: start takes", before="the same")
+async def a_start_by_the_name_of_the_orchestration(ground: Ground) -> None:
+    await (await _engine(ground)).start("i-1", "flow")
+
+
+@mistake(UsageError, "<activity echo> is not an orchestration", before="the same")
+async def a_start_of_an_activity(ground: Ground) -> None:
+    await (await _engine(ground)).start(echo, 1)
+
+
+@mistake(
+    InvalidIdError,
+    "instance id 42 is no text: say start('42', flow, ...)",
+    before="42 is not an orchestration",
+)
+async def a_number_as_an_id(ground: Ground) -> None:
+    await (await _engine(ground)).start(42, flow, 1)
+
+
+@mistake(InvalidIdError, "instance id", "is not allowed", before="the same")
+async def an_id_with_a_line_break(ground: Ground) -> None:
+    await (await _engine(ground)).start("a\nb", flow, 1)
+
+
+@mistake(InvalidIdError, "instance id ''", "1 to 200", before="the same")
+async def an_empty_id(ground: Ground) -> None:
+    await (await _engine(ground)).start("", flow, 1)
+
+
+@mistake(AlreadyExistsError, "already exists with another input", "if_exists=", before="the same")
+async def an_id_that_is_taken(ground: Ground) -> None:
+    engine = await _engine(ground)
+    await engine.start("i-1", flow, 1)
+    await engine.start("i-1", flow, 2)
+
+
+@mistake(
+    AlreadyExistsError,
+    "already exists as flow 1.0.0, not other 1.0.0; use another id",
+    before="the same",
+)
+async def an_id_that_another_orchestration_has(ground: Ground) -> None:
+    engine = await _engine(ground)
+    await engine.start("i-1", flow, 1)
+    await engine.start("i-1", other, 1)
+
+
+@mistake(InstanceNotFoundError, "no instance 'nobody'", before="the same")
+async def the_result_of_an_instance_that_there_is_not(ground: Ground) -> None:
+    await (await _engine(ground)).handle("nobody").result()
+
+
+@mistake(PayloadError, "stored is int, which does not fit", before="the same")
+async def a_handle_with_another_orchestration(ground: Ground) -> None:
+    @orchestration
+    async def gives_a_dict() -> dict[str, int]:
+        return {}
+
+    engine = await _engine(ground)
+    await (await engine.start("i-1", flow, 1)).result()
+    await engine.handle("i-1", gives_a_dict).result()
+
+
+@mistake(
+    ResultTimeoutError,
+    "instance 'i-1' has no result after 0.01 s: ",
+    "waits for signal 'approved'",
+    before="AttributeError: 'int' object has no attribute 'total_seconds'",
+)
+async def a_number_of_seconds_to_wait(ground: Ground) -> None:
+    handle = await (await _engine(ground)).start("i-1", waiting)
+    await handle.result(timeout=0.01)
+
+
+@mistake(
+    OptionError,
+    "timeout must be a timedelta or a number of seconds, got '1s'",
+    before="AttributeError, and 'coroutine was never awaited'",
+)
+async def a_text_as_the_time_to_wait(ground: Ground) -> None:
+    handle = await (await _engine(ground)).start("i-1", waiting)
+    await handle.result(timeout="1s")
+
+
+@mistake(PayloadError, "signal 'approved'", "got str where bool is annotated", before="the same")
+async def a_signal_with_a_value_of_a_wrong_type(ground: Ground) -> None:
+    handle = await (await _engine(ground)).start("i-1", waiting)
+    await handle.send(approved, "yes")
+
+
+@mistake(UsageError, "'approved' is not a signal: make one with", before="the same")
+async def a_signal_by_its_name(ground: Ground) -> None:
+    handle = await (await _engine(ground)).start("i-1", waiting)
+    await handle.send("approved", True)
+
+
+@mistake(UsageError, "can be received only inside an orchestration", before="the same")
+def a_signal_received_elsewhere(ground: Ground) -> None:
+    approved.receive()
+
+
+@mistake(
+    None,
+    "waits for signal 'approved'",
+    "unread signal 'aproved' came, which it does not wait for",
+    before="waits for signal 'approved'",
+)
+async def a_signal_that_is_misspelled(ground: Ground) -> str:
+    handle = await (await _engine(ground)).start("i-1", waiting)
+    await handle.send(aproved, True)
+    text = ""
+    while "unread" not in text:
+        text = await handle.explain()
+        await asyncio.sleep(0.002)
+    return text
+
+
+@mistake(
+    None,
+    "signal 'approved' is kept for instance 'i-2', which does not exist",
+    "Is the id right?",
+    before="nothing; kept for ever",
+)
+async def a_signal_to_an_instance_that_there_is_not(ground: Ground) -> None:
+    await (await _engine(ground)).handle("i-2").send(approved, True)
+
+
+@mistake(UsageError, "flow.continue_as_new(...) works only inside", before="the same")
+def going_on_as_new_elsewhere(ground: Ground) -> None:
+    flow.continue_as_new(1)

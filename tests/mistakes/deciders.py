@@ -1,0 +1,64 @@
+"""Mistakes with deciders: ids, and inputs that are given twice."""
+
+from datetime import datetime
+
+from perdure import Decider, Decision
+from perdure.errors import InputIdReusedError, InstanceNotFoundError, InvalidIdError
+from tests.engine.fed import Order, Place
+from tests.mistakes.table import Ground, mistake
+
+
+class Twice(Decider[str, str, str, str]):
+    """Puts its own name before the id, as the store does."""
+
+    name = "twice"
+
+    def initial(self) -> str:
+        return ""
+
+    def instance_id(self, input: str) -> str:
+        return f"twice:{input}"
+
+    def decide(self, state: str, input: str, now: datetime) -> Decision[str, str, str]:
+        return Decision.accept(input)
+
+    def evolve(self, state: str, event: str) -> str:
+        return event
+
+
+@mistake(InstanceNotFoundError, "no instance 'order:o-9'", before="no instance 'order:order:o-9'")
+async def a_stored_id_of_an_instance_that_there_is_not(ground: Ground) -> None:
+    engine = await ground.engine(Order)
+    await engine.state(Order, "order:o-9")
+
+
+@mistake(None, "order:o-1: version 1", before="no instance 'order:order:o-1'")
+async def a_stored_id_where_the_own_one_is_meant(ground: Ground) -> str:
+    engine = await ground.engine(Order)
+    await engine.execute(Order, Place("o-1", "book"))
+    [listed] = (await engine.instances()).items
+    events = await engine.events(Order, listed.instance_id)
+    assert await engine.state(Order, listed.instance_id) == await engine.state(Order, "o-1")
+    return f"{listed.instance_id}: version {len(events)}"
+
+
+@mistake(
+    InvalidIdError,
+    "instance id of decider 'twice' 'twice:5' begins with 'twice:', which is put before it",
+    before="stored as 'twice:twice:5'",
+)
+async def an_id_with_the_name_of_the_decider(ground: Ground) -> None:
+    engine = await ground.engine(Twice)
+    await engine.execute(Twice, "5")
+
+
+@mistake(
+    InputIdReusedError,
+    "input id 'req-1' was given to instance 'order:o-1' before, with another input (other in sku)",
+    "take a new id for a new input",
+    before="the first answer, silently",
+)
+async def an_input_id_with_another_input(ground: Ground) -> None:
+    engine = await ground.engine(Order)
+    await engine.execute(Order, Place("o-1", "book"), input_id="req-1")
+    await engine.execute(Order, Place("o-1", "lamp"), input_id="req-1")

@@ -1,0 +1,80 @@
+"""Mistakes that take a process, a terminal or a moment of their own to make, and their tests."""
+
+from __future__ import annotations
+
+from tests.mistakes.table import ShownElsewhere
+
+ELSEWHERE = [
+    ShownElsewhere(
+        "run while activities and children are in other modules",
+        "engine/test_run.py::test_run_serves_what_its_code_calls_wherever_that_is_written",
+        now="works: what is called is found by name",
+        before="waited for ever",
+    ),
+    ShownElsewhere(
+        "a worker that runs without its block",
+        "engine/test_lifetimes.py::test_a_worker_without_a_block_opens_itself_and_closes",
+        now="works: it is opened and closed",
+        before="waited for ever and served nothing",
+    ),
+    ShownElsewhere(
+        "Ctrl-C in run",
+        "engine/test_run.py::test_ctrl_c_gives_back_what_is_under_way",
+        now="the same, and: what instance 'i' has done is kept: run('i', ...) goes on with it",
+        before="KeyboardInterrupt",
+    ),
+    ShownElsewhere(
+        "a new parameter without a default",
+        "core/test_determinism_check.py::test_a_new_parameter_without_a_default_is_told_for_what_it_is",
+        now="The stored input has no value for a parameter that is new, f(y): give it a default",
+        before="advised ctx.patched, which cannot help",
+    ),
+    ShownElsewhere(
+        "an activity that is renamed",
+        "core/test_determinism_check.py::test_a_renamed_activity_is_told_how_to_keep_its_name",
+        now='If "a" was only renamed, keep the name that is recorded: @activity(name="a").',
+        before="advised ctx.patched",
+    ),
+    ShownElsewhere(
+        "one file imported under two names",
+        "test_registry.py::test_one_file_has_one_digest_however_it_is_imported",
+        now="one digest of the code",
+        before="two, so that equal code seemed to have changed",
+    ),
+    ShownElsewhere(
+        "children that start each other without end",
+        "engine/test_runaway.py",
+        now="stopped at 100 levels, with the name of the limit",
+        before="nothing, for ever",
+    ),
+    ShownElsewhere(
+        "sys.exit in an activity",
+        "engine/test_activities.py::test_what_would_end_a_program_fails_the_call_and_nothing_else",
+        now="fails the call; the worker lives",
+        before="the same",
+    ),
+    ShownElsewhere(
+        "a blocking client after a fork",
+        "test_forks.py",
+        now="refused in the child, with what to do",
+        before="hung",
+    ),
+    ShownElsewhere(
+        "an SQLite that is old, and two programs that write",
+        "store/test_opening.py",
+        now="a warning with what to do",
+        before="the same",
+    ),
+    ShownElsewhere(
+        "a target of perdure worker that is not there, is broken or empty",
+        "cli/test_targets.py",
+        now="one line each, with what is there",
+        before="the same",
+    ),
+    ShownElsewhere(
+        "a system without fork, file locks and clocks of its own (Windows)",
+        "test_portability.py",
+        now="all names can be imported, and a SQLite store is refused in one sentence",
+        before="ImportError: cannot import name 'orchestration'",
+    ),
+]

@@ -1,0 +1,68 @@
+"""Write `docs/mistakes.md` from the table of mistakes in `tests/mistakes`.
+
+Run it after a change of the table:
+
+    python -m tools.make_mistakes_page
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.mistakes import asking, calling, deciders, defining, running, storing
+from tests.mistakes.elsewhere import ELSEWHERE
+from tests.mistakes.table import MISTAKES, Mistake
+
+PAGE = Path(__file__).parent.parent / "docs" / "mistakes.md"
+
+SUBJECTS = (running, calling, defining, asking, storing, deciders)
+
+HEAD = """# Mistakes, and what they are told
+
+Made by `python -m tools.make_mistakes_page` from the programs in `tests/mistakes`, which make each
+of these mistakes and look for the words in the right column. None may hang, and none may be silent.
+In the middle is what was said when the mistake was first tried; nothing, if it is a later idea.
+`...` stands for what is left out.
+"""
+
+
+def make() -> str:
+    """Return the page."""
+    return "\n".join([HEAD, *_lines()])
+
+
+def _lines() -> Iterator[str]:
+    for module in SUBJECTS:
+        subject = module.__name__.rpartition(".")[2]
+        yield f"## {_heading(module.__doc__ or '')}\n"
+        yield from _table(
+            (one.title, one.before, _answer(one)) for one in MISTAKES if one.subject == subject
+        )
+    yield "## What takes a process of its own\n"
+    yield from _table((one.title, one.before, one.now) for one in ELSEWHERE)
+
+
+def _heading(docstring: str) -> str:
+    return docstring.removeprefix("Mistakes ").rstrip(".").capitalize()
+
+
+def _answer(one: Mistake) -> str:
+    said = " ... ".join(" ".join(words.split()) for words in one.says)
+    return said if one.error is None else f"{one.error.__name__}: {said}"
+
+
+def _table(rows: Iterator[tuple[str, str, str]]) -> Iterator[str]:
+    yield "| mistake | first | now |"
+    yield "|---|---|---|"
+    for row in rows:
+        yield f"| {' | '.join(map(_cell, row))} |"
+    yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(make())
