@@ -18,7 +18,7 @@ from perdure.web.pages.differences import differences
 from perdure.web.pages.failures import fingerprint, innermost
 from perdure.web.pages.routes import PAGES
 from perdure.web.totals import RecentTotals
-from tests.web.site import KEY, Account, Open, browser, caller, engine_with_all, memory_url
+from tests.web.site import KEY, Account, Open, browser, caller, engine_with_all, memory_url, quick
 
 PLACES = {"/i/{instance_id}": "/i/order%2F1"}
 MAX_STATIC_BYTES = 150_000
@@ -46,6 +46,23 @@ async def test_every_page_is_there_and_so_is_its_json(page: httpx.AsyncClient) -
         assert shown.headers["content-type"].startswith("text/html")
         assert isinstance(twin.json(), dict), path
         assert f'id="twin" href="{"/index.json" if path == "/" else path + ".json"}"' in shown.text
+
+
+async def test_an_id_that_ends_like_a_twin_has_a_page_and_a_twin_of_its_own(
+    page: httpx.AsyncClient, engine: Engine
+) -> None:
+    for instance_id in ("report", "report.json", "a%2Ejson"):
+        await (await engine.start(instance_id, quick, "book")).result()
+
+    links = re.findall(r'"id" href="(/i/[^"]*)"', (await page.get("/?q=name:quick")).text)
+    shown = [await page.get(link) for link in links]
+    twins = [re.findall(r'id="twin" href="([^"]*)"', one.text)[0] for one in shown]
+
+    titles = [re.findall('<h1 class="id">([^<]*)</h1>', one.text) for one in shown]
+    assert titles == [["a%2Ejson"], ["report.json"], ["report"], ["done-1"]]
+    found = [(await page.get(twin)).json()["info"]["instance_id"] for twin in twins]
+    assert found == ["a%2Ejson", "report.json", "report", "done-1"]
+    assert links[1:3] == ["/i/report%2Ejson", "/i/report"]
 
 
 async def test_every_link_of_every_page_leads_somewhere(page: httpx.AsyncClient) -> None:

@@ -137,18 +137,33 @@ document.addEventListener("submit", async (event) => {
     const problem = $(".problem", form);
     try {
       const started = await ask("POST", form.dataset.url, startBody(form));
-      location.assign(form.dataset.go + encodeURIComponent(started.instance_id));
+      location.assign(form.dataset.go + encodeURIComponent(started.instance_id).replace(/\.json$/, "%2Ejson"));
     } catch (error) { problem.textContent = error.message; problem.hidden = false; }
   } else if (form.id === "what-if") {
     event.preventDefault();
     const place = $("#what-if-answer");
     try {
       const body = { tag: form.elements.tag.value, value: readJson(form.elements.value.value) };
-      place.textContent = JSON.stringify(await ask("POST", form.dataset.url, body), null, 2);
-    } catch (error) { place.textContent = error.message; }
+      showTry(place, await ask("POST", form.dataset.url, body));
+    } catch (error) { showTry(place, { outcome: { outcome: "not possible" }, said: error.message }); }
     place.hidden = false;
   } else if (form.id === "bulk") event.preventDefault();
 });
+// What an input would come to: the word first, then what would be recorded or why it would not.
+const SIGNS = { accepted: ["✓", "completed"], rejected: ["✕", "failed"], completed: ["■", "terminated"] };
+function showTry(place, tried) {
+  const { outcome: word, ...rest } = tried.outcome;
+  const [sign, look] = SIGNS[word] || ["▲", "blocked"];
+  const status = document.createElement("span");
+  status.className = `status ${look}`;
+  status.textContent = `${sign} ${word}`;
+  const detail = document.createElement("pre");
+  detail.className = "value";
+  detail.tabIndex = 0;
+  const more = Object.fromEntries(Object.entries(tried).filter(([name, one]) => name !== "outcome" && (one.length || Object.keys(one).length)));
+  detail.textContent = tried.said || JSON.stringify({ ...rest, ...more }, null, 2);
+  place.replaceChildren(status, detail);
+}
 function startBody(form) {
   const body = { name: form.dataset.name, version: form.dataset.version };
   if (form.elements.instance_id.value) body.instance_id = form.elements.instance_id.value;
@@ -170,8 +185,8 @@ function showPicked() {
   if (!bar) return;
   const matching = $("#all-matching")?.checked;
   const count = picked().length;
-  $("#picked").textContent = matching ? "all that match" : count ? `${count} selected` : "none selected";
-  for (const one of $$("[data-bulk]", bar)) one.disabled = !count && !matching;
+  $("#picked").textContent = matching || !count ? "" : `${count} selected`;
+  for (const one of $$("[data-bulk]", bar)) one.hidden = !count && !matching;
 }
 document.addEventListener("change", (event) => {
   if (event.target.id === "all") for (const one of $$("#bulk [name=id]")) one.checked = event.target.checked;
@@ -202,6 +217,13 @@ async function bulk(action) {
 let pending = "";
 function rows() { return $$("[data-rows] tbody tr"); }
 function step(by) {
+  const events = $$(".pick-list a");
+  if (events.length) {
+    const here = events.findIndex((one) => one.hasAttribute("aria-current"));
+    const there = events[Math.min(events.length - 1, Math.max(0, here + by))];
+    if (there && there !== events[here]) there.click();
+    return;
+  }
   const all = rows();
   if (!all.length) return;
   const now = all.findIndex((one) => one.classList.contains("at"));
