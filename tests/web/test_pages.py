@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from importlib.resources import files
@@ -16,9 +17,20 @@ import perdure.web
 from perdure import Client, Engine
 from perdure.web.pages.differences import differences
 from perdure.web.pages.failures import fingerprint, innermost
+from perdure.web.pages.rendering import payload, sentence
 from perdure.web.pages.routes import PAGES
 from perdure.web.totals import RecentTotals
-from tests.web.site import KEY, Account, Open, browser, caller, engine_with_all, memory_url, quick
+from tests.web.site import (
+    HOSTILE,
+    KEY,
+    Account,
+    Open,
+    browser,
+    caller,
+    engine_with_all,
+    memory_url,
+    quick,
+)
 
 PLACES = {"/i/{instance_id}": "/i/order%2F1"}
 MAX_STATIC_BYTES = 150_000
@@ -295,6 +307,37 @@ def test_no_template_has_a_script_or_a_style_of_its_own() -> None:
         assert len(re.findall("<script", text)) == (1 if file.name == "base.html" else 0)
 
 
+def test_times_in_a_sentence_are_shown_like_all_others() -> None:
+    said = sentence(
+        "failed at 2026-11-16 18:30:51 UTC: <b> since 2026-11-16 18:00:00 UTC.", "failed"
+    )
+
+    assert said == (
+        '<time datetime="2026-11-16T18:30:51Z">2026-11-16 18:30:51</time>: &lt;b&gt; since '
+        '<time datetime="2026-11-16T18:00:00Z">2026-11-16 18:00:00</time>.'
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": 1.5, "b": [True, None, "x"], 'quo"te': {"-1": -1e-7}},
+        [HOSTILE, "\\", '\\"', "1 true null", {HOSTILE: HOSTILE}],
+        "</pre><script>",
+        -12,
+    ],
+)
+def test_a_value_in_colours_says_the_same_and_can_do_nothing(value: object) -> None:
+    shown = payload(value)
+
+    assert json.loads(shown.striptags()) == value
+    assert set(re.findall("<[^>]*>", shown)) <= {
+        '<pre class="value" tabindex="0">',
+        *('<span class="j-key">', '<span class="j-text">', '<span class="j-plain">'),
+        *("</span>", "</pre>"),
+    }
+
+
 def test_differences_name_the_place() -> None:
     before = {"a": 1, "b": [1, {"c": 2}], "gone": True}
     after = {"a": 1, "b": [1, {"c": 3}, 4], "new": None}
@@ -314,6 +357,11 @@ def test_failures_of_the_same_trouble_have_one_fingerprint() -> None:
     one = fingerprint("fulfil", "ValueError", "order 17 of 'Ada' is 0x7f3a too much", place)
     same = fingerprint("fulfil", "ValueError", "order 9 of 'Bob' is 0x11 too much", place)
     other = fingerprint("fulfil", "ValueError", "order 9 is unknown", place)
+    mail, bounce = (
+        fingerprint("welcome", "TimeoutError", f"no answer for {who}@shop.example", place)
+        for who in ("ada", "grace.hopper")
+    )
 
     assert place == "shop.py:41 in charge"
     assert one == same != other
+    assert mail == bounce

@@ -146,7 +146,9 @@ def test_a_route_answers_as_the_document_says_and_only_to_those_who_may(
             case.validate_response(answer, checks=CHECKS)
         except FailureGroup as group:
             told = "; ".join(f"{one.title}: {one.message}" for one in group.exceptions)
-            raise AssertionError(f"{case.as_curl_command()} {answer.status_code} {answer.text[:300]} {told}") from None
+            raise AssertionError(
+                f"{case.as_curl_command()} {answer.status_code} {answer.text[:300]} {told}"
+            ) from None
         known = DOCUMENT["paths"][case.operation.path][case.operation.method]["responses"]
         assert answer.is_error or str(answer.status_code) in known
 

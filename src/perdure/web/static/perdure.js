@@ -259,11 +259,22 @@ $("#help").addEventListener("click", () => $("#keys").showModal());
 
 // ------------------------------------------------------------------------ live
 
+// A page that is slow to load is loaded seldom: however many are open, the server has time for others.
+const LEAST_MS = 1000;
+const FACTOR = 20;
 let tag = "";
 let busy = false;
+let notBefore = 0;
+let later = 0;
+function look() {
+  clearTimeout(later);
+  const wait = notBefore - performance.now();
+  if (wait > 0) later = setTimeout(look, wait); else refresh();
+}
 async function refresh() {
   if (busy) return;
   busy = true;
+  const began = performance.now();
   try {
     const answer = await fetch(location.href, { headers: tag ? { "If-None-Match": tag, Accept: "text/html" } : { Accept: "text/html" }, cache: "no-store" });
     if (answer.status === 304 || !answer.ok) return;
@@ -271,7 +282,10 @@ async function refresh() {
     tag = answer.headers.get("ETag") || "";
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (!first || fresh.querySelector("#live").textContent !== served) put(fresh.querySelector("#live"));
-  } finally { busy = false; }
+  } catch { /* the server is gone; the stream says so */ } finally {
+    busy = false;
+    notBefore = performance.now() + Math.max(LEAST_MS, FACTOR * (performance.now() - began));
+  }
 }
 // Replace the content, and keep what a person is doing: selection, row, open parts, typed text.
 function put(fresh) {
@@ -298,7 +312,7 @@ function listen() {
   stream = null;
   if (document.hidden || $("#live .big-number")) return;
   stream = new EventSource(`${base}/api/changes`);
-  stream.addEventListener("changed", () => { $("#live-dot").className = "live-dot on"; refresh(); });
+  stream.addEventListener("changed", () => { $("#live-dot").className = "live-dot on"; look(); });
   stream.onerror = () => { $("#live-dot").className = "live-dot off"; };
 }
 document.addEventListener("visibilitychange", listen);
