@@ -103,10 +103,14 @@ async def test_a_row_appears_by_itself_when_an_instance_is_started(
     page: Page, engine: Engine
 ) -> None:
     await page.sees("#live-dot.on")
+    await page.press("j")
+    marked = await page.text("tr.at a.id")
 
     await engine.start("just-now", site.ship, "book")
 
     await page.sees("td", "just-now")
+    assert (await page.texts("td a.id"))[0] == "just-now"
+    assert await page.text("tr.at a.id") == marked
     assert page.types["/"] == "Fetch"  # the page was not loaded anew
 
 
@@ -207,11 +211,13 @@ async def test_a_value_that_is_no_json_is_said_in_the_dialog_which_stays_open(
     assert (await engine.handle("order/1").result()).endswith("packed, off")
 
 
-@pytest.mark.parametrize("tab", ["timeline", "history", "payload"])
-async def test_what_is_full_of_html_and_script_is_text_and_nothing_ran(
-    page: Page, tab: str
-) -> None:
-    for path in (f"/i/failed-1?tab={tab}", f"/i/order%2F1?tab={tab}", "/failures", "/queues", "/"):
+async def test_what_is_full_of_html_and_script_is_text_and_nothing_ran(page: Page) -> None:
+    paths = [
+        f"/i/{instance_id}?tab={tab}"
+        for instance_id in ("failed-1", "order%2F1")
+        for tab in ("timeline", "history", "payload")
+    ]
+    for path in (*paths, "/failures", "/queues", "/"):
         await page.goto(path)
         assert await page.run("document.querySelectorAll('main script, main img').length") == 0
         assert page.troubles == []  # no dialog has opened, nothing was refused by the policy
@@ -488,25 +494,17 @@ async def test_help_is_a_key_away_and_so_is_its_end(page: Page) -> None:
     assert not await page.has("#keys")
 
 
-@pytest.mark.parametrize("width", [390, 820, 1440])
-async def test_no_page_is_wider_than_the_window(page: Page, width: int) -> None:
-    await page.resize(width, 800)
+async def test_no_page_is_wider_than_the_window(page: Page) -> None:
     wider = []
     for path in (
-        "/",
-        "/i/order%2F1",
-        "/i/order%2F1?tab=history",
-        "/i/failed-1?tab=payload",
-        "/i/account%3Aa-1",
-        "/failures",
-        "/queues",
-        "/workers",
-        "/projections",
-        "/definitions",
-        "/i/nobody",
+        *("/", "/failures", "/queues", "/workers", "/projections", "/definitions", "/i/nobody"),
+        *("/i/order%2F1", "/i/order%2F1?tab=history", "/i/failed-1?tab=payload"),
+        *("/i/failed-1?tab=jobs", "/i/family-1?tab=children", "/i/account%3Aa-1"),
     ):
         await page.goto(path)
-        if await page.run("document.documentElement.scrollWidth > innerWidth"):
-            wider.append(path)
+        for width in (390, 820, 1440):
+            await page.resize(width, 800)
+            if await page.run("document.documentElement.scrollWidth > innerWidth"):
+                wider.append((path, width))
 
     assert wider == []

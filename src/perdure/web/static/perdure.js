@@ -293,13 +293,13 @@ function put(fresh) {
   if (live.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), textarea, select")) return;
   const chosen = new Set(picked());
   const all = $("#all-matching")?.checked;
-  const at = $("tr.at")?.id;
+  const at = $("tr.at")?.dataset.href;
   const open = $$("details", live).map((one) => one.open);
   if ($$("details[open] form", live).some((form) => [...form.elements].some((one) => one.value !== one.defaultValue && "defaultValue" in one))) return;
   live.replaceChildren(...fresh.childNodes);
   for (const one of $$("#bulk [name=id]")) one.checked = chosen.has(one.value);
   if (all && $("#all-matching")) $("#all-matching").checked = true;
-  if (at) document.getElementById(at)?.classList.add("at");
+  if (at) $$("tr[data-href]").find((one) => one.dataset.href === at)?.classList.add("at");
   $$("details", live).forEach((one, place) => { if (open[place] !== undefined) one.open = open[place]; });
   served = live.textContent;
   showPicked();
