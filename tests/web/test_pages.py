@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -20,6 +21,7 @@ from perdure.web.pages.failures import fingerprint, innermost
 from perdure.web.pages.rendering import payload, sentence
 from perdure.web.pages.routes import PAGES
 from perdure.web.totals import RecentTotals
+from tests.engine.stage import until
 from tests.web.site import (
     HOSTILE,
     KEY,
@@ -288,6 +290,35 @@ async def test_a_store_is_counted_seldom_however_many_pages_ask(
         await totals.get(client)
 
     assert (once, still, counted) == (1, 1, 2)
+
+
+async def test_a_list_does_not_wait_for_a_store_to_be_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted = asyncio.Event()
+    original = Client.metrics
+
+    async def slow(self: Client) -> Any:
+        await counted.wait()
+        return await original(self)
+
+    monkeypatch.setattr(Client, "metrics", slow)
+    monkeypatch.setattr("perdure.web.pages.instances.COUNT_WITHIN_S", 0.0)
+    async with Client(memory_url()) as client:
+        await client.start("x-1", perdure.Orchestration.named("x", str))
+        async with caller(perdure.web.app(client, insecure_no_auth=True)) as api:
+            early = (await api.get("/index.json")).json()
+            page = (await api.get("/")).text
+            counted.set()
+
+            async def is_known() -> bool:
+                return (await api.get("/index.json")).json()["counts"]["running"] == 1
+
+            await until(is_known)
+
+    assert [one["instance_id"] for one in early["items"]] == ["x-1"]
+    assert early["counts"]["running"] is None
+    assert page.count('<span class="number">…</span>') == 7
 
 
 def test_the_pages_stay_small() -> None:
