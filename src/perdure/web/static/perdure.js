@@ -304,6 +304,14 @@ function put(fresh) {
   served = live.textContent;
   showPicked();
   showTimes();
+  showWhere();
+}
+// On a narrow screen the row of pages or parts is scrolled to the one that is open.
+function showWhere() {
+  for (const one of $$(".rail [aria-current], .tabs [aria-current]")) {
+    const row = one.closest(".rail, .tabs");
+    row.scrollLeft = one.offsetLeft - row.offsetLeft - (row.clientWidth - one.offsetWidth) / 2;
+  }
 }
 let served = $("#live").textContent;
 let stream = null;
@@ -319,3 +327,4 @@ document.addEventListener("visibilitychange", listen);
 listen();
 showTimes();
 showPicked();
+showWhere();
