@@ -28,11 +28,14 @@ def find_chromium() -> str:
 
     Raises:
         NoBrowserError: There is none to be had.
+        FileNotFoundError: The one that was named is not there.
     """
     chosen = os.environ.get(CHOICE)
     if chosen is not None:
         if shutil.which(chosen) is None:
-            raise NoBrowserError(f"{CHOICE}={chosen} is no program")
+            raise FileNotFoundError(
+                f"{CHOICE}={chosen} is no program; leave it out to have one found"
+            )
         return chosen
     # Several processes of the tests may come here at once: one installs, the others find.
     with (Path(tempfile.gettempdir()) / "perdure-chromium.lock").open("w") as lock:

@@ -18,18 +18,7 @@ from tests.engine.stage import until, waits_for
 from tests.web import site
 from tests.web.devtools import Browser, Page
 from tests.web.serving import Served
-from tests.web.site import (
-    HOSTILE,
-    KEY,
-    Account,
-    Deposit,
-    Deposited,
-    Open,
-    Opened,
-    TooMuch,
-    engine_with_all,
-    memory_url,
-)
+from tests.web.site import HOSTILE, KEY, Account, engine_with_all, memory_url
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -264,14 +253,14 @@ async def test_an_instance_that_was_parked_goes_on_once_it_is_unparked(
         name = "brittle"
 
         def decide(
-            self, state: site.Balance, input: Open | Deposit, now: datetime, /
-        ) -> Decision[Open | Deposit, Opened | Deposited, TooMuch]:
+            self, state: site.Balance, input: site.Open | site.Deposit, now: datetime, /
+        ) -> Decision[site.Open | site.Deposit, site.Opened | site.Deposited, site.TooMuch]:
             if not lucky:
                 raise ZeroDivisionError("unlucky")
             return super().decide(state, input, now)
 
     async with Engine(memory_url(), [Brittle]) as engine:
-        await engine.send(Brittle, Open("b", "Ada"))
+        await engine.send(Brittle, site.Open("b", "Ada"))
         handle = engine.handle("brittle:b")
 
         async def is_parked() -> bool:

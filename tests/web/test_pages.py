@@ -22,6 +22,7 @@ from perdure.web.pages.rendering import payload, sentence
 from perdure.web.pages.routes import PAGES
 from perdure.web.totals import RecentTotals
 from tests.engine.stage import until
+from tests.web.bookshop import PAGES as SHOWN
 from tests.web.site import (
     HOSTILE,
     KEY,
@@ -33,6 +34,7 @@ from tests.web.site import (
     memory_url,
     quick,
 )
+from tools.make_images import IMAGES, MAX_BYTES
 
 PLACES = {"/i/{instance_id}": "/i/order%2F1"}
 MAX_STATIC_BYTES = 150_000
@@ -329,6 +331,13 @@ def test_the_pages_stay_small() -> None:
     ]
 
     assert sum(sizes) < MAX_STATIC_BYTES
+
+
+def test_the_documentation_has_a_small_picture_of_every_page_light_and_dark() -> None:
+    found = {file.stem: file.stat().st_size for file in IMAGES.glob("*.png")}
+
+    assert sorted(found) == sorted(f"{name}-{one}" for name in SHOWN for one in ("light", "dark"))
+    assert max(found.values()) <= MAX_BYTES
 
 
 def test_no_template_has_a_script_or_a_style_of_its_own() -> None:
