@@ -314,7 +314,7 @@ async def test_a_list_does_not_wait_for_a_store_to_be_counted(
             counted.set()
 
             async def is_known() -> bool:
-                return (await api.get("/index.json")).json()["counts"]["running"] == 1
+                return bool((await api.get("/index.json")).json()["counts"]["running"] == 1)
 
             await until(is_known)
 

@@ -276,26 +276,28 @@ async function refresh() {
   busy = true;
   const began = performance.now();
   try {
-    const answer = await fetch(location.href, { headers: tag ? { "If-None-Match": tag, Accept: "text/html" } : { Accept: "text/html" }, cache: "no-store" });
+    const headers = tag ? { "If-None-Match": tag, Accept: "text/html" } : { Accept: "text/html" };
+    let answer = null;
+    try { answer = await fetch(location.href, { headers, cache: "no-store" }); } catch { return; } // The stream says that the server is gone.
+    if (answer.status === 404) location.reload(); // It was deleted meanwhile: that has a page too.
     if (answer.status === 304 || !answer.ok) return;
-    const first = !tag;
-    tag = answer.headers.get("ETag") || "";
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (!first || fresh.querySelector("#live").textContent !== served) put(fresh.querySelector("#live"));
-  } catch { /* the server is gone; the stream says so */ } finally {
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("#live");
+    if ((!tag && fresh.textContent === served) || put(fresh)) tag = answer.headers.get("ETag") || "";
+  } finally {
     busy = false;
     notBefore = performance.now() + Math.max(LEAST_MS, FACTOR * (performance.now() - began));
   }
 }
-// Replace the content, and keep what a person is doing: selection, row, open parts, typed text.
+// Replace the content, and keep what a person is doing: selection, row, open parts. While they type,
+// nothing is replaced, and false is returned.
 function put(fresh) {
   const live = $("#live");
-  if (live.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), textarea, select")) return;
+  if (live.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), textarea, select")) return false;
   const chosen = new Set(picked());
   const all = $("#all-matching")?.checked;
   const at = $("tr.at")?.dataset.href;
   const open = $$("details", live).map((one) => one.open);
-  if ($$("details[open] form", live).some((form) => [...form.elements].some((one) => one.value !== one.defaultValue && "defaultValue" in one))) return;
+  if ($$("details[open] form", live).some((form) => [...form.elements].some((one) => one.value !== one.defaultValue && "defaultValue" in one))) return false;
   live.replaceChildren(...fresh.childNodes);
   for (const one of $$("#bulk [name=id]")) one.checked = chosen.has(one.value);
   if (all && $("#all-matching")) $("#all-matching").checked = true;
@@ -305,6 +307,7 @@ function put(fresh) {
   showPicked();
   showTimes();
   showWhere();
+  return true;
 }
 // On a narrow screen the row of pages or parts is scrolled to the one that is open.
 function showWhere() {
