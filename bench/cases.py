@@ -8,6 +8,7 @@ from bench import (
     across,
     at_rest,
     backlog,
+    beside_pages,
     bloat,
     ceiling,
     chain,
@@ -59,6 +60,7 @@ CASES: dict[str, Case] = {
         idle_fleet,
         server_cost,
         bloat,
+        beside_pages,
     )
     for case in file.CASES
 }

@@ -18,7 +18,7 @@ PROJECT = Path(__file__).parent.parent
 MACHINERY = {
     *("__init__", "__main__", "cases", "child", "databases", "harness", "machine", "peers"),
     *("report", "servers", "anatomy", "anatomy_run", "anatomy_subjects", "disk", "phases"),
-    *("planting", "stopwatch", "tracer"),
+    *("page_server", "page_visitors", "planting", "stopwatch", "tracer"),
 }
 """Files of `bench` that ask no question of their own."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 from starlette.types import ASGIApp
@@ -19,10 +19,13 @@ from perdure import (
     Retry,
     Signal,
     activity,
+    context,
     orchestration,
 )
+from perdure.authoring.decider_definition import AnyDecider
 from perdure.errors import InstanceFailedError
 from perdure.ids import fresh_name
+from perdure.projection import EventMeta, Projection
 from tests.engine.stage import waits_for
 
 HOSTILE = "<script>alert(1)</script>\"'&`{{7*7}}"
@@ -51,6 +54,20 @@ async def ship(order: str) -> str:
 @orchestration
 async def quick(order: str) -> str:
     return await pack(order)
+
+
+@orchestration
+async def count(times: int) -> int:
+    return times
+
+
+@orchestration
+async def long(signals: int) -> int:
+    """Have a history of that many events and two more."""
+    ctx = context()
+    for number in range(signals):
+        ctx.kv["number"] = number
+    return signals
 
 
 @orchestration
@@ -120,7 +137,16 @@ class Account(Decider[Balance, Open | Deposit, Opened | Deposited, TooMuch]):
         return Balance(state.owner, state.amount + event.amount)
 
 
-DEFINITIONS: list[Any] = [ship, quick, doomed, family, pack, explode, Account]
+class Ledger(Projection[object]):
+    """Has nothing to do with what it reads."""
+
+    name = "ledger"
+    deciders: ClassVar[Sequence[type[AnyDecider]]] = (Account,)
+
+    async def handle(self, event: object, meta: EventMeta, /) -> None: ...
+
+
+DEFINITIONS: list[Any] = [ship, quick, count, doomed, family, pack, explode, Account, Ledger]
 
 
 def memory_url() -> str:

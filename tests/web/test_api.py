@@ -150,6 +150,27 @@ async def test_cancelled_is_on_record_with_who_did_it(
     assert ended["error"]["message"] == "by robot over HTTP"
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"times": 2.5}, "count(times)"),
+        (["two"], "count(times)"),
+        ({}, "count(times)"),
+        ({"times": 2, "often": 3}, "count(often)"),
+    ],
+)
+async def test_a_start_whose_arguments_do_not_fit_the_code_here_is_refused(
+    api: httpx.AsyncClient, given: object, told: str
+) -> None:
+    body = {"name": "count", "instance_id": "count-1", "input": given}
+
+    refused = await api.post("instances", json=body)
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "payload")
+    assert told in refused.json()["detail"]
+    assert (await api.get("instances/count-1")).status_code == 404
+
+
 async def test_terminated_restarted_and_deleted(api: httpx.AsyncClient) -> None:
     ended = await api.post("instances/order%2F1/terminate", json={"reason": "enough"})
     again = await api.post("instances/order%2F1/restart", json={})
@@ -286,7 +307,7 @@ async def test_totals_and_what_an_instance_keeps_are_told(api: httpx.AsyncClient
     assert (await api.get("instances/order%2F1/progress")).json() == []
     assert (await api.get("instances/order%2F1/inbox")).json() == []
     assert (await api.get("sessions")).json() == []
-    assert (await api.get("projections")).json() == []
+    assert [one["name"] for one in (await api.get("projections")).json()] == ["ledger"]
 
 
 async def test_an_unknown_instance_is_a_problem_with_its_id(api: httpx.AsyncClient) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from importlib.resources import files
@@ -16,9 +18,23 @@ import perdure.web
 from perdure import Client, Engine
 from perdure.web.pages.differences import differences
 from perdure.web.pages.failures import fingerprint, innermost
+from perdure.web.pages.rendering import payload, sentence
 from perdure.web.pages.routes import PAGES
 from perdure.web.totals import RecentTotals
-from tests.web.site import KEY, Account, Open, browser, caller, engine_with_all, memory_url
+from tests.engine.stage import until
+from tests.web.bookshop import PAGES as SHOWN
+from tests.web.site import (
+    HOSTILE,
+    KEY,
+    Account,
+    Open,
+    browser,
+    caller,
+    engine_with_all,
+    memory_url,
+    quick,
+)
+from tools.make_images import IMAGES, MAX_BYTES
 
 PLACES = {"/i/{instance_id}": "/i/order%2F1"}
 MAX_STATIC_BYTES = 150_000
@@ -46,6 +62,23 @@ async def test_every_page_is_there_and_so_is_its_json(page: httpx.AsyncClient) -
         assert shown.headers["content-type"].startswith("text/html")
         assert isinstance(twin.json(), dict), path
         assert f'id="twin" href="{"/index.json" if path == "/" else path + ".json"}"' in shown.text
+
+
+async def test_an_id_that_ends_like_a_twin_has_a_page_and_a_twin_of_its_own(
+    page: httpx.AsyncClient, engine: Engine
+) -> None:
+    for instance_id in ("report", "report.json", "a%2Ejson"):
+        await (await engine.start(instance_id, quick, "book")).result()
+
+    links = re.findall(r'"id" href="(/i/[^"]*)"', (await page.get("/?q=name:quick")).text)
+    shown = [await page.get(link) for link in links]
+    twins = [re.findall(r'id="twin" href="([^"]*)"', one.text)[0] for one in shown]
+
+    titles = [re.findall('<h1 class="id">([^<]*)</h1>', one.text) for one in shown]
+    assert titles == [["a%2Ejson"], ["report.json"], ["report"], ["done-1"]]
+    found = [(await page.get(twin)).json()["info"]["instance_id"] for twin in twins]
+    assert found == ["a%2Ejson", "report.json", "report", "done-1"]
+    assert links[1:3] == ["/i/report%2Ejson", "/i/report"]
 
 
 async def test_every_link_of_every_page_leads_somewhere(page: httpx.AsyncClient) -> None:
@@ -261,6 +294,35 @@ async def test_a_store_is_counted_seldom_however_many_pages_ask(
     assert (once, still, counted) == (1, 1, 2)
 
 
+async def test_a_list_does_not_wait_for_a_store_to_be_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted = asyncio.Event()
+    original = Client.metrics
+
+    async def slow(self: Client) -> Any:
+        await counted.wait()
+        return await original(self)
+
+    monkeypatch.setattr(Client, "metrics", slow)
+    monkeypatch.setattr("perdure.web.pages.instances.COUNT_WITHIN_S", 0.0)
+    async with Client(memory_url()) as client:
+        await client.start("x-1", perdure.Orchestration.named("x", str))
+        async with caller(perdure.web.app(client, insecure_no_auth=True)) as api:
+            early = (await api.get("/index.json")).json()
+            page = (await api.get("/")).text
+            counted.set()
+
+            async def is_known() -> bool:
+                return bool((await api.get("/index.json")).json()["counts"]["running"] == 1)
+
+            await until(is_known)
+
+    assert [one["instance_id"] for one in early["items"]] == ["x-1"]
+    assert early["counts"]["running"] is None
+    assert page.count('<span class="number">…</span>') == 7
+
+
 def test_the_pages_stay_small() -> None:
     sizes = [
         len(file.read_bytes())
@@ -271,11 +333,49 @@ def test_the_pages_stay_small() -> None:
     assert sum(sizes) < MAX_STATIC_BYTES
 
 
+def test_the_documentation_has_a_small_picture_of_every_page_light_and_dark() -> None:
+    found = {file.stem: file.stat().st_size for file in IMAGES.glob("*.png")}
+
+    assert sorted(found) == sorted(f"{name}-{one}" for name in SHOWN for one in ("light", "dark"))
+    assert max(found.values()) <= MAX_BYTES
+
+
 def test_no_template_has_a_script_or_a_style_of_its_own() -> None:
     for file in files("perdure.web").joinpath("templates").iterdir():
         text = file.read_text()
         assert not re.search(r"<style|style=|\son[a-z]+=|javascript:|\|safe", text), file
         assert len(re.findall("<script", text)) == (1 if file.name == "base.html" else 0)
+
+
+def test_times_in_a_sentence_are_shown_like_all_others() -> None:
+    said = sentence(
+        "failed at 2026-11-16 18:30:51 UTC: <b> since 2026-11-16 18:00:00 UTC.", "failed"
+    )
+
+    assert said == (
+        '<time datetime="2026-11-16T18:30:51Z">2026-11-16 18:30:51</time>: &lt;b&gt; since '
+        '<time datetime="2026-11-16T18:00:00Z">2026-11-16 18:00:00</time>.'
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": 1.5, "b": [True, None, "x"], 'quo"te': {"-1": -1e-7}},
+        [HOSTILE, "\\", '\\"', "1 true null", {HOSTILE: HOSTILE}],
+        "</pre><script>",
+        -12,
+    ],
+)
+def test_a_value_in_colours_says_the_same_and_can_do_nothing(value: object) -> None:
+    shown = payload(value)
+
+    assert json.loads(shown.striptags()) == value
+    assert set(re.findall("<[^>]*>", shown)) <= {
+        '<pre class="value" tabindex="0">',
+        *('<span class="j-key">', '<span class="j-text">', '<span class="j-plain">'),
+        *("</span>", "</pre>"),
+    }
 
 
 def test_differences_name_the_place() -> None:
@@ -297,6 +397,11 @@ def test_failures_of_the_same_trouble_have_one_fingerprint() -> None:
     one = fingerprint("fulfil", "ValueError", "order 17 of 'Ada' is 0x7f3a too much", place)
     same = fingerprint("fulfil", "ValueError", "order 9 of 'Bob' is 0x11 too much", place)
     other = fingerprint("fulfil", "ValueError", "order 9 is unknown", place)
+    mail, bounce = (
+        fingerprint("welcome", "TimeoutError", f"no answer for {who}@shop.example", place)
+        for who in ("ada", "grace.hopper")
+    )
 
     assert place == "shop.py:41 in charge"
     assert one == same != other
+    assert mail == bounce

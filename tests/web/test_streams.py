@@ -10,7 +10,7 @@ import pytest
 
 import perdure.web
 from perdure import Client, Engine, Orchestration
-from perdure.web.changes import changed
+from perdure.web.changes import LOOK_S, LOOKS_PER_S, changed, pause_s
 from tests.web.site import caller, engine_with_all, quick
 
 
@@ -72,6 +72,11 @@ async def test_a_value_cannot_end_its_event(stream: httpx.AsyncClient, engine: E
     answer = await stream.get("/api/instances/lines/result")
 
     assert events(answer) == ["result"]
+
+
+def test_however_many_pages_are_open_they_are_made_anew_only_so_often() -> None:
+    assert pause_s(1) <= LOOK_S
+    assert [streams / pause_s(streams) for streams in (10, 50, 200)] == [LOOKS_PER_S] * 3
 
 
 async def test_it_is_worth_looking_once_another_process_has_committed(tmp_path: Path) -> None:

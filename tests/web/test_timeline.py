@@ -76,6 +76,14 @@ def test_what_is_open_reaches_to_now() -> None:
     assert row["took"] == ""
 
 
+def test_a_timer_says_how_long_it_is() -> None:
+    due_ms = from_datetime(START + timedelta(hours=25))
+
+    [bar] = bars_of([event(2, "timer_scheduled", 0, due_ms=due_ms)])
+
+    assert bar.label == "timer of 1 d 1 h"
+
+
 def test_a_clock_that_went_back_draws_nothing_backwards() -> None:
     events = [
         event(2, "activity_scheduled", 5, name="a"),

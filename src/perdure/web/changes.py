@@ -16,6 +16,14 @@ LOOK_S = 0.5
 """At most so often: a busy store changes a thousand times a second."""
 LOOK_ANYWAY_S = 2.0
 """At least so often."""
+LOOKS_PER_S = 20.0
+"""All streams together: each look is a page that is made anew."""
+
+
+def pause_s(streams: int) -> float:
+    """Return how long a stream is silent after it has said that something may be new, if so many
+    are open."""
+    return streams / LOOKS_PER_S
 
 
 async def changed(

@@ -37,6 +37,9 @@ CSRF_HEADER = "x-perdure-csrf"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 OPEN_PATHS = ("/healthz",)
 STATIC = "/static/"
+TWIN = ".json"
+"""What the address of a page's data ends with."""
+ESCAPED_TWIN = "%2Ejson"
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -271,6 +274,13 @@ def route_path(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", ""))
 
 
+def escaped(text: str) -> str:
+    """Return a text as one segment of a path. One that ends like the JSON of a page is told apart
+    from that by its dot, which is escaped too."""
+    segment = quote(text, safe="")
+    return f"{segment.removesuffix(TWIN)}{ESCAPED_TWIN}" if segment.endswith(TWIN) else segment
+
+
 def unescaped(segment: str) -> str:
     """Return a segment of a path as its sender wrote it."""
     return unquote(segment)
@@ -283,7 +293,8 @@ def _with_whole_segments(scope: Scope) -> Scope:
     """Return a scope whose path is cut where its sender cut it.
 
     An id may have a slash in it, sent as %2F. Servers decode the path as a whole, after which that
-    slash looks like any other. Here `/` and `%` inside a segment stay escaped.
+    slash looks like any other. Here `/` and `%` inside a segment stay escaped, and the dot of an id
+    that ends in `.json` if it was sent so.
     """
     raw = scope.get("raw_path")
     if not raw or b"%" not in raw:
@@ -291,8 +302,14 @@ def _with_whole_segments(scope: Scope) -> Scope:
     root = scope.get("root_path", "")
     segments = raw.partition(b"?")[0].decode("ascii", "replace").split("/")
     own = segments[root.count("/") + 1 :]
-    decoded = [unquote(one).replace("%", "%25").replace("/", "%2F") for one in own]
-    return {**scope, "path": f"{root}/{'/'.join(decoded)}"}
+    return {**scope, "path": f"{root}/{'/'.join(map(_whole_segment, own))}"}
+
+
+def _whole_segment(raw: str) -> str:
+    decoded = unquote(raw).replace("%", "%25").replace("/", "%2F")
+    if raw.lower().endswith(ESCAPED_TWIN.lower()):
+        return f"{decoded.removesuffix(TWIN)}{ESCAPED_TWIN}"
+    return decoded
 
 
 def _guarded(send: Send, *, is_static: bool) -> Send:

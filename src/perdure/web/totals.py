@@ -20,16 +20,31 @@ class RecentTotals:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._counting = asyncio.Lock()
+        self._counting: asyncio.Future[None] | None = None
         self._last: StoreTotals | None = None
         self._until_s = 0.0
 
-    async def get(self, client: Client) -> StoreTotals:
-        """Return the totals, or what they were a moment ago."""
-        async with self._counting:
-            began_s = self._monotonic()
-            if self._last is None or began_s >= self._until_s:
-                self._last = await client.metrics()
-                ended_s = self._monotonic()
-                self._until_s = ended_s + max(KEPT_S, KEPT_FACTOR * (ended_s - began_s))
+    async def get(self, client: Client, *, within_s: float | None = None) -> StoreTotals | None:
+        """Return the totals, or what they were a moment ago.
+
+        Args:
+            client: Counts.
+            within_s: How long the caller waits. If that is not long enough, it gets those of the
+                last time, None before the first; the counting goes on for those who ask later.
+        """
+        if self._last is not None and self._monotonic() < self._until_s:
             return self._last
+        if self._counting is None or self._counting.done():
+            self._counting = asyncio.ensure_future(self._count(client))
+            # One that fails while no caller waits for it is begun anew by the next.
+            self._counting.add_done_callback(lambda one: one.cancelled() or one.exception())
+        done, _ = await asyncio.wait([self._counting], timeout=within_s)
+        for one in done:
+            one.result()
+        return self._last
+
+    async def _count(self, client: Client) -> None:
+        began_s = self._monotonic()
+        self._last = await client.metrics()
+        ended_s = self._monotonic()
+        self._until_s = ended_s + max(KEPT_S, KEPT_FACTOR * (ended_s - began_s))

@@ -9,6 +9,7 @@ import msgspec
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
+from perdure.client.client import Client
 from perdure.client.info import InstanceInfo, Json
 from perdure.errors import UsageError
 from perdure.limits import BULK_MAX
@@ -17,6 +18,9 @@ from perdure.model.options import IfExists
 from perdure.web.api.instances import CountQuery, conditions, handle_of
 from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.problems import RefusalError
+
+MAX_DELAY_S = 100 * 365 * 86_400
+"""The longest that a start waits."""
 
 
 class StartBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,7 +33,7 @@ class StartBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     version: str | None = None
     input: dict[str, Json] | list[Json] = []
     """Its arguments: by name as an object, by position as an array."""
-    delay_s: Annotated[float, msgspec.Meta(ge=0)] = 0
+    delay_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_DELAY_S)] = 0
     if_exists: IfExists = "join"
 
 
@@ -106,12 +110,11 @@ async def start_instance(ask: CheckedRequest[Nothing, StartBody]) -> InstanceInf
         named = named.with_options(version=body.version)
     if body.delay_s:
         named = named.with_options(delay=timedelta(seconds=body.delay_s))
+    args, kwargs = ((), body.input) if isinstance(body.input, dict) else (body.input, {})
+    _check_arguments(ask.client, body, named.definition.codec.encode(tuple(args), kwargs))
     instance_id = ask.repeat_key(body.instance_id, "instance_id")
     first: Any = (named,) if instance_id is None else (instance_id, named)
-    if isinstance(body.input, dict):
-        handle = await ask.client.start(*first, **body.input)
-    else:
-        handle = await ask.client.start(*first, *body.input)
+    handle = await ask.client.start(*first, *args, **kwargs)
     return await handle.info()
 
 
@@ -186,6 +189,23 @@ async def act_on_many(ask: CheckedRequest[Nothing, BulkBody]) -> BulkDone:
         if after is None or len(found) >= BULK_MAX:
             break
     return await _each(ask, found[: body.expect])
+
+
+def _check_arguments(client: Client, body: StartBody, stored: bytes) -> None:
+    """Refuse arguments that do not fit, where the code is at hand; elsewhere a worker does so.
+
+    Raises:
+        PayloadError: They do not fit.
+    """
+    beside = client._core.beside
+    known = {} if beside is None else beside.registry.orchestrations
+    found = [
+        one
+        for (name, version), one in known.items()
+        if name == body.name and body.version in (None, version)
+    ]
+    if len(found) == 1:  # Without a version a worker chooses among several.
+        found[0].definition.codec.decode(stored)
 
 
 async def _each(ask: CheckedRequest[Nothing, BulkBody], found: list[str]) -> BulkDone:

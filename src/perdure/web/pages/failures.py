@@ -13,8 +13,10 @@ from perdure.web.pages.content import PageContent
 
 EXAMPLES = 3
 
-_CHANGING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+|'[^']*'|\"[^\"]*\"")
-"""What differs between two messages of the same trouble: numbers, ids, quoted values."""
+_CHANGING = re.compile(
+    r"[\w.+-]+@[\w.-]+|\w+://\S+|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+|'[^']*'|\"[^\"]*\""
+)
+"""What differs between two messages of the same trouble: addresses, numbers, ids, quoted values."""
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 
 

@@ -15,7 +15,7 @@ from perdure.client.info import HistoryEvent, InstanceInfo, Json
 from perdure.clock import to_datetime
 from perdure.errors import NotRegisteredError
 from perdure.web.access import now_utc
-from perdure.web.api.deciders import events_of, state_of
+from perdure.web.api.deciders import definition_here, events_of, state_of
 from perdure.web.api.instances import LIST
 from perdure.web.cursors import open_cursor, sign_cursor
 from perdure.web.operations import CheckedRequest
@@ -228,7 +228,11 @@ async def _decider(
     if at is None and shown["next"] is None:
         at = events[-1].version if events else 0
     shown["at"] = at
+    shown["last"] = {"tag": "", "value": {}}
+    if events:
+        shown["last"] = {"tag": events[-1].input_tag, "value": events[-1].input}
     try:
+        shown["inputs"] = definition_here(inner).inputs.tags
         state = await state_of(inner, at)
         shown["state"] = state
         before = None if not at else await state_of(inner, at - 1)

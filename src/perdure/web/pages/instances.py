@@ -19,6 +19,9 @@ from perdure.web.operations import CheckedRequest
 from perdure.web.pages.content import PageContent
 
 PAGE = 50
+COUNT_WITHIN_S = 0.5
+"""How long the page waits for its numbers; it says that they are not known yet, and shows them when
+it is loaded anew."""
 EXPLAIN_WITHIN_S = 2.0
 """How long the page waits for its sentences; a very long history may take longer."""
 
@@ -50,7 +53,7 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
         page = await ask.client.instances(limit=PAGE, after=after, **listed)
         items = await _rows(ask, page.items)
         following = sign_cursor(secret, LIST, page.next)
-    totals = await ask.site.totals.get(ask.client)
+    totals = await ask.site.totals.get(ask.client, within_s=COUNT_WITHIN_S)
     return PageContent(
         template="instances.html",
         title="Instances",
@@ -60,8 +63,10 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
             "after": query.after,
             "problem": problem,
             "where": which,
-            "counts": {status.value: totals.instances.get(status, 0) for status in Status},
-            "dead_jobs": totals.dead_jobs,
+            "counts": {
+                status.value: totals and totals.instances.get(status, 0) for status in Status
+            },
+            "dead_jobs": totals and totals.dead_jobs,
             "items": items,
             "next": following,
         },

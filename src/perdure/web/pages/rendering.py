@@ -4,8 +4,9 @@ their content."""
 from __future__ import annotations
 
 import mimetypes
+import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files
 from urllib.parse import quote, urlencode
@@ -18,7 +19,7 @@ from starlette.responses import Response
 from perdure.client.as_json import as_json
 from perdure.durations import shown_duration
 from perdure.web.access import Access
-from perdure.web.gate import ACCESS, csrf_token
+from perdure.web.gate import ACCESS, TWIN, csrf_token, escaped
 from perdure.web.operations import Site
 from perdure.web.pages.content import PageContent
 from perdure.web.problems import document_of
@@ -29,6 +30,15 @@ MAX_SHOWN_BYTES = 64 * 1024
 
 NONE = "\u2013"
 """What stands where there is nothing."""
+
+MAX_COLOURED_BYTES = 16 * 1024
+"""Up to here the parts of a value are told apart by colour."""
+
+_SAID_TIME = re.compile(r"(?:\bat )?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.\d+)?(?: UTC|Z)")
+_TOKEN = re.compile(
+    r'(?P<key>"(?:[^"\\]|\\.)*")(?=:)|(?P<text>"(?:[^"\\]|\\.)*")'
+    r"|(?P<plain>-?\d[\d.eE+-]*|\btrue\b|\bfalse\b|\bnull\b)"
+)
 
 STATUS_SIGNS = {
     "running": "◐",
@@ -71,7 +81,13 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.filters.update(
-            time=time_tag, took=took, payload=payload, compact=compact, number=number
+            time=time_tag,
+            took=took,
+            seconds=seconds,
+            sentence=sentence,
+            payload=payload,
+            compact=compact,
+            number=number,
         )
         self._environment.globals.update(signs=STATUS_SIGNS, navigation=NAVIGATION)
 
@@ -122,7 +138,7 @@ class Renderer:
 
 def url(base: str, *parts: str, **query: object) -> str:
     """Return the address of a page; each part is escaped, and so is the query."""
-    path = "/".join(quote(str(part), safe="") for part in parts)
+    path = "/".join(escaped(str(part)) for part in parts)
     wanted = {name: str(value) for name, value in query.items() if value not in (None, "", False)}
     return f"{base}/{path}" + (f"?{urlencode(wanted)}" if wanted else "")
 
@@ -143,9 +159,30 @@ def took(start: str, end: str | None) -> str:
     return shown_duration(datetime.fromisoformat(end) - datetime.fromisoformat(start))
 
 
+def seconds(value: float) -> str:
+    """Return a length of time that is sent in seconds."""
+    return shown_duration(timedelta(seconds=value)) if value else NONE
+
+
+def sentence(text: str, status: str = "", chars: int = 2000) -> Markup:
+    """Return what is said of an instance, without the status that stands beside it, and with its
+    times as all others."""
+    for head in (f"is {status}: ", f"{status}: ", f"{status} "):
+        text = text.removeprefix(head) if status else text
+    text = compact(text, chars)
+    found = Markup()
+    end = 0
+    for one in _SAID_TIME.finditer(text):
+        found += text[end : one.start()] + time_tag(f"{one[1]}T{one[2]}Z")
+        end = one.end()
+    return found + text[end:]
+
+
 def payload(value: object) -> Markup:
     """Return a value as text that can do nothing, cut where it is long (SEC-18)."""
     whole = dump(value, indent=2)
+    if len(whole) <= MAX_COLOURED_BYTES:
+        return Markup('<pre class="value" tabindex="0">{}</pre>').format(_coloured(whole.decode()))
     if len(whole) <= MAX_SHOWN_BYTES:
         return Markup('<pre class="value" tabindex="0">{}</pre>').format(whole.decode())
     cut = whole[:MAX_SHOWN_BYTES].decode("utf-8", "ignore")
@@ -153,6 +190,17 @@ def payload(value: object) -> Markup:
         '<pre class="value" tabindex="0">{}</pre><p class="hint">{} of {} bytes are shown; the '
         "JSON of this page has all.</p>"
     ).format(cut, f"{MAX_SHOWN_BYTES:,}", f"{len(whole):,}")
+
+
+def _coloured(text: str) -> Markup:
+    """Return JSON with its keys, texts and plain values marked."""
+    found = Markup()
+    end = 0
+    for one in _TOKEN.finditer(text):
+        mark = Markup('<span class="j-{}">{}</span>').format(one.lastgroup, one[0])
+        found += text[end : one.start()] + mark
+        end = one.end()
+    return found + text[end:]
 
 
 def compact(value: object, chars: int = 120) -> str:
@@ -175,6 +223,6 @@ def _here(request: Request, base: str) -> str:
 def _twin(request: Request) -> str:
     """Return the address of the page's JSON."""
     path = quote(request.scope["path"], safe="/%:@")
-    path = f"{path}index.json" if path.endswith("/") else f"{path}.json"
+    path = f"{path}index{TWIN}" if path.endswith("/") else f"{path}{TWIN}"
     query: Mapping[str, str] = dict(request.query_params)
     return path + (f"?{urlencode(query)}" if query else "")

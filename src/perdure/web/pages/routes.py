@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from perdure.web.gate import access_of, check_scope, unescaped
+from perdure.web.gate import TWIN, access_of, check_scope, unescaped
 from perdure.web.operations import CheckedRequest, Nothing, Site, json_response, read_query
 from perdure.web.pages import failures, instance, instances, overview
 from perdure.web.pages.content import PageContent
@@ -52,7 +52,7 @@ def page_routes(site: Site, renderer: Renderer) -> list[Route]:
 
     found = [Route("/static/{file}", static, methods=["GET"])]
     for page in PAGES:
-        twin = "/index.json" if page.path == "/" else f"{page.path}.json"
+        twin = f"/index{TWIN}" if page.path == "/" else f"{page.path}{TWIN}"
         found.append(Route(twin, _endpoint(page, site, renderer, is_json=True), methods=["GET"]))
         found.append(
             Route(page.path, _endpoint(page, site, renderer, is_json=False), methods=["GET"])

@@ -189,7 +189,10 @@ def _end(bar: Bar, event: HistoryEvent) -> None:
 def _label(event: HistoryEvent) -> str:
     data = event.data
     if event.kind == "timer_scheduled":
-        return "timer"
+        due_ms = data.get("due_ms")
+        if not isinstance(due_ms, int):
+            return "timer"
+        return f"timer of {shown_duration(to_datetime(due_ms) - event.at)}"
     if event.kind == "cancel_requested":
         return "cancel requested"
     return str(data.get("name") or data.get("tag") or data.get("instance_id") or event.kind)

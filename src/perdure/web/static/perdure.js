@@ -137,18 +137,33 @@ document.addEventListener("submit", async (event) => {
     const problem = $(".problem", form);
     try {
       const started = await ask("POST", form.dataset.url, startBody(form));
-      location.assign(form.dataset.go + encodeURIComponent(started.instance_id));
+      location.assign(form.dataset.go + encodeURIComponent(started.instance_id).replace(/\.json$/, "%2Ejson"));
     } catch (error) { problem.textContent = error.message; problem.hidden = false; }
   } else if (form.id === "what-if") {
     event.preventDefault();
     const place = $("#what-if-answer");
     try {
       const body = { tag: form.elements.tag.value, value: readJson(form.elements.value.value) };
-      place.textContent = JSON.stringify(await ask("POST", form.dataset.url, body), null, 2);
-    } catch (error) { place.textContent = error.message; }
+      showTry(place, await ask("POST", form.dataset.url, body));
+    } catch (error) { showTry(place, { outcome: { outcome: "not possible" }, said: error.message }); }
     place.hidden = false;
   } else if (form.id === "bulk") event.preventDefault();
 });
+// What an input would come to: the word first, then what would be recorded or why it would not.
+const SIGNS = { accepted: ["✓", "completed"], rejected: ["✕", "failed"], completed: ["■", "terminated"] };
+function showTry(place, tried) {
+  const { outcome: word, ...rest } = tried.outcome;
+  const [sign, look] = SIGNS[word] || ["▲", "blocked"];
+  const status = document.createElement("span");
+  status.className = `status ${look}`;
+  status.textContent = `${sign} ${word}`;
+  const detail = document.createElement("pre");
+  detail.className = "value";
+  detail.tabIndex = 0;
+  const more = Object.fromEntries(Object.entries(tried).filter(([name, one]) => name !== "outcome" && (one.length || Object.keys(one).length)));
+  detail.textContent = tried.said || JSON.stringify({ ...rest, ...more }, null, 2);
+  place.replaceChildren(status, detail);
+}
 function startBody(form) {
   const body = { name: form.dataset.name, version: form.dataset.version };
   if (form.elements.instance_id.value) body.instance_id = form.elements.instance_id.value;
@@ -170,8 +185,8 @@ function showPicked() {
   if (!bar) return;
   const matching = $("#all-matching")?.checked;
   const count = picked().length;
-  $("#picked").textContent = matching ? "all that match" : count ? `${count} selected` : "none selected";
-  for (const one of $$("[data-bulk]", bar)) one.disabled = !count && !matching;
+  $("#picked").textContent = matching || !count ? "" : `${count} selected`;
+  for (const one of $$("[data-bulk]", bar)) one.hidden = !count && !matching;
 }
 document.addEventListener("change", (event) => {
   if (event.target.id === "all") for (const one of $$("#bulk [name=id]")) one.checked = event.target.checked;
@@ -202,6 +217,13 @@ async function bulk(action) {
 let pending = "";
 function rows() { return $$("[data-rows] tbody tr"); }
 function step(by) {
+  const events = $$(".pick-list a");
+  if (events.length) {
+    const here = events.findIndex((one) => one.hasAttribute("aria-current"));
+    const there = events[Math.min(events.length - 1, Math.max(0, here + by))];
+    if (there && there !== events[here]) there.click();
+    return;
+  }
   const all = rows();
   if (!all.length) return;
   const now = all.findIndex((one) => one.classList.contains("at"));
@@ -237,37 +259,62 @@ $("#help").addEventListener("click", () => $("#keys").showModal());
 
 // ------------------------------------------------------------------------ live
 
+// A page that is slow to load is loaded seldom: however many are open, the server has time for others.
+const LEAST_MS = 1000;
+const FACTOR = 20;
 let tag = "";
 let busy = false;
+let notBefore = 0;
+let later = 0;
+function look() {
+  clearTimeout(later);
+  const wait = notBefore - performance.now();
+  if (wait > 0) later = setTimeout(look, wait); else refresh();
+}
 async function refresh() {
   if (busy) return;
   busy = true;
+  const began = performance.now();
   try {
-    const answer = await fetch(location.href, { headers: tag ? { "If-None-Match": tag, Accept: "text/html" } : { Accept: "text/html" }, cache: "no-store" });
+    const headers = tag ? { "If-None-Match": tag, Accept: "text/html" } : { Accept: "text/html" };
+    let answer = null;
+    try { answer = await fetch(location.href, { headers, cache: "no-store" }); } catch { return; } // The stream says that the server is gone.
+    if (answer.status === 404) location.reload(); // It was deleted meanwhile: that has a page too.
     if (answer.status === 304 || !answer.ok) return;
-    const first = !tag;
-    tag = answer.headers.get("ETag") || "";
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (!first || fresh.querySelector("#live").textContent !== served) put(fresh.querySelector("#live"));
-  } finally { busy = false; }
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("#live");
+    if ((!tag && fresh.textContent === served) || put(fresh)) tag = answer.headers.get("ETag") || "";
+  } finally {
+    busy = false;
+    notBefore = performance.now() + Math.max(LEAST_MS, FACTOR * (performance.now() - began));
+  }
 }
-// Replace the content, and keep what a person is doing: selection, row, open parts, typed text.
+// Replace the content, and keep what a person is doing: selection, row, open parts. While they type,
+// nothing is replaced, and false is returned.
 function put(fresh) {
   const live = $("#live");
-  if (live.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), textarea, select")) return;
+  if (live.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), textarea, select")) return false;
   const chosen = new Set(picked());
   const all = $("#all-matching")?.checked;
-  const at = $("tr.at")?.id;
+  const at = $("tr.at")?.dataset.href;
   const open = $$("details", live).map((one) => one.open);
-  if ($$("details[open] form", live).some((form) => [...form.elements].some((one) => one.value !== one.defaultValue && "defaultValue" in one))) return;
+  if ($$("details[open] form", live).some((form) => [...form.elements].some((one) => one.value !== one.defaultValue && "defaultValue" in one))) return false;
   live.replaceChildren(...fresh.childNodes);
   for (const one of $$("#bulk [name=id]")) one.checked = chosen.has(one.value);
   if (all && $("#all-matching")) $("#all-matching").checked = true;
-  if (at) document.getElementById(at)?.classList.add("at");
+  if (at) $$("tr[data-href]").find((one) => one.dataset.href === at)?.classList.add("at");
   $$("details", live).forEach((one, place) => { if (open[place] !== undefined) one.open = open[place]; });
   served = live.textContent;
   showPicked();
   showTimes();
+  showWhere();
+  return true;
+}
+// On a narrow screen the row of pages or parts is scrolled to the one that is open.
+function showWhere() {
+  for (const one of $$(".rail [aria-current], .tabs [aria-current]")) {
+    const row = one.closest(".rail, .tabs");
+    row.scrollLeft = one.offsetLeft - row.offsetLeft - (row.clientWidth - one.offsetWidth) / 2;
+  }
 }
 let served = $("#live").textContent;
 let stream = null;
@@ -276,10 +323,11 @@ function listen() {
   stream = null;
   if (document.hidden || $("#live .big-number")) return;
   stream = new EventSource(`${base}/api/changes`);
-  stream.addEventListener("changed", () => { $("#live-dot").className = "live-dot on"; refresh(); });
+  stream.addEventListener("changed", () => { $("#live-dot").className = "live-dot on"; look(); });
   stream.onerror = () => { $("#live-dot").className = "live-dot off"; };
 }
 document.addEventListener("visibilitychange", listen);
 listen();
 showTimes();
 showPicked();
+showWhere();
