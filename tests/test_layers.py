@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "projection": THOUGHT | {"store"},
     "client": THOUGHT | {"store", "turns", "jobs", "worker", "projection"},
     "checking": {"model", "store"},
-    "testing": THOUGHT,
+    "testing": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client", "cli"},
     "web": THOUGHT | {"client"},
     "cli": THOUGHT
     | {"store", "turns", "jobs", "worker", "projection", "client", "checking", "web"},
