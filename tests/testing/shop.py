@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 
-from perdure import ActivityContext, Retry, Signal, activity, context, orchestration
+from perdure import ActivityContext, Defined, Retry, Signal, activity, context, orchestration
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,9 @@ class DeclinedError(Exception):
 approved = Signal("approved", str)
 
 
-@activity(retry=Retry(max_attempts=3, first_delay=timedelta(minutes=1), jitter=0), raises=[DeclinedError])
+@activity(
+    retry=Retry(max_attempts=3, first_delay=timedelta(minutes=1), jitter=0), raises=[DeclinedError]
+)
 async def charge(order: Order, *, currency: str = "EUR") -> str:
     raise NotImplementedError("there is no bank here")
 
@@ -34,7 +36,7 @@ def pack(order_id: str) -> str:
 
 
 @activity
-async def ship(ctx: ActivityContext, order_id: str, /) -> str:
+async def ship(ctx: ActivityContext, order_id: str) -> str:
     return f"{order_id} shipped at try {ctx.attempt}"
 
 
@@ -67,5 +69,5 @@ async def family(order: Order) -> str:
     return await approve(order)
 
 
-DEFINITIONS = [buy, approve, buy_all, family, charge, pack, ship]
+DEFINITIONS: list[Defined] = [buy, approve, buy_all, family, charge, pack, ship]
 BOOK = Order("book", 12)

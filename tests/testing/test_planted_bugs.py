@@ -24,14 +24,16 @@ def line_of(text: str) -> int:
     return 1 + next(number for number, line in enumerate(lines) if text in line)
 
 
-async def found_in(
-    definition: Orchestration[..., Any], *args: Any, waits: bool = True
-) -> str:
+async def found_in(definition: Orchestration[..., Any], *args: Any, waits: bool = True) -> str:
     """Return why a trial fails whose test looks at nothing at all."""
-    with pytest.raises(NondeterminismError) as caught:
+
+    async def test() -> None:
         async with Trial([definition, planted.note]) as trial:
             handle = await trial.start("p", definition, *args)
             await (handle.result() if waits else trial.settle())
+
+    with pytest.raises(NondeterminismError) as caught:
+        await test()
     return str(caught.value)
 
 
@@ -83,7 +85,7 @@ async def test_a_fold_that_is_not_pure_fails_the_trial() -> None:
         def instance_id(self, input: str) -> str:
             return input
 
-        def decide(self, state: int, input: str, now: object) -> Decision[str, str]:
+        def decide(self, state: int, input: str, now: object) -> Decision[Any, Any, Any]:
             return Decision.accept(input)
 
         def evolve(self, state: int, event: str) -> int:
@@ -118,7 +120,9 @@ def test_an_activity_that_may_not_run_twice_is_found_by_crashing_everywhere() ->
     bad, bad_test = bank(is_idempotent=False)
 
     crash_everywhere(good_test, good)
-    with pytest.raises(AssertionError, match=r"passes, and fails when the worker dies .* commit \d"):
+    with pytest.raises(
+        AssertionError, match=r"passes, and fails when the worker dies .* commit \d"
+    ):
         crash_everywhere(bad_test, bad)
 
 
@@ -146,10 +150,13 @@ async def test_a_change_of_code_is_found_by_replaying_what_was_recorded() -> Non
 
 
 async def test_what_a_failing_test_has_found_besides_is_in_its_notes() -> None:
-    with pytest.raises(ZeroDivisionError) as caught:
+    async def test() -> None:
         async with Trial([planted.goes_on_from_a_counter, planted.note]) as trial:
             await trial.start("g", planted.goes_on_from_a_counter)
             await trial.settle()
             raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        await test()
 
     assert "The trial has also found: instance 'g'" in caught.value.__notes__[0]

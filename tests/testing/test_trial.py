@@ -1,4 +1,4 @@
-"""The trial: the real engine in memory, with a clock that is moved and activities that are faked."""
+"""The trial: the real engine in memory, a clock that is moved, activities that are faked."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_time_stands_still_unless_it_is_moved(shop: Trial) -> None:
 
     await shop.advance(MONTH - timedelta(milliseconds=1))
 
-    with pytest.raises(ResultTimeoutError, match="timer.*The trial is at rest"):
+    with pytest.raises(ResultTimeoutError, match=r"timer.*The trial is at rest"):
         await handle.result()
     await shop.advance(timedelta(milliseconds=1))
     assert (await handle.info()).status == "completed"
@@ -236,14 +236,14 @@ async def test_a_fake_returns_its_values_in_turn_and_the_last_one_for_ever(shop:
 
 
 async def test_a_function_is_called_in_place_of_the_activity(shop: Trial) -> None:
-    shop.fake(charge)(lambda order, currency="EUR": f"{order.amount} {currency}")
+    shop.fake(charge)(lambda order, *, currency="EUR": f"{order.amount} {currency}")
 
     assert await (await shop.start("b-1", buy_all, [BOOK])).result() == ["12 EUR"]
 
 
 async def test_an_async_function_can_be_decorated(shop: Trial) -> None:
     @shop.fake(ship)
-    async def _(order_id: str, /) -> str:
+    async def _(order_id: str) -> str:
         await asyncio.sleep(0)
         return f"{order_id} sent"
 
@@ -317,7 +317,12 @@ async def test_another_seed_is_another_order_of_answers() -> None:
     async def order_of(seed: int) -> list[str]:
         done: list[str] = []
         async with Trial(DEFINITIONS, seed=seed) as trial:
-            trial.fake(charge)(lambda order, currency="": done.append(order.order_id) or "paid")
+
+            @trial.fake(charge)
+            def _(order: Order, *, currency: str = "") -> str:
+                done.append(order.order_id)
+                return "paid"
+
             orders = [Order(str(number), 1) for number in range(5)]
             await (await trial.start("b-1", buy_all, orders)).result()
         return done

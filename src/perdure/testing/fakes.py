@@ -11,7 +11,7 @@ import inspect
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from perdure.authoring.activity import Activity, encode_result
 from perdure.codec import Json
@@ -114,7 +114,9 @@ class Fake(Generic[P, R]):
 class Fakes:
     """The fakes of a trial and the calls that were made in it."""
 
-    def __init__(self, known: Mapping[str, Activity[..., Any]], chance: random.Random | None) -> None:
+    def __init__(
+        self, known: Mapping[str, Activity[..., Any]], chance: random.Random | None
+    ) -> None:
         """Begin without fakes.
 
         Args:
@@ -128,8 +130,11 @@ class Fakes:
 
     def fake(self, activity: Activity[P, R]) -> Fake[P, R]:
         """Return the fake of an activity, the same at every call."""
-        name = self._checked("fake", activity).name
-        return self._fakes.setdefault(name, Fake(activity))
+        self._checked("fake", activity)
+        made: Fake[P, R] = Fake(activity)
+        self._fakes.setdefault(activity.name, made)
+        # The one under this name is of this activity, and so of its types.
+        return cast(Fake[P, R], self._fakes[activity.name])
 
     def calls(self, activity: Activity[..., Any]) -> list[CallMade]:
         """Return the calls of an activity so far."""
@@ -154,9 +159,7 @@ class Fakes:
         if fn is None:
             return None
         passes = 0 if self._chance is None else self._chance.randrange(MAX_YIELDS)
-        return work._replace(
-            fn=_on_loop(fn, passes), takes_context=False, takes_connection=False
-        )
+        return work._replace(fn=_on_loop(fn, passes), takes_context=False, takes_connection=False)
 
     def _checked(self, method: str, activity: Any) -> Activity[..., Any]:
         if not isinstance(activity, Activity):

@@ -25,9 +25,7 @@ from perdure.turns.watchdog import TurnTooLongError
 
 logger = logging.getLogger(__name__)
 
-NOT_PURE = (
-    "the events of this decider fold to another state than it had: its evolve is not pure"
-)
+NOT_PURE = "the events of this decider fold to another state than it had: its evolve is not pure"
 
 
 class ShadowReplays:
