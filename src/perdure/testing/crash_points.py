@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from perdure.authoring.registry import Definitions, Registry
 from perdure.errors import UsageError
 from perdure.model.admin import InstanceFilter
+from perdure.store.base import Store
 from perdure.testing.mortal_store import CommitCount, CrashPoint, Moment
 from perdure.testing.trial import Trial
 
@@ -120,22 +122,38 @@ async def _outcome(trial: Trial) -> Outcome:
     ids = sorted(row.instance_id for row in rows)
     reports = await store.read_reports(ids) if ids else []
     calls = Counter(
-        f"{name} of {made.instance_id!r} with {dict(made.arguments)!r}"
+        f"{name} of {_without_luck(made.instance_id)!r} with {dict(made.arguments)!r}"
         for name, all_made in trial._world.fakes.all_calls().items()
         for made in {made.idempotency_key: made for made in all_made}.values()
     )
     return Outcome(
-        {row.instance_id: (row.name, row.status.value, row.output, row.reason) for row in rows},
-        {
-            one: {key: row.value for key, row in (await store.read_kv(one, None)).items()}
-            for one in ids
-        },
-        {
-            one: None if report is None else report.value
-            for one, report in zip(ids, reports, strict=True)
-        },
+        _by_id(
+            (row.instance_id, (row.name, row.status.value, row.output, row.reason)) for row in rows
+        ),
+        _by_id([(one, await _values(store, one)) for one in ids]),
+        _by_id(zip(ids, (one and one.value for one in reports), strict=True)),
         calls,
     )
+
+
+async def _values(store: Store, instance_id: str) -> dict[str, bytes]:
+    return {key: row.value for key, row in (await store.read_kv(instance_id, None)).items()}
+
+
+def _by_id(found: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+    """Return what there is of instances by id; several of one orchestration may have none."""
+    by_id: dict[str, list[Any]] = {}
+    for instance_id, one in found:
+        by_id.setdefault(_without_luck(instance_id), []).append(one)
+    return {instance_id: sorted(some, key=repr) for instance_id, some in by_id.items()}
+
+
+_MADE_ID = re.compile(r"-[0-9a-f]{21}(?=/|$)")
+"""The end of an id that `start` has made because the test gave none: time and luck."""
+
+
+def _without_luck(instance_id: str) -> str:
+    return _MADE_ID.sub("-…", instance_id)
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

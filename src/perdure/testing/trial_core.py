@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from hashlib import blake2b
 from typing import TypeVar
+
+import msgspec
 
 from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.explain import explain, gather_evidence
 from perdure.client.outcomes import outcome_in
 from perdure.errors import InstanceHeldError, InstanceNotFoundError, ResultTimeoutError
 from perdure.model.admin import KvRow, ReportRow
-from perdure.model.instances import InstanceRow, Status
+from perdure.model.instances import InstanceRow, NewInstance, Status
 from perdure.model.jobs import JobKey
 from perdure.model.turns import InstanceEnd, WorkerRow
 from perdure.telemetry import Metrics
@@ -31,6 +34,15 @@ class TrialCore(ClientCore):
     def __init__(self, world: World, metrics: Metrics) -> None:
         super().__init__(world.store, metrics, owner="Trial")
         self._world = world
+        self._begun = 0
+
+    async def begin(self, new: NewInstance) -> InstanceRow | None:
+        """Start an instance under an incarnation that is the same in every run of a test: its ids,
+        uuids and random numbers come of that."""
+        self._begun += 1
+        drawn = blake2b(b"%d %d" % (self._world.seed, self._begun), digest_size=8).digest()
+        incarnation = int.from_bytes(drawn, "big") >> 1 | 1
+        return await super().begin(msgspec.structs.replace(new, incarnation=incarnation))
 
     # ------------------------------------------------------- who works in this process
 

@@ -46,6 +46,7 @@ class World:
         self.clock = ManualClock() if now is None else ManualClock(from_datetime(now))
         self.store: Store = open_store("sqlite://:memory:", clock=self.clock)
         self.registry = Registry(definitions)
+        self.seed = seed
         self.findings = Findings()
         self.count = count or CommitCount()
         self.fakes = Fakes(self.registry.activities, random.Random(seed) if seed else None)
