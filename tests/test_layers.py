@@ -35,10 +35,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "projection": THOUGHT | {"store"},
     "client": THOUGHT | {"store", "turns", "jobs", "worker", "projection"},
     "checking": {"model", "store"},
+    "lint": {"core"},
     "testing": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client", "cli"},
     "web": THOUGHT | {"client"},
     "cli": THOUGHT
-    | {"store", "turns", "jobs", "worker", "projection", "client", "checking", "web"},
+    | {"store", "turns", "jobs", "worker", "projection", "client", "checking", "web", "lint"},
 }
 APART = {"core.orchestrations", "core.deciders"}
 """Rooms within a room that do not know each other."""
