@@ -183,9 +183,9 @@ def test_a_version_that_is_gone_is_named(store: str, folder: Path) -> None:
     done = typed("check", ".", "--store", store, "-o", "json")
 
     assert done.exit_code == 6
-    [misfit] = json.loads(done.stdout)["replays"][1]["misfits"]
-    assert misfit["instance_id"] == "x-1"
-    assert "other@1.0.0" in misfit["problem"]
+    [unfit] = json.loads(done.stdout)["replays"][1]["unfit"]
+    assert unfit["instance_id"] == "x-1"
+    assert "other@1.0.0" in unfit["problem"]
 
 
 def test_so_many_are_looked_at_and_no_more(store: str) -> None:

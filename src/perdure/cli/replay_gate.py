@@ -34,10 +34,10 @@ class GateResult(NamedTuple):
     replayed: int
     is_partial: bool
     """Whether there are more live instances than were looked at."""
-    misfits: list[Misfit]
+    unfit: list[UnfitInstance]
 
 
-class Misfit(NamedTuple):
+class UnfitInstance(NamedTuple):
     """A live instance that the code does not fit."""
 
     instance_id: str
@@ -76,7 +76,7 @@ async def _try_definition(
             continue  # Deleted meanwhile.
         if history.events:
             shapes.setdefault(_shape(history), []).append(history)
-    replayed, misfits = 0, []
+    replayed, unfit = 0, []
     for some in shapes.values():
         # The longest went through most of the code.
         some.sort(key=lambda one: -len(one.events))
@@ -85,8 +85,8 @@ async def _try_definition(
         if tried:
             tried += _try_all(registry, some[per_shape:])
             replayed += max(len(some) - per_shape, 0)
-        misfits += tried
-    return GateResult(name, len(ids), len(shapes), replayed, is_partial, misfits)
+        unfit += tried
+    return GateResult(name, len(ids), len(shapes), replayed, is_partial, unfit)
 
 
 async def _live_ids(client: Client, name: str, limit: int) -> tuple[list[str], bool]:
@@ -111,12 +111,12 @@ def _shape(history: RecordedHistory) -> object:
     return history.name, history.version, frozenset(pairwise(["", *steps])), steps[-1]
 
 
-def _try_all(registry: Registry, histories: Iterable[RecordedHistory]) -> list[Misfit]:
+def _try_all(registry: Registry, histories: Iterable[RecordedHistory]) -> list[UnfitInstance]:
     found = []
     for history in histories:
         problem = _problem(registry, history)
         if problem:
-            found.append(Misfit(history.instance_id, history.name, history.version, problem))
+            found.append(UnfitInstance(history.instance_id, history.name, history.version, problem))
     return found
 
 
@@ -133,6 +133,6 @@ def _problem(registry: Registry, history: RecordedHistory) -> str:
     return ""
 
 
-def misfits_of(results: Sequence[GateResult]) -> list[Misfit]:
+def unfit_of(results: Sequence[GateResult]) -> list[UnfitInstance]:
     """Return the instances that do not fit."""
-    return [misfit for one in results for misfit in one.misfits]
+    return [unfit for one in results for unfit in one.unfit]

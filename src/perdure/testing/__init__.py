@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perdure.testing.crash_points import crash_everywhere
     from perdure.testing.fakes import CallMade, Fake
-    from perdure.testing.given import Given, check_invariants, given, observed_transitions
+    from perdure.testing.given_when import Given, check_invariants, given, observed_transitions
     from perdure.testing.replays import replay
     from perdure.testing.running import activity_context
     from perdure.testing.trial import Trial
@@ -32,7 +32,7 @@ __all__ = [
 _HOMES = {
     "crash_points": ("crash_everywhere",),
     "fakes": ("CallMade", "Fake"),
-    "given": ("Given", "check_invariants", "given", "observed_transitions"),
+    "given_when": ("Given", "check_invariants", "given", "observed_transitions"),
     "replays": ("replay",),
     "running": ("activity_context",),
     "trial": ("Trial",),

@@ -77,7 +77,7 @@ async def _crash_at(
     point: CrashPoint,
     test: Callable[[Trial], Awaitable[None]],
     registry: Registry,
-    expected: Outcome,
+    expected: LeftBehind,
     seed: int,
 ) -> None:
     try:
@@ -87,7 +87,7 @@ async def _crash_at(
             f"the test passes, and fails when the worker dies {point} (seed {seed}): "
             f"{type(error).__name__}: {error}"
         ) from error
-    for what, before, after in zip(Outcome._fields, expected, left, strict=True):
+    for what, before, after in zip(LeftBehind._fields, expected, left, strict=True):
         if before != after:
             raise AssertionError(
                 f"when the worker dies {point} (seed {seed}), other {what} are left: "
@@ -95,7 +95,7 @@ async def _crash_at(
             )
 
 
-class Outcome(NamedTuple):
+class LeftBehind(NamedTuple):
     """What a run of a test leaves."""
 
     instances: Mapping[str, Any]
@@ -109,14 +109,14 @@ class Outcome(NamedTuple):
 
 async def _run(
     test: Callable[[Trial], Awaitable[None]], registry: Registry, count: CommitCount, seed: int
-) -> Outcome:
+) -> LeftBehind:
     async with Trial._counting(registry, count, seed=seed) as trial:
         await test(trial)
         await trial.settle()
         return await _outcome(trial)
 
 
-async def _outcome(trial: Trial) -> Outcome:
+async def _outcome(trial: Trial) -> LeftBehind:
     store = trial._core.store
     rows = await store.list_instances(InstanceFilter(), limit=MAX_COMPARED)
     ids = sorted(row.instance_id for row in rows)
@@ -126,7 +126,7 @@ async def _outcome(trial: Trial) -> Outcome:
         for name, all_made in trial._world.fakes.all_calls().items()
         for made in {made.idempotency_key: made for made in all_made}.values()
     )
-    return Outcome(
+    return LeftBehind(
         _by_id(
             (row.instance_id, (row.name, row.status.value, row.output, row.reason)) for row in rows
         ),

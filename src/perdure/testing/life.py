@@ -146,7 +146,7 @@ class Life:
                 while rounds < ROUNDS:
                     if await self._do_some():
                         rounds = 0
-                    elif await self._is_due():
+                    elif self._is_due():
                         rounds += 1
                     elif not await self._are_readers_behind():
                         return
@@ -185,15 +185,15 @@ class Life:
     def _runs(self) -> Iterable[JobRun]:
         return list(self.serving.jobs._started)
 
-    async def _is_due(self) -> bool:
-        wake_ms = await self.next_wake_ms()
-        return wake_ms is not None and wake_ms <= self.store.clock()
+    def _is_due(self) -> bool:
+        wake_ms = self.next_wake_ms()
+        # What is due and was not given is looked for again after a pause.
+        return wake_ms is not None and wake_ms <= self.store.clock() + to_ms(OPTIONS.poll_max)
 
-    async def next_wake_ms(self) -> int | None:
-        """Return when something will be due that this worker takes; None: nothing."""
-        numbers = await self.store.intern(list(self.serving.coverage.claimable()))
-        found: int | None = await self.store.next_wake_ms(numbers, numbers)
-        return found
+    def next_wake_ms(self) -> int | None:
+        """Return when something will be due that this worker takes, as of its last claim; None:
+        nothing."""
+        return self.serving.claimer.look_at_ms
 
     async def _are_readers_behind(self) -> bool:
         """Tell whether a projection or subscription has events that it can still handle."""

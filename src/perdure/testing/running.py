@@ -13,7 +13,7 @@ from perdure.errors import UsageError
 from perdure.jobs.running import Host, RunningActivity
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobKey
-from perdure.testing.given import NOON
+from perdure.testing.given_when import NOON
 
 
 @contextmanager

@@ -26,10 +26,6 @@ from perdure.testing.mortal_store import CommitCount
 MAX_WAKE_UPS = 100_000
 """How many moments of one `advance` may have something due."""
 
-NUDGE_MS = 200
-"""How far time is moved past what is due and was not taken: it may be left to another for so
-long."""
-
 
 class World:
     """A store and what happens in it, as long as a trial lasts."""
@@ -169,14 +165,12 @@ class World:
         until_ms = self.clock.now_ms + to_ms(by)
         await self._come_to_rest()
         for _ in range(MAX_WAKE_UPS):
-            wake_ms = await self.life.next_wake_ms()
+            wake_ms = self.life.next_wake_ms()
             if wake_ms is None or wake_ms > until_ms:
                 break
-            left_ms = until_ms - self.clock.now_ms
-            step_ms = wake_ms - self.clock.now_ms
-            if step_ms <= 0 and left_ms == 0:
+            if self.clock.now_ms == until_ms:
                 break
-            self.clock.now_ms += step_ms if step_ms > 0 else min(NUDGE_MS, left_ms)
+            self.clock.now_ms = max(wake_ms, self.clock.now_ms + 1)
             await self.life.time_has_passed()
             await self._come_to_rest()
         else:

@@ -16,7 +16,7 @@ from perdure.cli.exit_codes import ExitCode
 from perdure.cli.forms import json_text
 from perdure.cli.opening import ask
 from perdure.cli.output import errors_as_lines, printable, say
-from perdure.cli.replay_gate import GateResult, misfits_of, try_live
+from perdure.cli.replay_gate import GateResult, try_live, unfit_of
 from perdure.cli.targets import load_target
 from perdure.errors import UsageError
 from perdure.lint.checker import Checked, check_files
@@ -71,7 +71,7 @@ def check_command(
         checked = _check_text(targets)
         results = [] if url is None else _check_store(targets, url, per_shape, limit)
     _SHOW[form](checked, results)
-    if misfits_of(results):
+    if unfit_of(results):
         sys.exit(ExitCode.MISMATCH)
     sys.exit(ExitCode.FAILED if checked.findings else ExitCode.GOOD)
 
@@ -150,16 +150,16 @@ def _importable(targets: Iterable[str]) -> list[str]:
 def _show_text(checked: Checked, results: Sequence[GateResult]) -> None:
     for finding in checked.findings:
         click.echo(printable(finding.text))
-    for misfit in misfits_of(results):
-        what = f"{misfit.name} {misfit.version}".strip()
-        click.echo(printable(f"{misfit.instance_id} ({what}) does not fit: {misfit.problem}"))
+    for unfit in unfit_of(results):
+        what = f"{unfit.name} {unfit.version}".strip()
+        click.echo(printable(f"{unfit.instance_id} ({what}) does not fit: {unfit.problem}"))
     say(
         f"{_counted(checked.definitions, 'definition', 'definitions')} in "
         f"{_counted(checked.files, 'file', 'files')}: "
         f"{_counted(len(checked.findings), 'finding', 'findings')}"
     )
     for one in results:
-        bad = len(one.misfits)
+        bad = len(one.unfit)
         said = f"{bad:,} do not fit" if bad else "all fit"
         more = ", there are more" if one.is_partial else ""
         say(
@@ -182,13 +182,13 @@ def _show_json(checked: Checked, results: Sequence[GateResult]) -> None:
 
 
 def _replay_json(result: GateResult) -> dict[str, Any]:
-    return {**result._asdict(), "misfits": [one._asdict() for one in result.misfits]}
+    return {**result._asdict(), "unfit": [one._asdict() for one in result.unfit]}
 
 
 def _show_sarif(checked: Checked, results: Sequence[GateResult]) -> None:
     click.echo(json_text(as_sarif(checked.findings, version=version("perdure"))))
-    for misfit in misfits_of(results):
-        say(printable(f"{misfit.instance_id} ({misfit.name}) does not fit: {misfit.problem}"))
+    for unfit in unfit_of(results):
+        say(printable(f"{unfit.instance_id} ({unfit.name}) does not fit: {unfit.problem}"))
 
 
 _SHOW = {"text": _show_text, "json": _show_json, "sarif": _show_sarif}
