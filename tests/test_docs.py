@@ -19,7 +19,9 @@ PAGES += sorted((ROOT / "docs").rglob("*.md"))
 
 PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 FIRST_DECIDER = (ROOT / "docs/first-decider.md").read_text()
-GUIDES = sorted((ROOT / "docs").glob("*.md"))
+TESTS = "testing.md"
+"""A page whose programs are tests: `tests/testing/test_testing_page.py` runs them."""
+GUIDES = sorted(page for page in (ROOT / "docs").glob("*.md") if page.name != TESTS)
 TUTORIALS = ("first-decider",)
 """Pages whose programs go on where the one before ended."""
 

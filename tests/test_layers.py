@@ -48,11 +48,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "projection": THOUGHT | {"store"},
     "client": THOUGHT | {"store", "turns", "jobs", "worker", "projection"},
     "checking": {"model", "store"},
-    "testing": THOUGHT,
+    "lint": {"core"},
+    "testing": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client", "cli"},
     "web": THOUGHT | {"client"},
     "__main__": {"cli"},
     "cli": THOUGHT
-    | {"store", "turns", "jobs", "worker", "projection", "client", "checking", "web"},
+    | {"store", "turns", "jobs", "worker", "projection", "client", "checking", "web", "lint"},
 }
 APART = {"core.orchestrations", "core.deciders"}
 """Rooms within a room that do not know each other."""

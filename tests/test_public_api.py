@@ -73,6 +73,7 @@ HANDLE = [
     "delete",
     "executions",
     "explain",
+    "export",
     "history",
     "info",
     "instance_id",

@@ -127,8 +127,6 @@ class Call(Coroutine[object, None, R]):
     def __del__(self) -> None:
         # While replaying it was said before; while torn down the code did not get so far.
         if not self._closed and not self._begun and not self._scope.is_replaying:
-            warnings.warn(
-                f"call of {self._request.label!r} at {self._request.place} was never awaited",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            said = f"call of {self._request.label!r} at {self._request.place} was never awaited"
+            self._scope.lost += (said,)
+            warnings.warn(said, RuntimeWarning, stacklevel=2)

@@ -152,6 +152,8 @@ class Scope(Protocol):
     """The last creation number; tasks, futures and calls are ordered by it."""
     context: Any
     """The `Context` that user code gets; made by the core, opaque here."""
+    lost: tuple[str, ...]
+    """Which calls were made and never awaited, in words."""
 
     @property
     def kv(self) -> Mapping[str, KvEntry]:

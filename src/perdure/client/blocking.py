@@ -340,6 +340,21 @@ class BlockingHandle(Generic[R_co]):
         """
         return self._thread.run(self._handle.history(execution, after=after, limit=limit))
 
+    def export(self, execution: int | None = None) -> list[dict[str, Json]]:
+        """Return the history of an execution as `perdure export` writes it, one object for each
+        line: `perdure.testing.replay` takes it, and so does `perdure replay` as a file.
+
+        It holds every argument and result.
+
+        Args:
+            execution: Which one, from 1; the current one if not given.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            UsageError: There was no such execution.
+        """
+        return self._thread.run(self._handle.export(execution))
+
     def tree(self, *, calls: bool = True) -> InstanceTree:
         """Return the instance with all that it started and called, to any depth.
 

@@ -30,6 +30,7 @@ from perdure.client.info import (
 from perdure.client.lists import check_count, check_time
 from perdure.client.outcomes import result_in
 from perdure.client.overview import unclaimed_key, unclaimed_row
+from perdure.client.recorded import read_execution, write_mappings
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import successor
 from perdure.client.trees import nested, read_shown
@@ -271,6 +272,22 @@ class Handle(Generic[R_co]):
         key = ExecutionKey(row.instance_id, row.incarnation, execution or row.execution)
         [events] = await self._core.store.read_histories([key], after_seq=after, limit=limit)
         return [event_of(stored) for stored in events]
+
+    async def export(self, execution: int | None = None) -> list[dict[str, Json]]:
+        """Return the history of an execution as `perdure export` writes it, one object for each
+        line: `perdure.testing.replay` takes it, and so does `perdure replay` as a file.
+
+        It holds every argument and result.
+
+        Args:
+            execution: Which one, from 1; the current one if not given.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            UsageError: There was no such execution.
+        """
+        found = await read_execution(self._core.store, self.instance_id, execution)
+        return list(write_mappings(found))
 
     async def tree(self, *, calls: bool = True) -> InstanceTree:
         """Return the instance with all that it started and called, to any depth.

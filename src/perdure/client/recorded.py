@@ -7,18 +7,19 @@ body is kept as the very text that is stored: what is replayed must be the same 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perdure.authoring.registry import Registry
+from perdure.codec import Json
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.orchestrations.execution import Execution
 from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.model.events import StoredEvent
-from perdure.store.base import ExecutionKey
+from perdure.store.base import ExecutionKey, Store
 
 if TYPE_CHECKING:
     from perdure.client.client import Client
@@ -45,10 +46,17 @@ class RecordedHistory:
 async def read_recorded(
     client: Client, instance_id: str, execution: int | None = None
 ) -> RecordedHistory:
+    """Return what is recorded of an instance; see `read_execution`."""
+    return await read_execution(client._core.store, instance_id, execution)
+
+
+async def read_execution(
+    store: Store, instance_id: str, execution: int | None = None
+) -> RecordedHistory:
     """Return what is recorded of an instance.
 
     Args:
-        client: Where to look.
+        store: Where to look.
         instance_id: Which instance.
         execution: Which execution, from 1; the current one if not given.
 
@@ -56,7 +64,7 @@ async def read_recorded(
         InstanceNotFoundError: There is no such instance.
         UsageError: There was no such execution.
     """
-    [row] = await client._core.store.read_instances([instance_id])
+    [row] = await store.read_instances([instance_id])
     if row is None:
         raise InstanceNotFoundError(instance_id)
     number = row.execution if execution is None else execution
@@ -66,7 +74,7 @@ async def read_recorded(
             f"{row.execution}"
         )
     key = ExecutionKey(row.instance_id, row.incarnation, number)
-    [events] = await client._core.store.read_histories([key])
+    [events] = await store.read_histories([key])
     return RecordedHistory(
         instance_id=row.instance_id,
         kind=row.kind,
@@ -84,10 +92,15 @@ async def read_recorded(
 
 def write_lines(history: RecordedHistory) -> Iterator[str]:
     """Return a history as lines of JSON."""
+    return map(_line, write_mappings(history))
+
+
+def write_mappings(history: RecordedHistory) -> Iterator[dict[str, Json]]:
+    """Return a history as the objects that are written as lines."""
     facts = {name: getattr(history, name) for name in _FACTS}
-    yield _line({"perdure_history": FORMAT, **facts, "events": len(history.events)})
+    yield {"perdure_history": FORMAT, **facts, "events": len(history.events)}
     for seq, kind, at_ms, body in history.events:
-        yield _line({"seq": seq, "kind": kind, "at_ms": at_ms, "body": body.decode()})
+        yield {"seq": seq, "kind": kind, "at_ms": at_ms, "body": body.decode()}
 
 
 def read_lines(lines: Iterable[str], *, source: str) -> list[RecordedHistory]:
@@ -100,15 +113,35 @@ def read_lines(lines: Iterable[str], *, source: str) -> list[RecordedHistory]:
     Raises:
         UsageError: They are not such lines, or some are missing.
     """
+    numbered = ((f"{source}, line {n}", text) for n, text in enumerate(lines, start=1))
+    return _read(
+        ((where, _object(text, where)) for where, text in numbered if text.strip()), source
+    )
+
+
+def read_mappings(objects: Iterable[Mapping[str, Json]], *, source: str) -> list[RecordedHistory]:
+    """Return the histories that lines were written of.
+
+    Args:
+        objects: As `write_mappings` makes them, of any number of histories.
+        source: Where they come from, for errors.
+
+    Raises:
+        UsageError: They are not such objects, or some are missing.
+    """
+    return _read(((f"{source}, object {n}", one) for n, one in enumerate(objects, start=1)), source)
+
+
+def _read(placed: Iterable[tuple[str, Mapping[str, Json]]], source: str) -> list[RecordedHistory]:
+    """Return the histories in objects, each with where it stands."""
     found: list[RecordedHistory] = []
-    numbered = ((n, text) for n, text in enumerate(lines, start=1) if text.strip())
-    for number, text in numbered:
-        head = _object(text, f"{source}, line {number}")
-        facts = _facts(head, f"{source}, line {number}")
+    objects = iter(placed)
+    for where, head in objects:
+        facts = _facts(head, where)
         events: list[StoredEvent] = []
         for _ in range(head["events"]):
-            number, text = next(numbered, (number, ""))
-            events.append(_event(text, len(events) + 1, f"{source}, line {number}"))
+            where, one = next(objects, (where, None))
+            events.append(_event(one, len(events) + 1, where))
         found.append(RecordedHistory(**facts, events=events))
     if not found:
         raise UsageError(f"{source} has no history in it")
@@ -140,7 +173,7 @@ def _object(text: str, where: str) -> dict[str, Any]:
     return found
 
 
-def _facts(head: dict[str, Any], where: str) -> dict[str, Any]:
+def _facts(head: Mapping[str, Any], where: str) -> dict[str, Any]:
     form = head.get("perdure_history")
     if not isinstance(form, int) or not isinstance(head.get("events"), int):
         raise UsageError(f"{where}: a history is expected to begin here, as `perdure export` does")
@@ -155,10 +188,9 @@ def _facts(head: dict[str, Any], where: str) -> dict[str, Any]:
     return {name: head[name] for name in _FACTS}
 
 
-def _event(text: str, seq: int, where: str) -> StoredEvent:
-    if not text:
+def _event(found: Mapping[str, Any] | None, seq: int, where: str) -> StoredEvent:
+    if found is None:
         raise UsageError(f"{where}: the file ends before event {seq} of the history")
-    found = _object(text, where)
     types = {"seq": int, "kind": str, "at_ms": int, "body": str}
     if any(type(found.get(name)) is not kind for name, kind in types.items()):
         raise UsageError(f"{where}: event {seq} of the history is expected here")

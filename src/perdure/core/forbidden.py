@@ -67,6 +67,39 @@ def may_call(module: str) -> bool:
     return top in TRUSTED or top in BYSTANDERS_OF_CALLS or is_ours(module)
 
 
+# --- What the outside is
+
+
+EVENT_FAMILIES = frozenset(
+    {"glob", "os", "pathlib", "shutil", "tempfile", "sqlite3"}  # files
+    | {"socket", "http", "urllib", "ftplib", "imaplib", "nntplib", "poplib", "smtplib", "telnetlib"}
+    | {"subprocess", "pty", "webbrowser"}  # processes
+)
+"""What the audit events of files, sockets and processes begin with: the modules that cause them."""
+EVENTS = frozenset(
+    {"open", "fcntl.flock", "fcntl.lockf", "builtins.input", "time.sleep"}
+    | {"_thread.start_new_thread", "_thread.start_joinable_thread"}
+)
+HARMLESS_EVENTS = frozenset({"os.add_dll_directory", "os.putenv", "os.unsetenv"})
+
+NETWORK_PACKAGES = frozenset(
+    {"httpx", "httpcore", "requests", "urllib3", "aiohttp", "websockets", "grpc", "botocore"}
+    | {"psycopg", "psycopg2", "asyncpg", "redis", "pymongo", "kafka", "pika"}
+)
+"""Installed ones. They read a clock before they connect, and that is not what is wrong."""
+
+ADVICE_OF_MODULE = {
+    "random": RANDOM,
+    "secrets": RANDOM,
+    "uuid": UUID,
+    "tempfile": OUTSIDE,
+    "threading": OUTSIDE,
+    "queue": OUTSIDE,
+    "subprocess": OUTSIDE,
+    **dict.fromkeys(NETWORK_PACKAGES, NETWORK),
+}
+"""What to use instead of a module, whatever it calls in the end."""
+
 # --- Which calls are forbidden
 
 
@@ -185,6 +218,12 @@ def _make_rules() -> dict[object, Rule]:
 
 
 _RULES = _make_rules()
+
+
+def rules() -> list[Rule]:
+    """Return the rules of single functions."""
+    return list(_RULES.values())
+
 
 FORBIDDEN_NAMES = frozenset(
     {rule.call.partition(".")[2] for rule in _RULES.values()}

@@ -25,15 +25,17 @@ from typing import NamedTuple
 from perdure.authoring.pure import current_decider
 from perdure.core.call_monitor import CallMonitor
 from perdure.core.forbidden import (
+    ADVICE_OF_MODULE,
     BYSTANDERS,
     BYSTANDERS_OF_CALLS,
+    EVENT_FAMILIES,
+    EVENTS,
+    HARMLESS_EVENTS,
     IN_DECIDERS,
-    NETWORK,
+    NETWORK_PACKAGES,
     OUTSIDE,
-    RANDOM,
     SLEEP,
     TRUSTED,
-    UUID,
     Rule,
     is_ours,
 )
@@ -117,17 +119,6 @@ def install() -> None:
 # --- Level 1: audit events
 
 
-_EVENT_FAMILIES = frozenset(
-    {"glob", "os", "pathlib", "shutil", "tempfile", "sqlite3"}  # files
-    | {"socket", "http", "urllib", "ftplib", "imaplib", "nntplib", "poplib", "smtplib", "telnetlib"}
-    | {"subprocess", "pty", "webbrowser"}  # processes
-)
-_EVENTS = frozenset(
-    {"open", "fcntl.flock", "fcntl.lockf", "builtins.input", "time.sleep"}
-    | {"_thread.start_new_thread", "_thread.start_joinable_thread"}
-)
-_HARMLESS_EVENTS = frozenset({"os.add_dll_directory", "os.putenv", "os.unsetenv"})
-
 _EVENT_CALLS = {"builtins.input": "input", "socket.__new__": "socket.socket"}
 """What an event is about, where its name is not that of a function."""
 
@@ -138,9 +129,9 @@ def _on_audit(event: str, args: tuple[object, ...]) -> None:
     guard = _turns.get(get_ident())
     if guard is None:
         return
-    if event not in _EVENTS and event.partition(".")[0] not in _EVENT_FAMILIES:
+    if event not in EVENTS and event.partition(".")[0] not in EVENT_FAMILIES:
         return
-    if event in _HARMLESS_EVENTS or (event == "open" and _is_harmless_open(args)):
+    if event in HARMLESS_EVENTS or (event == "open" and _is_harmless_open(args)):
         return
     advice = SLEEP if event == "time.sleep" else OUTSIDE
     _refuse(guard, sys._getframe(1), _EVENT_CALLS.get(event, event), advice, BYSTANDERS)
@@ -187,25 +178,6 @@ def _judge(rule: Rule, frame: FrameType) -> None:
 # --- Who called, and from where
 
 
-_NETWORK_PACKAGES = frozenset(
-    {"httpx", "httpcore", "requests", "urllib3", "aiohttp", "websockets", "grpc", "botocore"}
-    | {"psycopg", "psycopg2", "asyncpg", "redis", "pymongo", "kafka", "pika"}
-)
-"""Installed ones. They read a clock before they connect, and that is not what is wrong."""
-
-_ADVICE_OF_MODULE = {
-    "random": RANDOM,
-    "secrets": RANDOM,
-    "uuid": UUID,
-    "tempfile": OUTSIDE,
-    "threading": OUTSIDE,
-    "queue": OUTSIDE,
-    "subprocess": OUTSIDE,
-    **dict.fromkeys(_NETWORK_PACKAGES, NETWORK),
-}
-"""What to use instead of a module, whatever it calls in the end."""
-
-
 def _refuse(
     guard: Guard, frame: FrameType, call: str, advice: str, bystanders: frozenset[str]
 ) -> None:
@@ -214,7 +186,7 @@ def _refuse(
         return
     if sight.through is not None:
         call = _name_of(sight.through)
-        advice = _ADVICE_OF_MODULE.get(_module_of(sight.through).partition(".")[0], advice)
+        advice = ADVICE_OF_MODULE.get(_module_of(sight.through).partition(".")[0], advice)
     if current_decider() is not None:
         advice = IN_DECIDERS.get(advice, advice)
     place = "an unknown place" if sight.user is None else _place_of(sight.user)
@@ -247,7 +219,7 @@ def _look_around(frame: FrameType | None, bystanders: frozenset[str]) -> _Sight 
             return None
         if module.startswith("perdure.core.") and user is not None:
             break  # The edge: the core runs the user's code, and who runs the core is not asked.
-        if top in sys.stdlib_module_names or (top in _NETWORK_PACKAGES and _is_installed(frame)):
+        if top in sys.stdlib_module_names or (top in NETWORK_PACKAGES and _is_installed(frame)):
             through = frame if user is None else through
         elif not is_ours(module) and _is_nearer_to_user(frame, user):
             user = frame

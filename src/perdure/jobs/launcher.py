@@ -53,6 +53,9 @@ class Launcher:
         self._pauses = Pauses(to_ms(options.unserved_retry), to_ms(options.unserved_retry_max))
         self._threads = Threads("perdure-activity")
         self._processes = Processes()
+        self.stand_in: Callable[[JobRun], JobCode | None] = lambda _: None
+        """Hears of each attempt of an activity before its code is called. What it returns is called
+        instead, on the loop; for tests of what users write."""
 
     def attempt(self, run: JobRun) -> Coroutine[Any, Any, AttemptResult | JobCode | Settled]:
         """Return the coroutine that runs an attempt; it is made a task, `run.task`, at once.
@@ -63,6 +66,9 @@ class Launcher:
             return _refuse(run.refusal)
         if run.work is None:
             return self._inline(run)
+        stand_in = self.stand_in(run)
+        if stand_in is not None:
+            return _on_loop(run, stand_in)
         if run.work.takes_connection:
             assert self._transactions is not None, "there is no store here"
             return self._transactions.attempt(run, run.work, self._threads)

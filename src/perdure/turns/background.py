@@ -25,6 +25,11 @@ class Background:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    @property
+    def tasks(self) -> frozenset[asyncio.Task[None]]:
+        """What runs now."""
+        return frozenset(self._tasks)
+
     async def drain(self) -> None:
         """Wait until everything has ended, also what is spawned meanwhile."""
         while self._tasks:

@@ -17,15 +17,18 @@ from perdure.turns.metrics import TurnMetrics
 from perdure.turns.turns import TurnRunner
 
 
-def lone_turns(store: Store, endings: Endings, metrics: Metrics) -> TurnRunner:
+def lone_turns(
+    store: Store, endings: Endings, metrics: Metrics, options: WorkerOptions | None = None
+) -> TurnRunner:
     """Return what runs turns of deciders where there is no worker.
 
     Args:
         store: The open store.
         endings: Who waits for ends in this process.
         metrics: Where to count.
+        options: How turns are watched.
     """
-    options = WorkerOptions()
+    options = options or WorkerOptions()
     # Not among the workers, so it is nobody's home: any worker may claim at once.
     worker_id = f"client-{socket.gethostname()}-{os.getpid()}-{fresh_id():x}"
     return TurnRunner(

@@ -7,9 +7,11 @@ development and tests every instance is replayed.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import closing
 
 from perdure.core.deciders.execution import DeciderExecution
+from perdure.core.orchestrations.execution import Execution
 from perdure.errors import NondeterminismError
 from perdure.ids import chance
 from perdure.model.events import UnreadableEventError
@@ -23,6 +25,8 @@ from perdure.turns.watchdog import TurnTooLongError
 
 logger = logging.getLogger(__name__)
 
+NOT_PURE = "the events of this decider fold to another state than it had: its evolve is not pure"
+
 
 class ShadowReplays:
     """Replays histories that were written live, and reports those that do not fit."""
@@ -35,6 +39,9 @@ class ShadowReplays:
         executions: Executions,
     ) -> None:
         self.mismatches = 0
+        self.report: Callable[[str, NondeterminismError], None] = lambda *_: None
+        """Hears of each instance whose code cannot be replayed, and why, values included; for
+        tests."""
         self._store = store
         self._rate = rate
         self._background = background
@@ -56,12 +63,16 @@ class ShadowReplays:
             "definition": execution.name,
             "version": execution.version,
         }
+        if isinstance(execution, Execution):
+            for lost in execution.scope.lost:
+                self.report(execution.instance_id, NondeterminismError(lost))
         shadow = self._executions.again(execution)
         try:
             await self._replay(shadow, Past(history[: execution.last_seq]))
             self._compare(execution, shadow, facts)
         except NondeterminismError as error:
             self.mismatches += 1
+            self.report(execution.instance_id, error)
             # Without its text, which shows values.
             logger.error(
                 "the code of %s cannot be replayed (event %s, %s); a crash would have blocked "
@@ -100,6 +111,7 @@ class ShadowReplays:
             codec = execution.definition.state
             if codec.encode(execution.state, "state") != codec.encode(shadow.state, "state"):
                 self.mismatches += 1
+                self.report(execution.instance_id, NondeterminismError(NOT_PURE))
                 logger.error(
                     "the events of instance %r fold to another state than it had: evolve of "
                     "decider %r is not pure",

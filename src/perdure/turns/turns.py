@@ -102,6 +102,11 @@ class TurnRunner:
         self.deciding = Deciding(store, self._memory, self._executions, self._way, self._background)
 
     @property
+    def background(self) -> Background:
+        """What runs here by itself: commits that are waited for, replays, ends of jobs."""
+        return self._background
+
+    @property
     def refused(self) -> int:
         """How many turns the store has refused."""
         return self._way.refused

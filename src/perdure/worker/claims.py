@@ -137,6 +137,12 @@ class Claimer:
         self._blocked_at_ms = 0
         self.look(0)
 
+    @property
+    def look_at_ms(self) -> int | None:
+        """When to look for work: after a claim in vain, when the store has something due. None: not
+        before something announces itself."""
+        return None if self._look_at_ms == NEVER_MS else self._look_at_ms
+
     def look(self, at_ms: int = 0) -> None:
         """Look for work at that time, or now."""
         if at_ms < self._look_at_ms:

@@ -217,6 +217,10 @@ class Serving:
             task = self._loop.create_task(self._supervise(name, run), name=f"perdure-{name}")
             self._tasks[name] = task
 
+    def start_by_hand(self) -> None:
+        """Take work without the loops: a test claims, renews and moves time itself."""
+        self._is_serving = True
+
     async def stop(self) -> None:
         """Take no more work, finish or give back what is under way, leave no lease."""
         # Not waited for yet: a claim may have to wait for an activity's transaction on the store.
@@ -280,6 +284,15 @@ class Serving:
     def is_serving(self) -> bool:
         """Whether it takes work."""
         return self._is_serving
+
+    @property
+    def duties(self) -> Duties:
+        """The loops of others that run as long as the worker does, by name."""
+        return self._duties
+
+    async def give_sign_of_life(self) -> None:
+        """Say that the worker lives, and what it serves."""
+        await self._beat_once()
 
     def notice(self) -> None:
         """Something was written by this process that a claim may find."""

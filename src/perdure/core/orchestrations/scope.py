@@ -78,6 +78,7 @@ class ExecutionScope:
         "instance_id",
         "is_replaying",
         "loop",
+        "lost",
         "name",
         "new_report",
         "now_ms",
@@ -99,6 +100,7 @@ class ExecutionScope:
         self.parent: Parent | None = None
         self.context = Context(self)
         self.is_replaying = False
+        self.lost: tuple[str, ...] = ()
         self.now_ms = 0
         self.values: Values | None = None
         """What the instance keeps by key; None as long as there is nothing."""

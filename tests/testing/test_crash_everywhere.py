@@ -1,0 +1,92 @@
+"""A test that is run again with a crash at each commit of its worker."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from perdure import orchestration
+from perdure.errors import UsageError
+from perdure.testing import Trial, crash_everywhere
+from tests.testing.shop import BOOK, DEFINITIONS, approve, approved, buy_all, charge, family, ship
+
+
+async def nothing(trial: Trial) -> None:
+    """Test nothing."""
+
+
+def test_what_is_durable_passes_with_a_crash_at_every_commit() -> None:
+    async def test(trial: Trial) -> None:
+        trial.fake(charge).returns("paid")
+        asked = await trial.start(family, BOOK)
+        bought = await trial.start("b-1", buy_all, [BOOK, BOOK])
+        await trial.settle()
+        [child] = (await trial.instances(name="approve")).items
+        await trial.handle(child.instance_id).send(approved, "Ada")
+        assert await asked.result() == "Ada"
+        assert await bought.result() == ["paid", "paid"]
+
+    crash_everywhere(test, DEFINITIONS)
+
+
+def test_another_outcome_is_found() -> None:
+    """How often it was tried is in the answer of `ship`: that is what a crash may change."""
+
+    @orchestration
+    async def ships() -> str:
+        return await ship("book")
+
+    async def test(trial: Trial) -> None:
+        await (await trial.start(ships)).result()
+
+    with pytest.raises(AssertionError, match=r"other instances are left: .*at try 2.*at try 1"):
+        crash_everywhere(test, [ships, ship])
+
+
+def test_retries_are_no_other_calls() -> None:
+    async def test(trial: Trial) -> None:
+        trial.fake(charge).raises(TimeoutError())
+        trial.fake(charge).returns("paid")
+        handle = await trial.start("b-1", buy_all, [BOOK])
+        await trial.advance(timedelta(minutes=1))
+        assert await handle.result() == ["paid"]
+        assert len({one.idempotency_key for one in trial.calls(charge)}) == 1
+
+    crash_everywhere(test, DEFINITIONS)
+
+
+def test_points_are_drawn_where_they_are_too_many() -> None:
+    runs = []
+
+    async def test(trial: Trial) -> None:
+        runs.append(trial)
+        await trial.start("a-1", approve, BOOK)
+        await trial.advance(timedelta(days=3))
+
+    crash_everywhere(test, DEFINITIONS, max_runs=2, seed=5)
+
+    assert len(runs) == 3
+
+
+def test_a_test_that_fails_without_a_crash_fails_as_it_is() -> None:
+    async def test(trial: Trial) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        crash_everywhere(test, DEFINITIONS)
+
+
+def test_the_point_is_named() -> None:
+    async def test(trial: Trial) -> None:
+        await trial.start("a-1", approve, BOOK)
+        await trial.settle()
+        assert not trial._world.count.has_struck, "died"
+
+    with pytest.raises(AssertionError, match=r"dies before commit 1 \(seed 0\): .*died"):
+        crash_everywhere(test, DEFINITIONS)
+
+
+def test_no_runs_are_refused() -> None:
+    with pytest.raises(UsageError, match="max_runs must be at least 1, got 0"):
+        crash_everywhere(nothing, DEFINITIONS, max_runs=0)
