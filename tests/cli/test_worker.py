@@ -7,16 +7,18 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
 
+import msgspec
 import psutil  # type: ignore[import-untyped]  # no stubs
 import pytest
 
 from perdure import Client
 from perdure.cli.fleet import Fleet
+from perdure.cli.worker import WorkerSettings
 from tests.cli.commands import Command, perdure
 from tests.engine.stage import load, until
 
@@ -276,6 +278,25 @@ async def test_a_process_that_the_system_does_not_start_is_tried_again(
 
     assert await running == 0
     assert "could not be started" in "".join(said)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().remove_signal_handler(number)
+
+
+async def test_a_process_that_died_before_the_signal_has_not_failed_to_stop(folder: Path) -> None:
+    """The signal comes while what the process held is being freed for others."""
+
+    async def hear_signal(worker_id: str) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await until(fleet._told.is_set)
+
+    def kill_the_first(worker_ids: Sequence[str]) -> None:
+        os.kill(fleet._members[0]._pid, signal.SIGKILL)
+
+    settings = WorkerSettings(url=f"sqlite:///{folder}/shop.db", target=f"{folder}/shop.py")
+    lines = [msgspec.json.encode(settings)] * 2
+    fleet = Fleet(lines, stop_within_s=10, started=kill_the_first, died=hear_signal)
+
+    assert await fleet.run() == 0
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().remove_signal_handler(number)
 

@@ -113,9 +113,12 @@ class Fleet:
         while not self._told.is_set():
             began_s = time.monotonic()
             await member.live(was_replaced=deaths > 0)
+            was_told = self._told.is_set()
             if member.has_died():
                 await self._died(member.worker_id)
             if self._told.is_set():
+                if not was_told:
+                    member.exit_code = 0  # Nothing was left to stop when the signal came.
                 return
             if member.exit_code == UNUSABLE and not self._is_any_ready():
                 # It has said why, and nobody works who would be disturbed.
