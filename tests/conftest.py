@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,9 +35,12 @@ if has_room(MEMORY):
 def pytest_configure(config: pytest.Config) -> None:
     """Keep bytecode, if need be apart from the sources: where Python is told to write none, each of
     the hundreds of programs that tests start would compile all that it imports."""
-    if sys.dont_write_bytecode and config.cache is not None:
+    cache: pytest.Cache | None = getattr(config, "cache", None)  # Pytest may be told to have none.
+    if sys.dont_write_bytecode and cache is not None:
         sys.dont_write_bytecode = False
-        sys.pycache_prefix = str(config.cache.mkdir("bytecode"))
+        sys.pycache_prefix = str(cache.mkdir("bytecode"))
+        for folder in (MEMORY, tempfile.gettempdir()):  # Of earlier runs: never asked for again.
+            shutil.rmtree(f"{sys.pycache_prefix}{folder}", ignore_errors=True)
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
