@@ -11,8 +11,6 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-import psycopg
-
 from bench.harness import Case, Measured, Meter, Setup, finish, in_flight
 from bench.one_activity import WARM_UP, greet, say_hello
 from perdure import Engine
@@ -30,8 +28,9 @@ SELECT
 
 def read_sizes(url: str) -> tuple[int, int]:
     """Return how much WAL the server has written, and how large the tables and indexes are."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        [(wal, disk)] = connection.execute(SIZES).fetchall()
+    from bench.servers import ask  # heavy
+
+    wal, disk = ask(url, SIZES)
     return int(wal), int(disk)
 
 

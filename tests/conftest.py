@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +30,19 @@ pytest.register_assert_rewrite("tests.contract.store_values")
 # busy disk takes its time for each commit. pytest asks for this when the first one is made.
 if has_room(MEMORY):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep bytecode, if need be apart from the sources: where Python is told to write none, each of
+    the hundreds of programs that tests start would compile all that it imports."""
+    cache: pytest.Cache | None = getattr(config, "cache", None)  # Pytest may be told to have none.
+    if sys.dont_write_bytecode and cache is not None:
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = str(cache.mkdir("bytecode"))
+        for folder in (MEMORY, tempfile.gettempdir()):  # Of earlier runs: never asked for again.
+            shutil.rmtree(f"{sys.pycache_prefix}{folder}", ignore_errors=True)
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""The benchmarks run. How fast things are is not a question for a test."""
+"""The benchmarks run. How fast things are is not a question for a test.
+
+Some are dozens of processes, one after the other: on a busy machine that takes minutes.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,10 @@ from bench.cases import chosen
 from bench.phases import phases_of
 
 PROJECT = Path(__file__).parent.parent
+WITHIN_S = 300
+
+pytestmark = pytest.mark.timeout(WITHIN_S + 20)
+
 MACHINERY = {
     *("__init__", "__main__", "cases", "child", "databases", "harness", "machine", "peers"),
     *("report", "servers", "anatomy", "anatomy_run", "anatomy_subjects", "disk", "phases"),
@@ -43,7 +50,7 @@ def test_every_benchmark_gives_a_number(questions: set[str], tmp_path: Path) -> 
         env={**os.environ, "BENCH_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=WITHIN_S,
         check=False,
     )
 
@@ -67,7 +74,7 @@ def test_the_anatomy_meets_every_phase(store: str, tmp_path: Path) -> None:
         env={**os.environ, "BENCH_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=WITHIN_S,
         check=False,
     )
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.model.hints import Hint
-from perdure.store.postgres.store import PostgresStore
-from perdure.store.sqlite.store import SqliteStore
+from perdure.store.opening import open_store
 
 SWITCH = "PERDURE_WAKE_FAULTS"
 LATE_S = (0.01, 0.4)
@@ -29,13 +28,9 @@ class Told:
     shown: int = 0
 
 
-def spoil(chance: random.Random) -> None:
-    """Spoil the hints of all stores that this process opens from now on."""
-    for store in (SqliteStore, PostgresStore):
-        _spoil(store, chance)
-
-
-def _spoil(store: Any, chance: random.Random) -> None:
+def spoil(url: str, chance: random.Random) -> None:
+    """Spoil the hints of all stores like the one at a URL that this process opens from now on."""
+    store: Any = type(open_store(url))
     count, listen = store.change_count, store.listen_changes
     told: dict[tuple[int, Hint], Told] = defaultdict(Told)
 

@@ -122,7 +122,7 @@ def main() -> None:
     url, path, starts = sys.argv[1:]
     clock = own_clock(url, Path(path).parent)
     if os.environ.get(wake_faults.SWITCH):
-        wake_faults.spoil(random.Random())
+        wake_faults.spoil(url, random.Random())
     try:
         asyncio.run(work(url, SeedingLedger(path), clock, int(starts)))
     except Exception:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 from pathlib import Path
+from typing import TypeAlias
 
 import psycopg
 import pytest
+from click.testing import Result
 
 from perdure.store.urls import hide_password, shown_url
-from tests.cli.commands import perdure
+from tests.cli.commands import perdure, typed
 from tests.postgres import SUPERUSER, Server
 
 SHOP = "from perdure import activity\n@activity\nasync def pack(): pass"
 SECRET = "hunter2-not-for-you"
 
 
-def check_refused(done: subprocess.CompletedProcess[str], text: str, code: int = 7) -> None:
-    assert done.returncode == code, done.stdout
+Done: TypeAlias = subprocess.CompletedProcess[str] | Result
+
+
+def check_refused(done: Done, text: str, code: int = 7) -> None:
+    found = done.exit_code if isinstance(done, Result) else done.returncode
+    assert found == code, done.stdout
     assert done.stdout == ""
     assert done.stderr.startswith("Error: ")
     assert done.stderr.count("\n") == 1
@@ -26,12 +32,12 @@ def check_refused(done: subprocess.CompletedProcess[str], text: str, code: int =
     assert SECRET not in done.stderr
 
 
-def commands(url: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
-    """Run all that needs a store."""
+def commands(url: str, folder: Path) -> list[Done]:
+    """Run all that needs a store: those that only look in this process."""
     (folder / "shop.py").write_text(SHOP)
     return [
-        perdure("doctor", "--store", url, cwd=folder),
-        perdure("migrate", "--store", url, cwd=folder),
+        typed("doctor", store=url),
+        typed("migrate", store=url),
         perdure("worker", "shop.py", "--store", url, cwd=folder),
     ]
 
@@ -40,7 +46,10 @@ def commands(url: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
 
 
 def test_a_host_that_does_not_answer_is_said(folder: Path) -> None:
-    for done in commands(f"postgresql://u:{SECRET}@127.0.0.1:1/shop", folder):
+    url = f"postgresql://u:{SECRET}@127.0.0.1:1/shop"
+    as_processes = [perdure(name, "--store", url) for name in ("doctor", "migrate")]
+
+    for done in [*as_processes, *commands(url, folder)]:
         check_refused(done, "postgresql://u@127.0.0.1:1/shop cannot be reached")
 
 
@@ -81,7 +90,7 @@ def test_a_database_that_is_missing_is_said(postgres: Server, folder: Path) -> N
 
 def test_a_schema_that_is_missing_is_said(postgres: Server) -> None:
     check_refused(
-        perdure("doctor", "--store", postgres.create_database()),
+        typed("doctor", store=postgres.create_database()),
         "yet; run: perdure migrate, or start a worker",
     )
 
@@ -109,7 +118,7 @@ def test_a_schema_of_somebody_else_is_said(postgres: Server, folder: Path) -> No
 
 def test_a_newer_file_is_said(folder: Path) -> None:
     url = f"sqlite:///{folder}/shop.db"
-    assert perdure("migrate", "--store", url).returncode == 0
+    assert typed("migrate", store=url).exit_code == 0
     with sqlite3.connect(f"{folder}/shop.db") as connection:
         connection.execute("INSERT INTO migrations VALUES (99, 'later', 'x', 0)")
     connection.close()
@@ -124,10 +133,9 @@ def test_a_file_of_somebody_else_is_said_and_left_alone(folder: Path) -> None:
     connection.close()
     before = (folder / "shop.db").read_bytes()
 
-    check_refused(
-        perdure("doctor", "--store", f"sqlite:///{folder}/shop.db"), "not a perdure store"
-    )
-    check_refused(perdure("migrate", "--store", f"sqlite:///{folder}/shop.db"), "not a perdure")
+    url = f"sqlite:///{folder}/shop.db"
+    check_refused(typed("doctor", store=url), "not a perdure store")
+    check_refused(typed("migrate", store=url), "not a perdure store")
     assert (folder / "shop.db").read_bytes() == before
 
 
@@ -141,8 +149,8 @@ def test_a_file_that_is_no_database_is_said(folder: Path) -> None:
 def test_a_folder_that_is_missing_is_said(folder: Path) -> None:
     url = f"sqlite:///{folder}/nowhere/shop.db"
 
-    check_refused(perdure("migrate", "--store", url), "does not exist; create it")
-    check_refused(perdure("doctor", "--store", url), "there is no perdure store at")
+    check_refused(typed("migrate", store=url), "does not exist; create it")
+    check_refused(typed("doctor", store=url), "there is no perdure store at")
 
 
 # --------------------------------------------------------------------------- URLs
@@ -159,7 +167,7 @@ def test_a_folder_that_is_missing_is_said(folder: Path) -> None:
     ],
 )
 def test_a_url_that_is_none_is_said_without_its_password(url: str) -> None:
-    check_refused(perdure("doctor", "--store", url), "a store URL looks like", code=2)
+    check_refused(typed("doctor", store=url), "a store URL looks like", code=2)
 
 
 @pytest.mark.parametrize(

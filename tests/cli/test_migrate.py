@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import Result
 
-from tests.cli.commands import perdure
+from tests.cli.commands import typed
 from tests.postgres import Server
 
 
-def migrate(*args: str) -> subprocess.CompletedProcess[str]:
-    return perdure("migrate", *args)
+def migrate(*args: str) -> Result:
+    return typed("migrate", *args)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -32,23 +32,23 @@ def test_tables_are_made_once_and_then_up_to_date(url: str) -> None:
     again = migrate("--store", url)
     after = migrate("--store", url, "--check")
 
-    assert before.returncode == 1
+    assert before.exit_code == 1
     assert before.stdout == "missing: 1 start\n"
-    assert made.returncode == 0
+    assert made.exit_code == 0
     assert made.stdout == before.stdout.replace("missing", "applied")
-    assert (again.returncode, again.stdout) == (0, "up to date\n")
-    assert (after.returncode, after.stdout) == (0, "up to date\n")
+    assert (again.exit_code, again.stdout) == (0, "up to date\n")
+    assert (after.exit_code, after.stdout) == (0, "up to date\n")
 
 
 def test_a_look_at_a_file_that_is_missing_does_not_make_it(folder: Path) -> None:
-    assert migrate("--store", f"sqlite:///{folder}/shop.db", "--check").returncode == 1
+    assert migrate("--store", f"sqlite:///{folder}/shop.db", "--check").exit_code == 1
 
     assert list(folder.iterdir()) == []
 
 
 def test_the_printed_sql_makes_the_same_file(folder: Path) -> None:
     by_itself, by_hand = f"{folder}/itself.db", f"{folder}/hand.db"
-    assert migrate("--store", f"sqlite:///{by_itself}").returncode == 0
+    assert migrate("--store", f"sqlite:///{by_itself}").exit_code == 0
 
     with sqlite3.connect(by_hand) as connection:
         connection.executescript(migrate("--store", f"sqlite:///{by_hand}", "--print").stdout)
@@ -56,7 +56,7 @@ def test_the_printed_sql_makes_the_same_file(folder: Path) -> None:
 
     assert dump(by_hand) == dump(by_itself)
     checked = migrate("--store", f"sqlite:///{by_hand}", "--check")
-    assert (checked.returncode, checked.stdout) == (0, "up to date\n")
+    assert (checked.exit_code, checked.stdout) == (0, "up to date\n")
 
 
 def dump(path: str) -> list[list[tuple[object, ...]]]:
@@ -74,7 +74,7 @@ def dump(path: str) -> list[list[tuple[object, ...]]]:
 @pytest.mark.parametrize("schema", ["perdure", "shop", 'the "Shop\'s"'])
 def test_the_printed_sql_makes_the_same_schema(postgres: Server, schema: str) -> None:
     by_itself, by_hand = postgres.create_database(), postgres.create_database()
-    assert migrate("--store", by_itself, "--schema", schema).returncode == 0
+    assert migrate("--store", by_itself, "--schema", schema).exit_code == 0
 
     printed = migrate("--store", "postgresql://", "--schema", schema, "--print")
     with psycopg.connect(by_hand, autocommit=True) as connection:
@@ -114,12 +114,12 @@ def catalogue(url: str, schema: str) -> list[list[tuple[object, ...]]]:
 def test_a_schema_of_an_sqlite_file_is_refused(folder: Path) -> None:
     done = migrate("--store", f"sqlite:///{folder}/shop.db", "--schema", "shop")
 
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == "Error: --schema is for PostgreSQL: an SQLite file has no schemas\n"
 
 
 def test_printing_and_checking_are_not_done_at_once() -> None:
     done = migrate("--print", "--check")
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "--print and --check are two things" in done.stderr

@@ -15,7 +15,7 @@ from perdure import Engine, activity, orchestration
 from perdure.clock import ManualClock
 from perdure.model.hints import Hint
 from perdure.store.opening import open_store
-from tests.cli.commands import perdure
+from tests.cli.commands import perdure, typed
 from tests.contract.store_values import new_instance
 from tests.engine.stage import OPTIONS, until
 from tests.postgres import SUPERUSER, Server
@@ -40,7 +40,7 @@ class Shop:
         self._server = server
         self.schema = f'shop "{next(_numbers)}"'
         self.database = server.create_database()
-        self.printed = perdure("roles", "--schema", self.schema).stdout
+        self.printed = typed("roles", "--schema", self.schema).stdout
 
     def make_roles(self, *, by: str = SUPERUSER) -> None:
         """Run what the command prints, as a DBA does."""
@@ -92,8 +92,8 @@ def staffed(shop: Shop) -> Shop:
     """Roles first, then the tables by a member of the owner, then people."""
     shop.make_roles()
     shop.add("deploy", "owner")
-    migrated = perdure("migrate", "--store", shop.store("deploy"))
-    assert migrated.returncode == 0, migrated.stderr
+    migrated = typed("migrate", "--store", shop.store("deploy"))
+    assert migrated.exit_code == 0, migrated.stderr
     for person, role in (("app", "worker"), ("ann", "reader"), ("eve", None)):
         shop.add(person, role)
     return shop
@@ -157,7 +157,7 @@ async def test_a_worker_role_tells_others_and_hears_of_them(staffed: Shop) -> No
 
 
 def test_a_reader_role_is_enough_for_the_doctor(staffed: Shop) -> None:
-    done = perdure("doctor", "--store", staffed.store("ann"))
+    done = typed("doctor", "--store", staffed.store("ann"))
 
     assert "ok\tinvariants\tall hold" in done.stdout, done.stderr
     assert "warn\told transactions\tnone of this role; others' cannot be seen" in done.stdout
@@ -181,8 +181,8 @@ def test_tables_that_are_missing_are_a_clear_error_for_a_worker_role(
 
 
 def test_roles_can_be_made_again_and_after_the_tables(shop: Shop) -> None:
-    migrated = perdure("migrate", "--store", shop.store("perdure"))
-    assert migrated.returncode == 0, migrated.stderr
+    migrated = typed("migrate", "--store", shop.store("perdure"))
+    assert migrated.exit_code == 0, migrated.stderr
 
     shop.make_roles()
     shop.make_roles()
@@ -206,12 +206,12 @@ def test_who_may_create_roles_needs_not_be_a_superuser(shop: Shop) -> None:
     shop.make_roles(by="dba")
     shop.add("deploy", "owner")
 
-    assert perdure("migrate", "--store", shop.store("deploy")).returncode == 0
+    assert typed("migrate", "--store", shop.store("deploy")).exit_code == 0
 
 
 @pytest.mark.parametrize("schema", ["", "pg_mine", "x" * 57, "a\nb", "$roles$"])
 def test_a_name_that_cannot_be_a_schemas_is_refused(schema: str) -> None:
-    done = perdure("roles", "--schema", schema)
+    done = typed("roles", "--schema", schema)
 
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: --schema ")

@@ -23,6 +23,7 @@ from perdure.errors import (
 )
 from perdure.model.admin import DeletedCounts
 from perdure.store.sql.store import SqlStore
+from tests.each import each
 from tests.engine.stage import Gate, Stage, has_ended, options, until, waits_for
 
 SECOND = timedelta(seconds=1)
@@ -396,8 +397,13 @@ async def test_very_many_trees_are_deleted_in_a_few_transactions(stage: Stage) -
     assert await client.count() == 0
 
 
-@pytest.mark.parametrize(
-    ("asked", "problem"),
+@pytest.fixture
+async def client(stage: Stage) -> Client:
+    """For what is done wrong in many ways."""
+    return await stage.client()
+
+
+@each(
     [
         ({}, "delete_all needs a condition that says which instances"),
         ({"roots_only": True}, "delete_all needs a condition"),
@@ -408,10 +414,9 @@ async def test_very_many_trees_are_deleted_in_a_few_transactions(stage: Stage) -
     ],
 )
 async def test_a_bulk_deletion_without_a_clear_aim_is_refused(
-    stage: Stage, asked: dict[str, Any], problem: str
+    case: tuple[dict[str, Any], str], client: Client
 ) -> None:
-    client = await stage.client()
-
+    asked, problem = case
     with pytest.raises(UsageError, match=problem):
         await client.delete_all(**asked)
 

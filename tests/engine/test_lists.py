@@ -15,6 +15,7 @@ from perdure.authoring.registry import Defined
 from perdure.client.info import InstanceTree
 from perdure.clock import ManualClock, to_datetime
 from perdure.errors import InstanceNotFoundError, InvalidIdError, UsageError
+from tests.each import each
 from tests.engine.stage import Gate, Stage, has_ended, options, until, waits_for
 
 SECOND = timedelta(seconds=1)
@@ -193,10 +194,8 @@ async def test_a_full_last_page_has_no_next(stage: Stage) -> None:
     assert page.next is None
 
 
-@pytest.mark.parametrize("limit", [0, -1, 501, 10**9, 1.5, True, None, "10"])
-async def test_a_limit_that_is_none_is_refused(stage: Stage, limit: Any) -> None:
-    client = await stage.client()
-
+@each([0, -1, 501, 10**9, 1.5, True, None, "10"])
+async def test_a_limit_that_is_none_is_refused(limit: Any, client: Client) -> None:
     with pytest.raises(UsageError, match=r"limit must be a whole number from 1 to 500, got"):
         await client.instances(limit=limit)
     with pytest.raises(UsageError, match="limit must be a whole number"):
@@ -207,13 +206,10 @@ def forged(content: object) -> str:
     return urlsafe_b64encode(b"00000000" + json.dumps(content).encode()).decode()
 
 
-@pytest.mark.parametrize(
-    "cursor",
+@each(
     ["", "x", "é", "AAAA", "A" * 10_000, "[]", 3, forged(["instances", 1, "i"]), forged([])],
 )
-async def test_a_forged_cursor_is_refused(stage: Stage, cursor: Any) -> None:
-    client = await stage.client()
-
+async def test_a_forged_cursor_is_refused(cursor: Any, client: Client) -> None:
     with pytest.raises(UsageError, match=r"is not the `next` of an earlier page of instances"):
         await client.instances(after=cursor)
     with pytest.raises(UsageError, match=r"is not the `next` of an earlier page of dead jobs"):
@@ -230,8 +226,7 @@ async def test_a_cursor_of_another_list_is_refused(stage: Stage) -> None:
         await client.dead_jobs(after=page.next)
 
 
-@pytest.mark.parametrize(
-    ("which", "problem"),
+@each(
     [
         ({"stauts": "failed"}, r"there is no filter 'stauts'; known: status, name"),
         ({"status": "done"}, r"there is no status 'done'; known: running, blocked"),
@@ -248,10 +243,9 @@ async def test_a_cursor_of_another_list_is_refused(stage: Stage) -> None:
     ],
 )
 async def test_a_filter_that_makes_no_sense_is_refused(
-    stage: Stage, which: dict[str, Any], problem: str
+    case: tuple[dict[str, Any], str], client: Client
 ) -> None:
-    client = await stage.client()
-
+    which, problem = case
     for ask in (client.instances, client.count, client.delete_all, client.prune):
         with pytest.raises(UsageError, match=problem):
             await ask(**which)
@@ -395,8 +389,13 @@ async def test_totals_count_each_status(stage: Stage) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "method",
+@pytest.fixture
+async def client(stage: Stage) -> Client:
+    """For what is done wrong in many ways."""
+    return await stage.client()
+
+
+@each(
     [
         "result",
         "report",
@@ -418,9 +417,7 @@ async def test_totals_count_each_status(stage: Stage) -> None:
         "prune",
     ],
 )
-async def test_an_unknown_id_is_not_found(stage: Stage, method: str) -> None:
-    client = await stage.client()
-
+async def test_an_unknown_id_is_not_found(method: str, client: Client) -> None:
     with pytest.raises(InstanceNotFoundError, match="no instance 'nobody'"):
         await getattr(client.handle("nobody"), method)()
 

@@ -11,6 +11,7 @@ import pytest
 
 from perdure import ActivityContext, Client, Handle, Retry, Signal, activity, orchestration
 from perdure.errors import ActivityError, InstanceNotFoundError, PayloadError, UsageError
+from tests.each import each
 from tests.engine.stage import Gate, Stage, options, until, waits_for
 
 AT_ONCE = Retry(max_attempts=2, first_delay=timedelta(0))
@@ -173,10 +174,14 @@ async def test_a_job_that_is_not_there_cannot_be_ended(stage: Stage) -> None:
     assert await handle.result() == "paid 1"
 
 
-@pytest.mark.parametrize("key", ["", "c", "c:1:1", "c:x:1:1", "c:1:1:one", 3, None])
-async def test_a_key_that_is_none_is_refused(stage: Stage, key: Any) -> None:
-    client = await stage.client()
+@pytest.fixture
+async def client(stage: Stage) -> Client:
+    """For what is done wrong in many ways."""
+    return await stage.client()
 
+
+@each(["", "c", "c:1:1", "c:x:1:1", "c:1:1:one", 3, None])
+async def test_a_key_that_is_none_is_refused(key: Any, client: Client) -> None:
     for asked in (
         client.complete_job(key, 1),
         client.fail_job(key, "no"),

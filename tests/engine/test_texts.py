@@ -16,6 +16,7 @@ from perdure import Client, Handle, Signal, orchestration
 from perdure.errors import ResultTimeoutError, UsageError
 from perdure.limits import MAX_ID_BYTES, MAX_TEXT_BYTES
 from perdure.projection import EventMeta, Projection
+from tests.each import each
 from tests.engine.fed import Order, Place, Placed, Shipped
 from tests.engine.stage import Stage, until
 
@@ -202,7 +203,7 @@ def reads(call: Callable[[Client, str], Awaitable[object]]) -> Call:
     return looked_up
 
 
-CALLS: dict[str, Call] = {
+KEEPING: dict[str, Call] = {
     "Client.start": start,
     "Client.start, value": start_with_a_value,
     "Client.send_with_start": send_with_start,
@@ -218,6 +219,14 @@ CALLS: dict[str, Call] = {
     "Client.send_json, execute_json: correlation": json_call(correlation=""),
     "Client.pause_projection": pause,
     "Client.fail_job": fail_job,
+    "Handle.send": signal,
+    "Handle.send, message_id": signal_with_id,
+    "Handle.cancel": cancel,
+    "Handle.terminate": terminate,
+}
+"""Ways to hand over a text that write. Those that keep it return what is kept."""
+
+LOOKING_UP: dict[str, Call] = {
     "Client.fail_job, key": reads(lambda client, text: client.fail_job(text, "no")),
     "Client.complete_job": reads(lambda client, text: client.complete_job(text, None)),
     "Client.retry_dead_job": reads(lambda client, text: client.retry_dead_job(text)),
@@ -242,15 +251,11 @@ CALLS: dict[str, Call] = {
     "Client.resume_projection": reads(lambda client, text: client.resume_projection(text)),
     "Client.rebuild_projection": reads(lambda client, text: client.rebuild_projection(text)),
     "Client.forget_projection": reads(lambda client, text: client.forget_projection(text)),
-    "Handle.send": signal,
-    "Handle.send, message_id": signal_with_id,
-    "Handle.cancel": cancel,
-    "Handle.terminate": terminate,
     "Handle.wait_kv": reads(
         lambda client, text: client.handle("i-1").wait_kv(text, timeout=timedelta(0))
     ),
 }
-"""Every way to hand over a text. Those that keep it return what is kept."""
+"""Ways to hand over a text by which nothing changes: what they ask for is not there."""
 
 OURS = {
     "Client.code_of",
@@ -283,14 +288,23 @@ async def door(stage: Stage) -> Door:
     return door
 
 
-@pytest.mark.parametrize("name", CALLS)
-async def test_a_text_is_refused_at_the_call_or_comes_back_as_it_was(door: Door, name: str) -> None:
+async def hand_over(call: Call, door: Door) -> None:
     for text in NASTY:
         try:
-            kept = await CALLS[name](door, text)
+            kept = await call(door, text)
         except (UsageError, ResultTimeoutError):
             continue
         assert kept in (None, text), f"{text[:20]!r} came back as {kept!r}"
+
+
+@pytest.mark.parametrize("name", KEEPING)
+async def test_a_text_is_refused_at_the_call_or_comes_back_as_it_was(door: Door, name: str) -> None:
+    await hand_over(KEEPING[name], door)
+
+
+@each(LOOKING_UP)
+async def test_a_text_that_nothing_is_called_is_refused_or_not_found(name: str, door: Door) -> None:
+    await hand_over(LOOKING_UP[name], door)
 
 
 def test_no_method_that_takes_a_text_is_forgotten() -> None:
@@ -304,5 +318,5 @@ def test_no_method_that_takes_a_text_is_forgotten() -> None:
         )
     }
 
-    named = {name.partition(",")[0].partition(":")[0] for name in CALLS}
+    named = {name.partition(",")[0].partition(":")[0] for name in (*KEEPING, *LOOKING_UP)}
     assert taking - OURS - named - {"Client.execute_json"} == set()
