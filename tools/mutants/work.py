@@ -49,7 +49,7 @@ CLAIMS = (
     ),
     Mutant(
         "claims-believe-an-old-time",
-        "what is due is not found, or is leased into the past, when the database's clock is another",
+        "what is due is not found, or is leased into the past, when the clock is another",
         "store/sql/looking.py",
         "    if abs(told_ms - now_ms) > TIME_MAY_DIFFER_MS:",
         "    if told_ms < 0:",

@@ -183,7 +183,7 @@ class Life:
         return {one for one in (*running, *self.serving.turns.background.tasks) if one is not None}
 
     def _runs(self) -> Iterable[JobRun]:
-        return list(self.serving.jobs._started)
+        return list(self.serving.jobs.started)
 
     def _is_due(self) -> bool:
         wake_ms = self.next_wake_ms()
@@ -248,7 +248,7 @@ class Life:
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
-        while tasks := {*(one.task for one in jobs._started if one.task), *turns.background.tasks}:
+        while tasks := {*(one.task for one in jobs.started if one.task), *turns.background.tasks}:
             await asyncio.sleep(0)  # A task that has not begun would leave its coroutine behind.
             for task in tasks:
                 task.cancel()

@@ -70,8 +70,12 @@ class TrialCore(ClientCore):
 
     # --------------------------------------------------------------------- waiting
 
-    async def wait_ended(self, instance_id: str) -> InstanceEnd:
+    async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
         """Let the trial come to rest; return how an instance has ended by then.
+
+        Args:
+            instance_id: The instance.
+            hears_holds: No matter: that it is held is always told.
 
         Raises:
             InstanceNotFoundError: There is no such instance.
