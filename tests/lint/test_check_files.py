@@ -57,6 +57,7 @@ MEANT = {
     "tests/engine/test_bad_input.py": {"forgetful", "threading", "connecting"},
     "tests/engine/test_deciders.py": {"Careless"},
     "tests/engine/test_held_deciders.py": {"Impure"},
+    "tests/engine/test_lifetimes.py": {"reads_the_clock"},
     "tests/engine/test_nondeterminism.py": {
         *("reads_the_clock", "rolls_dice", "makes_an_id", "opens_a_file", "sneaky", "late"),
         *("reads_the_clock_late", "rolls_dice_late", "rolls_dice_late_in_a_helper"),
