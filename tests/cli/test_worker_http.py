@@ -78,8 +78,9 @@ async def test_each_of_several_processes_has_its_own_port(
 
     found = re.findall(ANSWERS, worker.said())
     assert len(set(found)) == 2
-    for address in found:
-        assert httpx.get(f"{address}/healthz").status_code == 200
+    async with httpx.AsyncClient() as probe:
+        for address in found:
+            assert (await probe.get(f"{address}/healthz")).status_code == 200
     worker.send(signal.SIGTERM)
     assert worker.end() == 0
 

@@ -26,6 +26,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
     "Begin": {
         "demo": ListedCommand("begin", "Run an order, kill its worker, and see it go on."),
         "new": ListedCommand("begin", "Write a first program to a file."),
+        "dev": ListedCommand("serve", "Run definitions, pages and reload in one command."),
         "worker": ListedCommand("serve", "Run definitions until SIGTERM or Ctrl-C."),
         "ui": ListedCommand("pages", "Serve the web pages and the HTTP API of a store."),
     },
