@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-import psutil
+import psutil  # type: ignore[import-untyped]  # has no stubs
 import pytest
 
 from perdure.cli.dev import watched_folder

@@ -194,6 +194,19 @@ def json_line(value: Any) -> str:
     return _escaped(json.dumps(as_json(value), separators=(",", ":")))
 
 
+def result_text(form: str, result: Any, *, raw: bool) -> str:
+    """Return what an instance returned, by itself.
+
+    Args:
+        form: Of the answer; JSON in any case.
+        result: As stored.
+        raw: Whether a text is printed as it is.
+    """
+    if raw and isinstance(result, str):
+        return result
+    return json_text(result) if form == "json" else json_line(result)
+
+
 def value_text(value: Any) -> str:
     """Return a stored value on one line, for people."""
     return json.dumps(as_json(value), ensure_ascii=False)

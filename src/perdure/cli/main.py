@@ -59,6 +59,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "db": ListedCommand("database", "Look after the database."),
         "doctor": ListedCommand("database", "Check what matters, and say what to do."),
         "export": ListedCommand("histories", "Write histories to a file, as JSON lines."),
+        "import": ListedCommand("histories", "Bring ended histories of a file into a store."),
         "migrate": ListedCommand("database", "Bring the tables of a store up to date."),
         "replay": ListedCommand("replay", "Run the code on disk against recorded histories."),
         "roles": ListedCommand("database", "Print SQL that makes roles for PostgreSQL."),
