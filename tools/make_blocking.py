@@ -21,7 +21,7 @@ from typing import TypeAlias
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "src" / "perdure" / "client"
 
-WRITTEN_HERE = ("__init__", "__aenter__", "__aexit__", "__repr__", "telemetry", "within")
+WRITTEN_HERE = ("__new__", "__init__", "__aenter__", "__aexit__", "__repr__", "telemetry", "within")
 """Methods that no rule would make: they are in the texts below."""
 
 WORDS = {"async with Client(": "with BlockingClient("}

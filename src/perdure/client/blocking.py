@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class BlockingClient:
-    """A door to the instances of one store.
+    """A door to the instances of one store, or of the server at an `https://` URL.
 
     Use it as `with BlockingClient(url) as client:`, or call `open` and `close`.
 
@@ -48,8 +48,10 @@ class BlockingClient:
     there, so use `Client` where you can await. Ctrl-C breaks off the wait and nothing more.
     """
 
-    def __init__(self, url: str, /, *, clock: Clock = system_clock) -> None:
-        self._client = Client(url, clock=clock)
+    def __init__(
+        self, url: str, /, *, clock: Clock = system_clock, token: str | None = None
+    ) -> None:
+        self._client = Client(url, clock=clock, token=token)
         self._thread = LoopThread(type(self).__name__)
 
     @classmethod
