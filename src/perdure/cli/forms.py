@@ -19,6 +19,7 @@ import click
 from perdure.cli.output import printable
 from perdure.client.as_json import as_json, shown_time
 from perdure.client.durations import shown_duration
+from perdure.client.event_texts import value_text as value_text
 
 T = TypeVar("T")
 
@@ -205,11 +206,6 @@ def result_text(form: str, result: Any, *, raw: bool) -> str:
     if raw and isinstance(result, str):
         return result
     return json_text(result) if form == "json" else json_line(result)
-
-
-def value_text(value: Any) -> str:
-    """Return a stored value on one line, for people."""
-    return json.dumps(as_json(value), ensure_ascii=False)
 
 
 def _escaped(text: str) -> str:

@@ -15,9 +15,9 @@ from perdure.authoring.signal import Signal
 from perdure.client import blocking_admin, blocking_deciders, blocking_projections
 from perdure.client.client import Client
 from perdure.client.handle import Handle
+from perdure.client.history import History
 from perdure.client.info import (
     ExecutionInfo,
-    HistoryEvent,
     InstanceInfo,
     InstanceTree,
     JobInfo,
@@ -232,6 +232,12 @@ class BlockingHandle(Generic[R_co]):
     def __repr__(self) -> str:
         return f"BlockingHandle({self.instance_id!r})"
 
+    def _repr_html_(self) -> str:
+        return self._handle._repr_html_()
+
+    def __rich__(self) -> Any:
+        return self._handle.__rich__()
+
     def result(self, *, timeout: timedelta | None = None) -> R_co:
         """Wait for the end and return the result.
 
@@ -317,7 +323,7 @@ class BlockingHandle(Generic[R_co]):
 
     def history(
         self, execution: int | None = None, *, after: int = 0, limit: int | None = None
-    ) -> list[HistoryEvent]:
+    ) -> History:
         """Return what is recorded in an execution, in order.
 
         Args:

@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from perdure.authoring.signal import Signal
+from perdure.client.display import ShownTable
 from perdure.client.explain import explain, gather_evidence
+from perdure.client.history import History
 from perdure.client.info import (
     ExecutionInfo,
-    HistoryEvent,
     InstanceInfo,
     InstanceTree,
     JobInfo,
@@ -70,6 +71,17 @@ class Handle(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"Handle({self.instance_id!r})"
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def __rich__(self) -> Any:
+        return self._shown().rich()
+
+    def _shown(self) -> ShownTable:
+        """Return what is known without asking."""
+        asks = [["where it stands", "info()"], ["why", "explain()"], ["events", "history()"]]
+        return ShownTable(f"instance {self.instance_id}", ["ask for", "with"], asks)
 
     # --------------------------------------------------------------------- waiting
 
@@ -224,7 +236,7 @@ class Handle(Generic[R_co]):
 
     async def history(
         self, execution: int | None = None, *, after: int = 0, limit: int | None = None
-    ) -> list[HistoryEvent]:
+    ) -> History:
         """Return what is recorded in an execution, in order.
 
         Args:
@@ -249,7 +261,7 @@ class Handle(Generic[R_co]):
                 )
         key = ExecutionKey(row.instance_id, row.incarnation, execution or row.execution)
         [events] = await self._core.store.read_histories([key], after_seq=after, limit=limit)
-        return [event_of(stored) for stored in events]
+        return History(event_of(stored) for stored in events)
 
     async def tree(self, *, calls: bool = True) -> InstanceTree:
         """Return the instance with all that it started and called, to any depth.

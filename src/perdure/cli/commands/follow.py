@@ -12,7 +12,7 @@ import click
 
 from perdure.cli.chosen import read_ids
 from perdure.cli.commands.look import rich_tree
-from perdure.cli.event_texts import history_listing, names_in, subject_of, value_of
+from perdure.cli.event_texts import history_listing
 from perdure.cli.exit_codes import ExitCode, exit_code_of
 from perdure.cli.forms import Exact, for_people, json_line, result_text, shortened, value_text
 from perdure.cli.opening import ask
@@ -20,6 +20,7 @@ from perdure.cli.options import DURATION, form_options, raw_option, store_option
 from perdure.cli.output import printable, say_error
 from perdure.client.as_json import as_json
 from perdure.client.client import Client
+from perdure.client.event_texts import names_in, subject_of, value_of
 from perdure.client.handle import Handle
 from perdure.client.info import HistoryEvent, Json, Progress
 from perdure.errors import InstanceNotFoundError, OutcomeError, ResultTimeoutError, UsageError

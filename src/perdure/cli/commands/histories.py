@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from perdure.cli.chosen import choose, find_ids, where_option
-from perdure.cli.event_texts import history_listing, names_in, subject_of, value_of
+from perdure.cli.event_texts import history_listing
 from perdure.cli.exit_codes import ExitCode
 from perdure.cli.forms import Column, Listing, json_text
 from perdure.cli.importing import Imported, import_histories
@@ -21,6 +21,7 @@ from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
 from perdure.cli.output import printable, say
 from perdure.client.client import Client
+from perdure.client.event_texts import names_in, subject_of, value_of
 from perdure.client.info import HistoryEvent, InstanceTree, Json, event_of
 from perdure.client.recorded import RecordedHistory, read_lines, read_recorded, write_lines
 from perdure.errors import UsageError

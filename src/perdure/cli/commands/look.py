@@ -10,7 +10,7 @@ import click
 
 from perdure.cli.chosen import WORDS_HELP, choose, find_ids, read_ids, where_option
 from perdure.cli.error_texts import explain_error, find_error
-from perdure.cli.event_texts import history_listing, names_in
+from perdure.cli.event_texts import history_listing
 from perdure.cli.forms import Column, Listing, ago, json_line, json_text, print_rich, value_text
 from perdure.cli.instance_texts import INSTANCES, OPEN_JOBS, now_text
 from perdure.cli.jobs_shown import DEAD_JOBS, INBOX
@@ -21,6 +21,7 @@ from perdure.cli.watching import show_or_watch, watch_option
 from perdure.client.as_json import as_json
 from perdure.client.client import Client
 from perdure.client.durations import shown_duration
+from perdure.client.event_texts import names_in
 from perdure.client.filters import parse_filter
 from perdure.client.info import HistoryEvent, InstanceInfo, InstanceTree, JobInfo, Report
 from perdure.client.lists import InstanceQuery

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from perdure.authoring.signal import Signal
 from perdure.client.handle import Handle
+from perdure.client.history import History
 from perdure.client.info import (
     ExecutionInfo,
     HistoryEvent,
@@ -150,14 +151,14 @@ class RemoteHandle(Handle[R_co]):
 
     async def history(
         self, execution: int | None = None, *, after: int = 0, limit: int | None = None
-    ) -> list[HistoryEvent]:
+    ) -> History:
         """Return what is recorded in an execution, in order; see `Handle.history`."""
         check_count("after", after, least=0)
         if limit is not None:
             check_count("limit", limit, least=1)
         if execution is not None:
             check_count("execution", execution, least=1)
-        found: list[HistoryEvent] = []
+        found = History()
         following: int | None = after
         while following is not None and (limit is None or len(found) < limit):
             size = PAGE_MAX if limit is None else min(limit - len(found), PAGE_MAX)
