@@ -33,7 +33,7 @@ from perdure.model.instances import DefinitionKey, InstanceRow, NewInstance, Sta
 from perdure.model.turns import KvChange, Turn, TurnStatus
 
 MAX_EVENTS = 100_000
-"""The longest history that is imported."""
+"""The longest history that is imported (SEC-22)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
