@@ -375,6 +375,8 @@ def test_what_is_no_url_of_a_server_is_refused() -> None:
         Client("sqlite://:memory:", token="x")
     with pytest.raises(UsageError, match="a store URL looks like"):
         Engine("https://host", [])
+    with pytest.raises(UsageError, match="serves a store, not another server"):
+        app("https://host", insecure_no_auth=True)
 
 
 @each(sorted(ERRORS))

@@ -15,7 +15,7 @@ from perdure.authoring.failures import describe
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.client.client import Client
-from perdure.client.core import SEEN_WITHIN
+from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.decisions import DryRun, Observed
 from perdure.client.histories import named_in_errors
 from perdure.client.info import InstanceInfo, Json, MessageInfo, Page
@@ -71,6 +71,11 @@ class RemoteClient(Client):
         self._connection = RemoteConnection(url, token)
         self._clock = clock
         self._metrics = Metrics()
+
+    @property
+    def _core(self) -> ClientCore:  # type: ignore[override]  # there is none
+        """Refused: whatever asks for it works on the store itself."""
+        refuse("this", BESIDE_THE_STORE)
 
     @property
     def telemetry(self) -> Metrics:
