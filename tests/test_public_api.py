@@ -94,7 +94,7 @@ HANDLE = [
 ]
 
 ENGINE = sorted([*CLIENT, "health", "hurry", "registry", "worker_id"])
-WORKER = ["health", "registry", "run", "telemetry", "worker_id"]
+WORKER = ["client", "health", "registry", "run", "telemetry", "worker_id"]
 
 
 @orchestration

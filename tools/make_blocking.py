@@ -21,7 +21,16 @@ from typing import TypeAlias
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "src" / "perdure" / "client"
 
-WRITTEN_HERE = ("__init__", "__aenter__", "__aexit__", "__repr__", "telemetry", "within")
+WRITTEN_HERE = (
+    "__new__",
+    "__init__",
+    "__aenter__",
+    "__aexit__",
+    "__repr__",
+    "__rich__",
+    "telemetry",
+    "within",
+)
 """Methods that no rule would make: they are in the texts below."""
 
 WORDS = {"async with Client(": "with BlockingClient("}
@@ -107,6 +116,12 @@ class BlockingHandle(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"BlockingHandle({{self.instance_id!r}})"
+
+    def _repr_html_(self) -> str:
+        return self._handle._repr_html_()
+
+    def __rich__(self) -> Any:
+        return self._handle.__rich__()
 '''
 
 TYPE_VARIABLES = ("TypeVar", "ParamSpec")

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from perdure.errors import code_of
 from perdure.web.openapi import API, TAKES_KEY
 from perdure.web.operations import ApiRoute
-from perdure.web.problems import STATUSES, code_of
+from perdure.web.problems import STATUSES
 from perdure.web.table import OPERATIONS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "http.md"

@@ -7,7 +7,8 @@ from typing import Any, assert_type
 
 from perdure import BlockingClient, Orchestration
 from perdure.client.blocking import BlockingHandle
-from perdure.client.info import HistoryEvent, InstanceInfo
+from perdure.client.history import History
+from perdure.client.info import InstanceInfo
 from typing_tests.shop import No, Order, Receipt, answer, approved, charge, checkout, ship, use
 
 remote = Orchestration.named("checkout", Receipt)
@@ -44,7 +45,7 @@ def asking(handle: BlockingHandle[Receipt]) -> None:
     assert_type(handle.result(), Receipt)
     assert_type(handle.result(timeout=timedelta(seconds=30)), Receipt)
     assert_type(handle.info(), InstanceInfo)
-    assert_type(handle.history(), list[HistoryEvent])
+    assert_type(handle.history(), History)
     assert_type(handle.explain(), str)
     handle.cancel("no longer needed")
     handle.terminate(reason="stuck")

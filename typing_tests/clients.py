@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict, assert_type
 
 from perdure import Activity, Client, Handle, Orchestration, Signal, Status
-from perdure.client.info import HistoryEvent, InstanceInfo
+from perdure.client.history import History
+from perdure.client.info import InstanceInfo
 from typing_tests.shop import No, Order, Receipt, Yes, answer, approved, charge, checkout, ship, use
 
 remote = Orchestration.named("checkout", Receipt)
@@ -75,7 +76,7 @@ async def asking(client: Client, handle: Handle[Receipt]) -> None:
     assert_type(await handle.result(timeout=timedelta(seconds=30)), Receipt)
     assert_type(await client.handle("o-1").result(), Any)
     assert_type(await handle.explain(), str)
-    assert_type(await handle.history(), list[HistoryEvent])
+    assert_type(await handle.history(), History)
     info = await handle.info()
     assert_type(info, InstanceInfo)
     assert_type(info.status, Status)

@@ -7,9 +7,9 @@ from typing import Any, assert_type
 
 from perdure import Client, Handle
 from perdure.client.blocking import BlockingHandle
+from perdure.client.history import History
 from perdure.client.info import (
     ExecutionInfo,
-    HistoryEvent,
     InstanceInfo,
     InstanceTree,
     JobInfo,
@@ -56,7 +56,7 @@ def without_await(handle: BlockingHandle[Receipt]) -> None:
 
 async def the_rest(client: Client, handle: Handle[Receipt]) -> None:
     assert_type(await handle.executions(), list[ExecutionInfo])
-    assert_type(await handle.history(2, after=10, limit=100), list[HistoryEvent])
+    assert_type(await handle.history(2, after=10, limit=100), History)
     tree = await handle.tree()
     assert_type(tree, InstanceTree)
     assert_type(tree.children, tuple[InstanceTree, ...])

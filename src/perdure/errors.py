@@ -37,6 +37,7 @@ PerdureError                     catch this to catch everything below
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -474,3 +475,9 @@ class RowError(StoreError):
 
 class LeaseLostError(StoreError):
     """Another worker holds the work now; whoever sees this stops quietly."""
+
+
+def code_of(kind: type[PerdureError]) -> str:
+    """Return the code that an error has outside Python: its name without `Error`, in snake case."""
+    name = kind.__name__.removesuffix("Error")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

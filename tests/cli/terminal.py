@@ -12,6 +12,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -24,7 +25,9 @@ _SEQUENCES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 class Terminal:
     """A command in a terminal of 120 columns."""
 
-    def __init__(self, *args: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *args: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         usual = {name: os.environ[name] for name in os.environ.keys() - {"NO_COLOR", "COLUMNS"}}
@@ -33,8 +36,11 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
+            cwd=cwd,
             env={**usual, "TERM": "xterm-256color", **(env or {})},
             start_new_session=True,
+            # So that Ctrl-C is a signal for it, as for a command of a shell.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(slave)
         self.raw = ""

@@ -101,7 +101,7 @@ def test_the_first_program_runs_and_is_never_written_over_another(folder: Path) 
     )
 
     assert (made.returncode, made.stdout) == (0, "hello.py\n")
-    assert "perdure worker hello.py" in made.stderr
+    assert "perdure dev hello.py" in made.stderr
     assert ran.stdout == "['Hello, Ada!', 'Hello, Grace!']\n"
     assert again.returncode == 2
     assert "hello.py exists; name another file" in again.stderr

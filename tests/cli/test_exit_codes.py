@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from perdure.cli.exit_codes import ExitCode, exit_code_of
 from perdure.errors import PerdureError, UsageError
 from tests.cli.commands import Command, typed
+from tests.cli.terminal import Terminal
 
 TARGET = ["--target", "tests.cli.test_histories:OTHERWISE"]
 
@@ -102,3 +104,29 @@ def test_every_error_has_an_exit_code_that_is_no_success() -> None:
         assert code in ExitCode
         assert code != ExitCode.GOOD
     assert exit_code_of(UsageError("x")) is ExitCode.USAGE
+
+
+def test_every_exit_code_is_the_same_for_a_person_at_a_terminal(shop: str, folder: Path) -> None:
+    nowhere = f"sqlite:///{folder}/nowhere.db"
+    typed_in = {
+        0: ["wait", "greet-1", "--store", shop],
+        1: ["wait", "fail-1", "--store", shop],
+        2: ["list", "nonsense", "--store", shop],
+        3: ["show", "nobody", "--store", shop],
+        4: ["wait", "wait-1", "--timeout", "1ms", "--store", shop],
+        5: ["wait", "terminated-1", "--store", shop],
+        6: ["replay", "wait-1", *TARGET, "--store", shop],
+        7: ["list", "--store", nowhere],
+        130: ["list", "prefix:wait-", "--watch", "--store", shop],
+    }
+    assert set(typed_in) == set(ExitCode)
+    terminals = {code: Terminal(*args) for code, args in typed_in.items()}
+    with ExitStack() as stack:
+        for terminal in terminals.values():
+            stack.enter_context(terminal)
+        watching = terminals[130]
+        watching.says("wait-1")
+        watching.types("\x03")
+        ended = {code: one.end() for code, one in terminals.items()}
+
+    assert ended == {code: code for code in typed_in}

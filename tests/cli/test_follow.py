@@ -167,3 +167,15 @@ def test_an_input_is_queued_for_a_worker(shop: str) -> None:
     assert late.exit_code == 4
     assert typed("decider", "send", "t-1", "Deposit", value, store=shop).exit_code == 2
     assert typed("decider", "send", "shop:t-1", "Deposit", value, store=shop).exit_code == 3
+
+
+def test_a_text_is_printed_as_it_is_when_that_is_asked_for(shop: str) -> None:
+    plain, raw = typed("wait", "evil-1", store=shop), typed("wait", "evil-1", "--raw", store=shop)
+
+    assert json.loads(plain.stdout) == EVIL
+    assert "\x1b" not in plain.stdout
+    assert raw.stdout == f"{EVIL}\n"
+    several = typed("wait", "evil-1", "greet-1", "--raw", store=shop)
+    assert (several.exit_code, "--raw is for one" in several.stderr) == (2, True)
+    alone = typed("start", "greet", "[]", "--raw", store=shop)
+    assert (alone.exit_code, "--raw is for --wait" in alone.stderr) == (2, True)

@@ -166,3 +166,23 @@ def test_a_file_that_is_cut_off_is_named(shop: str, tmp_path: Path) -> None:
     assert "the file ends before event 3" in typed("history", str(file)).stderr
     assert "event 1 is expected here, got 2" in typed("history", str(moved)).stderr
     assert typed("history", str(tmp_path / "none.jsonl")).exit_code == 2
+
+
+def test_what_was_exported_is_imported_and_the_rest_is_said(shop: str, tmp_path: Path) -> None:
+    file, other = tmp_path / "all.jsonl", f"sqlite:///{tmp_path}/other.db"
+    assert typed("export", "greet-1", "wait-1", "-o", str(file), store=shop).exit_code == 0
+    missing = typed("import", str(file), store=other)
+    assert (missing.exit_code, "no perdure store" in missing.stderr) == (7, True)
+    assert typed("migrate", store=other).exit_code == 0
+
+    done = typed("import", str(file), store=other)
+
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [(row[0], row[3]) for row in rows] == [("greet-1", "imported"), ("wait-1", "refused")]
+    assert "has not ended" in rows[1][4]
+    assert done.stderr == "1 of 2 are here\n"
+    assert done.exit_code == 1
+    assert lines("history", "greet-1", store=other) == lines("history", "greet-1", store=shop)
+    assert typed("doctor", store=other).exit_code == 0
+    wrong = typed("import", str(tmp_path / "nothing.jsonl"), store=other)
+    assert (wrong.exit_code, "cannot be read" in wrong.stderr) == (2, True)

@@ -108,7 +108,7 @@ WRITES: list[LiteralString] = [
 ]
 CHANGES: list[LiteralString] = [
     "CREATE TABLE {}.mine (id INT)",
-    "DROP TABLE {}.live",
+    "DROP TABLE {}.live CASCADE",
     "ALTER TABLE {}.live ADD COLUMN mine INT",
     "CREATE INDEX ON {}.live (home)",
     "CREATE FUNCTION {}.mine() RETURNS INT LANGUAGE sql AS 'SELECT 1'",

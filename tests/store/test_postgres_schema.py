@@ -198,6 +198,7 @@ def test_both_databases_have_the_same_tables_and_columns(
     catalogue.execute(
         "SELECT table_name, column_name, data_type, is_nullable = 'NO'"
         " FROM information_schema.columns WHERE table_schema = 'perdure'"
+        " AND table_name <> 'demand'"
     )
     found = {(table, column): (kind, fixed) for table, column, kind, fixed in catalogue}
     wanted = {
@@ -213,6 +214,19 @@ def test_both_databases_have_the_same_tables_and_columns(
         kinds = {"bytea"} if place in AS_BYTES else TYPES[kind]
         assert found[place][0] in kinds, place
         assert found[place][1] == is_fixed, f"{place} may be NULL on one of them only"
+
+
+def test_both_databases_have_the_same_view_for_autoscalers(
+    catalogue: psycopg.Cursor[Any], sqlite: sqlite3.Connection
+) -> None:
+    catalogue.execute(
+        "SELECT attname::text FROM pg_attribute WHERE attrelid = 'perdure.demand'::regclass"
+        " AND attnum > 0 ORDER BY attnum"
+    )
+    found = [name for (name,) in catalogue]
+
+    assert found == [name for _, name, *_ in sqlite.execute("PRAGMA table_info(demand)")]
+    assert found == ["kind", "name", "tag", "running", "waiting", "demand"]
 
 
 def test_both_databases_have_the_same_keys_but_for_the_part(

@@ -159,12 +159,18 @@ async def test_views_of_the_writer_are_out_of_reach(
         "DROP TABLE {}",
     ],
 )
-@each(sorted(own_tables()))
+@each(sorted(own_tables() - {"demand"}))
 async def test_tables_of_perdure_are_out_of_reach(table: str, run: Run, sql: str) -> None:
     with pytest.raises((UsageError, StoreError)) as refused:
         await run(sql.format(table), defining=True)
 
     assert f"table {table} is perdure's own" in str(refused.value) or "rowid" in str(refused.value)
+
+
+@each(["SELECT * FROM demand", "DROP VIEW demand", "CREATE TABLE demand (id INTEGER)"])
+async def test_the_view_of_perdure_is_out_of_reach(sql: str, run: Run) -> None:
+    with pytest.raises(UsageError, match="is perdure's own"):
+        await run(sql, defining=True)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 
 from perdure import errors
-from perdure.web.problems import STATUSES, code_of, document_of
+from perdure.errors import code_of
+from perdure.web.problems import STATUSES, document_of
 
 CLASSES = [
     one

@@ -45,7 +45,14 @@ from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import Contents, Inspectable
 
-__all__ = ["Violation", "check", "check_contents", "digest_of"]
+__all__ = [
+    "Violation",
+    "apply_kept",
+    "check",
+    "check_contents",
+    "digest_of",
+    "history_problems",
+]
 
 
 async def check(store: Store) -> list[Violation]:
@@ -90,6 +97,11 @@ def _check_histories(contents: Contents) -> Iterator[Violation]:
             yield Violation("S3", key.instance_id, problem)
         for problem in _answers(events):
             yield Violation("S4", key.instance_id, problem)
+
+
+def history_problems(events: Sequence[StoredEvent]) -> list[str]:
+    """Return what is wrong with the history of an execution by itself (S1, S3, S4)."""
+    return [*_numbering(events), *_shape(events), *_answers(events)]
 
 
 def _numbering(events: Sequence[StoredEvent]) -> Iterator[str]:
@@ -226,7 +238,7 @@ def _check_values(contents: Contents) -> Iterator[Violation]:
             if isinstance(event, Reported):
                 report = bytes(event.value)
             elif event is not None:
-                _apply(kept, event, stored.at_ms)
+                apply_kept(kept, event, stored.at_ms)
         if _plain(contents.kv.get(instance_id, {})) != _plain(kept):
             yield Violation("fold", instance_id, "its values are not those of its history")
         row = contents.reports.get(instance_id)
@@ -234,7 +246,8 @@ def _check_values(contents: Contents) -> Iterator[Violation]:
             yield Violation("fold", instance_id, "its report is not that of its history")
 
 
-def _apply(kept: dict[str, KvRow], event: Event, at_ms: int) -> None:
+def apply_kept(kept: dict[str, KvRow], event: Event, at_ms: int) -> None:
+    """Change what an instance keeps as an event says."""
     match event:
         case KvSet(key=key, value=value):
             kept[key] = KvRow(bytes(value), at_ms)

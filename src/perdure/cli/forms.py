@@ -18,6 +18,7 @@ import click
 
 from perdure.cli.output import printable
 from perdure.client.as_json import as_json, shown_time
+from perdure.client.event_texts import value_text as value_text
 from perdure.durations import shown_duration
 
 T = TypeVar("T")
@@ -194,9 +195,17 @@ def json_line(value: Any) -> str:
     return _escaped(json.dumps(as_json(value), separators=(",", ":")))
 
 
-def value_text(value: Any) -> str:
-    """Return a stored value on one line, for people."""
-    return json.dumps(as_json(value), ensure_ascii=False)
+def result_text(form: str, result: Any, *, raw: bool) -> str:
+    """Return what an instance returned, by itself.
+
+    Args:
+        form: Of the answer; JSON in any case.
+        result: As stored.
+        raw: Whether a text is printed as it is.
+    """
+    if raw and isinstance(result, str):
+        return result
+    return json_text(result) if form == "json" else json_line(result)
 
 
 def _escaped(text: str) -> str:

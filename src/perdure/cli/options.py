@@ -92,6 +92,14 @@ def chosen_form(said: str | None) -> str:
     return form or ("table" if sys.stdout.isatty() else "tsv")
 
 
+raw_option = click.option(
+    "--raw",
+    is_flag=True,
+    help="Print a result that is text as it is, without quotes or escapes. It may hold anything, "
+    "also what moves the cursor of a terminal.",
+)
+
+
 class Duration(_ParamType):
     """A length of time on the command line: `30s`, `1h30m`."""
 

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from perdure.authoring.registry import Registry
-from perdure.cli.event_texts import own_subject
 from perdure.client.client import Client
+from perdure.client.event_texts import own_subject
 from perdure.client.info import event_of
 from perdure.client.recorded import RecordedHistory, read_recorded, replay
 from perdure.errors import InstanceNotFoundError, NondeterminismError, NotRegisteredError

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from os import urandom
-from pathlib import Path
 
+from perdure.cli.http_server import (
+    HttpAddress,
+    listen,
+    read_tokens_file,
+    refuse_open_bind,
+    server_for,
+)
 from perdure.cli.output import say
 from perdure.client.client import Client
-from perdure.errors import UsageError
 from perdure.store.urls import shown_url
-from perdure.web.access import Token, read_tokens
 from perdure.web.application import app
 from perdure.web.settings import LOOPBACK
 
 DEFAULT_PORT = 8321
-MAX_HEADER_BYTES = 16 * 1024
+ANY_PORT = "--port 0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +42,12 @@ def check_bind(settings: UiSettings) -> None:
     Raises:
         UsageError: It would be open to all.
     """
-    is_local = settings.host in LOOPBACK
-    if is_local or settings.tokens_file is not None or settings.insecure_no_auth:
-        return
-    raise UsageError(
-        f"--host {settings.host} lets other machines in: name a file of tokens with --tokens FILE, "
-        "or say --insecure-no-auth if everybody who reaches it may do everything"
+    refuse_open_bind(
+        HttpAddress(settings.host, settings.port),
+        flag=f"--host {settings.host}",
+        tokens_flag="--tokens",
+        has_tokens=settings.tokens_file is not None,
+        insecure_no_auth=settings.insecure_no_auth,
     )
 
 
@@ -54,54 +57,22 @@ def run_ui(settings: UiSettings) -> int:
     Raises:
         UsageError: The address is taken, or it would be open to all.
     """
-    import uvicorn  # late: brings the server
-
     check_bind(settings)
     key = None if settings.insecure_no_auth else urandom(24).hex()
-    served = app(
+    pages = app(
         Client(settings.url, create=True),
         read_only=settings.read_only,
-        tokens=_tokens(settings),
+        tokens=read_tokens_file("--tokens", settings.tokens_file),
         key=key,
         insecure_no_auth=settings.insecure_no_auth,
         hosts=(*LOOPBACK, settings.host, *settings.allow_hosts),
         title=shown_url(settings.url),
     )
-    listening = _listen(settings.host, settings.port)
-    port = listening.getsockname()[1]
-    name = f"[{settings.host}]" if ":" in settings.host else settings.host
+    listening, address = listen(HttpAddress(settings.host, settings.port), flag=ANY_PORT)
     if settings.insecure_no_auth:
         say("INSECURE: nobody has to say who they are; everybody who reaches it may do everything")
     say(f"store {shown_url(settings.url)}{'   read-only' if settings.read_only else ''}")
-    say(f"UI  http://{name}:{port}/{'' if key is None else f'?k={key}'}")
-    config = uvicorn.Config(
-        served,
-        log_level="warning",
-        # Addresses have the key in them, once.
-        access_log=False,
-        server_header=False,
-        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-        timeout_graceful_shutdown=3,
-    )
+    say(f"UI  {address.shown}/{'' if key is None else f'?k={key}'}")
     with suppress(KeyboardInterrupt):  # uvicorn ends by the signal that it was stopped with
-        uvicorn.Server(config).run(sockets=[listening])
+        server_for(pages).run(sockets=[listening])
     return 0
-
-
-def _tokens(settings: UiSettings) -> list[Token]:
-    if settings.tokens_file is None:
-        return []
-    try:
-        return read_tokens(Path(settings.tokens_file).read_text())
-    except OSError as error:
-        raise UsageError(f"--tokens {settings.tokens_file}: {error.strerror}") from error
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise UsageError(
-            f"cannot serve on {host} port {port}: {error.strerror}; --port 0 takes any that is free"
-        ) from error

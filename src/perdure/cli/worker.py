@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -43,6 +44,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str | None, ...] = ()
     concurrency: int | None = None
     stop_grace_s: float | None = None
+    http: str | None = None
+    """Where to answer what is asked of the process, as `:9090`; nowhere if not given."""
+    http_tokens: str | None = None
+    insecure_no_auth: bool = False
     others: dict[str, Any] = {}
     """Further options by their names, those of retention behind `retain_`; durations in seconds."""
 
@@ -92,8 +97,12 @@ def _typed(name: str, value: Any) -> Any:
 
 def run_worker(settings: WorkerSettings, processes: int) -> int:
     """Serve a target with so many processes until SIGTERM or SIGINT; return the exit code."""
-    registry = load_target(settings.target)
     options = settings.options()
+    if settings.http is not None:
+        from perdure.cli.worker_http import check_http  # late: brings the web
+
+        check_http(settings)
+    registry = load_target(settings.target)
     start_logging()
 
     def started(worker_ids: Sequence[str]) -> None:
@@ -141,13 +150,22 @@ async def serve(
     """
     worker = Worker(settings.url, registry, options=settings.options())
     made(worker.worker_id)
-    async with worker:
+    async with _answering(settings, worker), worker:
         running = asyncio.ensure_future(worker.run())
         # It listens to signals before anybody is told that it is there, and may send one.
         await asyncio.sleep(0)
         started(worker.worker_id)
         await running
         stopping()
+
+
+def _answering(settings: WorkerSettings, worker: Worker) -> AbstractAsyncContextManager[None]:
+    """Return what answers those who look after the process, while it is open."""
+    if settings.http is None:
+        return nullcontext()
+    from perdure.cli.worker_http import answering  # late: brings the web
+
+    return answering(settings, worker)
 
 
 def start_logging() -> None:
@@ -181,10 +199,15 @@ async def _end_leases(url: str, options: WorkerOptions, worker_id: str) -> None:
 
 
 def _numbered(settings: WorkerSettings, number: int) -> WorkerSettings:
-    """Return the settings for one of several processes: a lasting name is for one of them."""
-    if settings.name is None:
-        return settings
-    return msgspec.structs.replace(settings, name=f"{settings.name}-{number}")
+    """Return the settings for one of several processes: a lasting name and a port are for one."""
+    changes: dict[str, Any] = {}
+    if settings.name is not None:
+        changes["name"] = f"{settings.name}-{number}"
+    if settings.http is not None:
+        from perdure.cli.worker_http import numbered_address  # late: brings the web
+
+        changes["http"] = numbered_address(settings.http, number)
+    return msgspec.structs.replace(settings, **changes)
 
 
 def _headline(settings: WorkerSettings, registry: Registry, worker_ids: Sequence[str]) -> str:

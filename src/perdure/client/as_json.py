@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.client.info import Json
+from perdure.codec import Json
 
 
 def as_json(value: Any) -> Json:

@@ -15,9 +15,9 @@ from perdure.authoring.signal import Signal
 from perdure.client import blocking_admin, blocking_deciders, blocking_projections
 from perdure.client.client import Client
 from perdure.client.handle import Handle
+from perdure.client.history import History
 from perdure.client.info import (
     ExecutionInfo,
-    HistoryEvent,
     InstanceInfo,
     InstanceTree,
     JobInfo,
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @entered_without_async
 class BlockingClient:
-    """A door to the instances of one store.
+    """A door to the instances of one store, or of the server at an `https://` URL.
 
     Use it as `with BlockingClient(url) as client:`, or call `open` and `close`.
 
@@ -52,8 +52,16 @@ class BlockingClient:
     there, so use `Client` where you can await. Ctrl-C breaks off the wait and nothing more.
     """
 
-    def __init__(self, url: str, /, *, create: bool = False, clock: Clock = system_clock) -> None:
-        self._client = Client(url, create=create, clock=clock)
+    def __init__(
+        self,
+        url: str,
+        /,
+        *,
+        create: bool = False,
+        clock: Clock = system_clock,
+        token: str | None = None,
+    ) -> None:
+        self._client = Client(url, create=create, clock=clock, token=token)
         self._thread = LoopThread(type(self).__name__)
 
     @classmethod
@@ -234,6 +242,12 @@ class BlockingHandle(Generic[R_co]):
     def __repr__(self) -> str:
         return f"BlockingHandle({self.instance_id!r})"
 
+    def _repr_html_(self) -> str:
+        return self._handle._repr_html_()
+
+    def __rich__(self) -> Any:
+        return self._handle.__rich__()
+
     def result(self, *, timeout: Duration | None = None, if_held: IfHeld = "warn") -> R_co:
         """Wait for the end and return the result.
 
@@ -326,7 +340,7 @@ class BlockingHandle(Generic[R_co]):
 
     def history(
         self, execution: int | None = None, *, after: int = 0, limit: int | None = None
-    ) -> list[HistoryEvent]:
+    ) -> History:
         """Return what is recorded in an execution, in order.
 
         Args:

@@ -18,6 +18,7 @@ from perdure.client.handle import Handle
 from perdure.client.info import Json
 from perdure.client.inputs import InputSender
 from perdure.client.lifetimes import entered_with_async
+from perdure.client.remote.urls import is_remote
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import check_orchestration, new_instance, refuse_deciders_id, split
 from perdure.client.within import CoreWithin, SenderWithin
@@ -36,21 +37,46 @@ T = TypeVar("T")
 
 @entered_with_async
 class Client:
-    """A door to the instances of one store.
+    """A door to the instances of one store, or of the server at an `https://` URL.
 
     Use it as `async with Client(url) as client:`, or call `open` and `close`.
     """
 
-    def __init__(self, url: str, /, *, create: bool = False, clock: Clock = system_clock) -> None:
+    def __new__(cls, url: str = "", /, *args: Any, **kwargs: Any) -> Self:
+        """Return a client that fits the URL: one over HTTP is of a class of its own."""
+        if cls is Client and is_remote(url):
+            # Late: brings what only callers over HTTP need.
+            from perdure.client.remote.client import RemoteClient
+
+            remote: Any = super().__new__(RemoteClient)
+            return remote  # type: ignore[no-any-return]  # a subclass of Client, which cls is
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        url: str,
+        /,
+        *,
+        create: bool = False,
+        clock: Clock = system_clock,
+        token: str | None = None,
+    ) -> None:
         """Prepare; nothing is opened yet.
 
         Args:
             url: Where the store is: `sqlite:///shop.db`, `sqlite://:memory:shop` (shared within the
-                process), `postgresql://user@host/shop`.
+                process), `postgresql://user@host/shop`; or the HTTP API that `perdure ui` or
+                `perdure.web.app` serves: `https://shop.example/perdure`.
             create: Make the store if there is none yet, as a worker does. A client does not by
                 default: a misspelled path would be a new, empty store.
             clock: The store's clock; tests hand one in.
+            token: What a server asks for; a store takes none.
+
+        Raises:
+            UsageError: The URL is of no known form, or a store was given a token.
         """
+        if token is not None:
+            raise UsageError("token= is for the URL of a server, https://...; a store takes none")
         metrics = Metrics()
         store = open_store(url, clock=clock)
         store.creates = create

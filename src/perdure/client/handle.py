@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from perdure.authoring.signal import Signal
+from perdure.client.display import ShownTable
 from perdure.client.explain import explain, gather_evidence
+from perdure.client.history import History
 from perdure.client.info import (
     ExecutionInfo,
-    HistoryEvent,
     InstanceInfo,
     InstanceTree,
     JobInfo,
@@ -50,7 +51,7 @@ from perdure.model.admin import DeletedCounts, InstanceStats
 from perdure.model.events import CancelRequested, write_event
 from perdure.model.instances import InstanceRow, LiveRow, Status
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.options import IF_HELD, IfHeld
+from perdure.model.options import IfHeld, check_if_held
 from perdure.store.base import ExecutionKey
 
 if TYPE_CHECKING:
@@ -76,6 +77,17 @@ class Handle(Generic[R_co]):
     def __repr__(self) -> str:
         return f"Handle({self.instance_id!r})"
 
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def __rich__(self) -> Any:
+        return self._shown().rich()
+
+    def _shown(self) -> ShownTable:
+        """Return what is known without asking."""
+        asks = [["where it stands", "info()"], ["why", "explain()"], ["events", "history()"]]
+        return ShownTable(f"instance {self.instance_id}", ["ask for", "with"], asks)
+
     # --------------------------------------------------------------------- waiting
 
     async def result(
@@ -100,8 +112,7 @@ class Handle(Generic[R_co]):
             InstanceHeldError: It is blocked or parked, and `if_held` is *raise*.
             ResultTimeoutError: It has not ended in time; the text says what it waits for.
         """
-        if if_held not in IF_HELD:
-            raise UsageError(f"if_held must be one of {', '.join(IF_HELD)}, got {if_held!r}")
+        check_if_held(if_held)
         waiting = self._core.wait_ended(self.instance_id, hears_holds=if_held != "wait")
         try:
             outcome = await waiting if timeout is None else await self._within(timeout, waiting)
@@ -246,7 +257,7 @@ class Handle(Generic[R_co]):
 
     async def history(
         self, execution: int | None = None, *, after: int = 0, limit: int | None = None
-    ) -> list[HistoryEvent]:
+    ) -> History:
         """Return what is recorded in an execution, in order.
 
         Args:
@@ -271,7 +282,7 @@ class Handle(Generic[R_co]):
                 )
         key = ExecutionKey(row.instance_id, row.incarnation, execution or row.execution)
         [events] = await self._core.store.read_histories([key], after_seq=after, limit=limit)
-        return [event_of(stored) for stored in events]
+        return History(event_of(stored) for stored in events)
 
     async def export(self, execution: int | None = None) -> list[dict[str, Json]]:
         """Return the history of an execution as `perdure export` writes it, one object for each

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import msgspec
 
+from perdure.client.display import ShownTable, instances_table, objects_table
 from perdure.clock import to_datetime
 from perdure.codec import Json as Json
 from perdure.codec import by_position_and_name, value_codec
@@ -53,6 +54,12 @@ class InstanceInfo:
     """Why it is blocked or parked, or was cancelled or terminated."""
     unclaimed: str | None = None
     """What a worker needs to take its next turn, if no live worker has it."""
+
+    def _repr_html_(self) -> str:
+        return instances_table(self.instance_id, [self]).html()
+
+    def __rich__(self) -> Any:
+        return instances_table(self.instance_id, [self]).rich()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +189,19 @@ class Page(Generic[T]):
     next: str | None
     """Hand this over as `after=` to get the next part; None if this is the last. A part may be
     shorter than was asked for, and yet not be the last."""
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+    def __rich__(self) -> Any:
+        return self._shown().rich()
+
+    def _shown(self) -> ShownTable:
+        count = f"{len(self.items):,}{'' if self.next is None else ', and more behind them'}"
+        if self.items and isinstance(self.items[0], InstanceInfo):
+            infos: list[Any] = self.items
+            return instances_table(count, infos)
+        return objects_table(count, self.items)
 
 
 def info_of(row: InstanceRow, *, last_at_ms: int = 0, unclaimed: str | None = None) -> InstanceInfo:

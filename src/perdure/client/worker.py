@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from perdure.authoring.registry import Definitions, Registry
+from perdure.client.client import Client
 from perdure.client.engine import Engine
 from perdure.client.lifetimes import entered_with_async
 from perdure.clock import Clock, system_clock
@@ -78,6 +79,11 @@ class Worker:
     def worker_id(self) -> str:
         """The name under which it takes leases and people see it."""
         return self._engine.worker_id
+
+    @property
+    def client(self) -> Client:
+        """A client of the worker's store, open as long as the worker is."""
+        return self._engine
 
     @property
     def health(self) -> Health:

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from perdure.clock import to_ms
-from perdure.errors import OptionError
+from perdure.errors import OptionError, UsageError
 from perdure.model.jobs import JobPolicy
 from perdure.model.option_types import take_types
 from perdure.model.worker_options import Retention as Retention
@@ -23,6 +23,16 @@ ParentClose: TypeAlias = Literal["cancel", "terminate", "abandon"]
 IfExists: TypeAlias = Literal["join", "fail", "restart", "terminate"]
 IfHeld: TypeAlias = Literal["warn", "raise", "wait"]
 IF_HELD: Final = ("warn", "raise", "wait")
+
+
+def check_if_held(given: str) -> None:
+    """Refuse what does not say what a waiting caller does when an instance is held.
+
+    Raises:
+        UsageError: It is none of the words.
+    """
+    if given not in IF_HELD:
+        raise UsageError(f"if_held must be one of {', '.join(IF_HELD)}, got {given!r}")
 
 
 class Unset(Enum):

@@ -16,6 +16,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from perdure.client.client import Client
+from perdure.client.remote.client import RemoteClient
+from perdure.errors import UsageError
 from perdure.web.access import Authorize, Token
 from perdure.web.gate import Gate, route_path
 from perdure.web.openapi import API, document_for
@@ -72,6 +74,8 @@ def app(
         UsageError: Nobody would have to say who they are, or a value makes no sense.
     """
     own = Client(client) if isinstance(client, str) else client
+    if isinstance(own, RemoteClient):
+        raise UsageError("an application serves a store, not another server: give it a store's URL")
     settings = WebSettings(
         read_only=read_only,
         authorize=authorize,

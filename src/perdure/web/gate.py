@@ -25,7 +25,7 @@ from perdure.web.problems import RefusalError
 from perdure.web.rates import Failures, Rates
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -71,6 +71,7 @@ class Gate:
         app: What is behind.
         settings: Who may do what.
         refuse: Makes the answer to a request that is refused.
+        open_paths: What is open to all, besides static files.
     """
 
     def __init__(
@@ -78,10 +79,12 @@ class Gate:
         app: ASGIApp,
         settings: WebSettings,
         refuse: Callable[[Request, Exception], Awaitable[Response]],
+        open_paths: Collection[str] = OPEN_PATHS,
     ) -> None:
         self._app = app
         self._settings = settings
         self._refuse = refuse
+        self._open_paths = open_paths
         limits = settings.limits
         self._rates = Rates(limits.rate_per_s, limits.burst, settings.monotonic)
         self._failures = Failures(limits.failures_per_min, settings.monotonic)
@@ -116,7 +119,7 @@ class Gate:
         self._check_headers(request)
         self._check_host(request)
         path = route_path(request.scope)
-        if path in OPEN_PATHS or path.startswith(STATIC):
+        if path in self._open_paths or path.startswith(STATIC):
             return None
         access, is_ambient, first = await self._who(request)
         if first is not None:

@@ -7,7 +7,6 @@ the text of such an error may name addresses or values, and belongs into the log
 from __future__ import annotations
 
 import logging
-import re
 import traceback
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -16,6 +15,7 @@ from typing import Any
 from starlette.responses import Response
 
 from perdure import errors
+from perdure.errors import code_of
 from perdure.ids import fresh_name
 from perdure.web.values import dump
 
@@ -102,12 +102,6 @@ class RefusalError(Exception):
         self.code = code
         self.detail = detail
         self.headers = dict(headers or {})
-
-
-def code_of(error: type[errors.PerdureError]) -> str:
-    """Return the code of an error: its class's name without `Error`, in snake case."""
-    name = error.__name__.removesuffix("Error")
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() or "error"
 
 
 def status_of(error: type[errors.PerdureError]) -> int:

@@ -133,6 +133,14 @@ OPERATIONS: tuple[ApiRoute, ...] = (
     ),
     ApiRoute(
         method="GET",
+        path=f"{ONE}/kv/{{key}}",
+        scope="read",
+        handler=instances.wait_kv,
+        query=instances.WaitQuery,
+        returns=instances.KeptValue,
+    ),
+    ApiRoute(
+        method="GET",
         path=f"{ONE}/inbox",
         scope="read",
         handler=instances.list_inbox,

@@ -1,23 +1,34 @@
 """What is asked of a worker by those who look after its process: does it live, is it ready, what
 has it counted, how much work is there.
 
-Four paths that tell nothing of any instance, for the network inside a cluster: no payloads, no ids,
-and nothing that can be changed. So they need no token.
+Four paths that tell nothing of any instance: no payloads, no ids, and nothing that can be changed.
+Whether a process lives is open to all who reach it, as probes have nothing to show; numbers need a
+token where the worker was given any.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from perdure.client.client import Client
+from perdure.client.overview import QueueInfo
 from perdure.errors import PerdureError
 from perdure.telemetry import Metrics, prometheus_collector
+from perdure.web.access import Token
+from perdure.web.gate import Gate, access_of, check_scope
+from perdure.web.problems import RefusalError, response_of
+from perdure.web.settings import WebSettings, checked_hosts
 from perdure.web.values import dump
+
+PROBES = ("/healthz", "/readyz")
+"""Open to all, so that whatever starts and stops processes needs no token."""
 
 
 class WorkerState(Protocol):
@@ -34,13 +45,29 @@ class WorkerState(Protocol):
         ...
 
 
-def worker_app(worker: WorkerState, client: Client) -> Starlette:
+def worker_app(
+    worker: WorkerState,
+    client: Client,
+    *,
+    tokens: Sequence[Token] = (),
+    hosts: Collection[str] | None = None,
+    insecure_no_auth: bool = False,
+) -> Starlette:
     """Return an ASGI application with `/healthz`, `/readyz`, `/metrics` and `/demand`.
 
     Args:
         worker: Whose health and numbers are told.
         client: An open client of the same store, which is asked for what waits.
+        tokens: What `/metrics` and `/demand` ask for, with the scope `read`; none: nothing.
+        hosts: Under which names it may be asked for. Without any: this machine alone; where there
+            are tokens, or everybody may ask, under all names.
+        insecure_no_auth: Whether everybody who reaches it may ask for the numbers.
     """
+    settings = WebSettings(
+        tokens=tuple(tokens),
+        insecure_no_auth=not tokens,
+        hosts=checked_hosts(hosts, is_mounted=bool(tokens) or insecure_no_auth),
+    )
 
     async def healthz(request: Request) -> Response:
         """Tell whether the process lives and its loops run."""
@@ -60,25 +87,20 @@ def worker_app(worker: WorkerState, client: Client) -> Starlette:
         """Tell what was counted, for Prometheus."""
         from prometheus_client import CollectorRegistry, generate_latest  # late: few need it
 
+        check_scope(access_of(request), "read", read_only=False)
         registry = CollectorRegistry()
         registry.register(prometheus_collector(worker.telemetry))
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
     async def demand(request: Request) -> Response:
-        """Tell how much work runs and waits, by definition and tag, for autoscalers."""
-        rows = [
-            {
-                "kind": queue.kind,
-                "name": queue.name,
-                "tag": queue.tag or "",
-                "ready": queue.ready,
-                "running": queue.leased,
-                "demand": queue.ready + queue.leased,
-            }
-            for queue in await client.queues()
-        ]
-        total = sum(int(str(row["demand"])) for row in rows)
-        return Response(dump({"total": total, "queues": rows}), media_type="application/json")
+        """Tell how much work runs and waits, by definition and tag, for autoscalers; with
+        `?tag=...` only the activities of these tags."""
+        check_scope(access_of(request), "read", read_only=False)
+        told = _demand_of(await client.queues(), request.query_params.getlist("tag"))
+        return Response(dump(told), media_type="application/json")
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        return response_of(error)
 
     made = Starlette(
         routes=[
@@ -86,10 +108,29 @@ def worker_app(worker: WorkerState, client: Client) -> Starlette:
             Route("/readyz", readyz, methods=["GET"]),
             Route("/metrics", metrics, methods=["GET"]),
             Route("/demand", demand, methods=["GET"]),
-        ]
+        ],
+        middleware=[Middleware(Gate, settings=settings, refuse=refuse, open_paths=PROBES)],
+        exception_handlers={RefusalError: refuse, PerdureError: refuse},
     )
     made.router.redirect_slashes = False
     return made
+
+
+def _demand_of(queues: Sequence[QueueInfo], tags: Sequence[str]) -> dict[str, Any]:
+    rows = [
+        {
+            "kind": queue.kind,
+            "name": queue.name,
+            "version": queue.version or "",
+            "tag": queue.tag or "",
+            "running": queue.leased,
+            "waiting": queue.ready,
+            "demand": queue.ready + queue.leased,
+        }
+        for queue in queues
+        if not tags or (queue.kind == "activity" and (queue.tag or "") in tags)
+    ]
+    return {"total": sum(int(str(row["demand"])) for row in rows), "queues": rows}
 
 
 def _told(content: dict[str, Any], *, is_good: bool) -> Response:

@@ -11,7 +11,7 @@ from perdure.cli.exit_codes import ExitCode
 from perdure.cli.output import errors_as_lines, say
 
 HELLO = '''\
-"""A first program. Serve it with `perdure worker {file}`, or run it: `python {file}`."""
+"""A first program. Serve it with `perdure dev {file}`, or run it: `python {file}`."""
 
 import asyncio
 
@@ -69,4 +69,4 @@ def new_command(file: Path) -> None:
         raise click.UsageError(f"{file} cannot be written: {error.strerror}") from None
     click.echo(str(file))
     start = """perdure start greet_all '["Ada", "Grace"]' --wait"""
-    say(f"Next: perdure worker {file}, and in another terminal: {start}")
+    say(f"Next: perdure dev {file}, and in another terminal: {start}")

@@ -12,14 +12,15 @@ import click
 
 from perdure.cli.chosen import read_ids
 from perdure.cli.commands.look import rich_tree
-from perdure.cli.event_texts import history_listing, names_in, subject_of, value_of
+from perdure.cli.event_texts import history_listing
 from perdure.cli.exit_codes import ExitCode, exit_code_of
-from perdure.cli.forms import Exact, for_people, json_line, json_text, shortened, value_text
+from perdure.cli.forms import Exact, for_people, json_line, result_text, shortened, value_text
 from perdure.cli.opening import ask
-from perdure.cli.options import DURATION, form_options, store_option
+from perdure.cli.options import DURATION, form_options, raw_option, store_option
 from perdure.cli.output import printable, say_error
 from perdure.client.as_json import as_json
 from perdure.client.client import Client
+from perdure.client.event_texts import names_in, subject_of, value_of
 from perdure.client.handle import Handle
 from perdure.client.info import HistoryEvent, Json, Progress
 from perdure.errors import InstanceNotFoundError, OutcomeError, ResultTimeoutError, UsageError
@@ -48,15 +49,20 @@ _ENDED_AS = {
 @click.command("wait")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--timeout", type=DURATION, help="How long, as in 30s; for ever if not given.")
+@raw_option
 @form_options
 @store_option
-def wait_command(ids: tuple[str, ...], timeout: timedelta | None, form: str, url: str) -> None:
+def wait_command(
+    ids: tuple[str, ...], timeout: timedelta | None, raw: bool, form: str, url: str
+) -> None:
     """Wait for instances to end, and print their results: JSON, behind the id if there are several.
 
     The exit code says how it ended: 0 completed, 1 failed, 4 still running when the wait ended, 5
     cancelled or terminated; of several, that of the first that did not complete.
     """
     wanted = read_ids(ids)
+    if raw and len(wanted) > 1:
+        raise UsageError("--raw is for one instance: texts of several could not be told apart")
 
     async def work(client: Client) -> Sequence[Any]:
         results = (client.handle(one).result(timeout=timeout) for one in wanted)
@@ -70,13 +76,13 @@ def wait_command(ids: tuple[str, ...], timeout: timedelta | None, form: str, url
         elif isinstance(result, BaseException):
             raise result
         else:
-            _print_result(form, instance_id, result, is_alone=len(wanted) == 1)
+            _print_result(form, instance_id, result, raw=raw, is_alone=len(wanted) == 1)
     sys.exit(code)
 
 
-def _print_result(form: str, instance_id: str, result: Json, *, is_alone: bool) -> None:
+def _print_result(form: str, instance_id: str, result: Json, *, raw: bool, is_alone: bool) -> None:
     if is_alone:
-        click.echo(json_text(result) if form == "json" else json_line(result))
+        click.echo(result_text(form, result, raw=raw), color=raw or None)
     elif form in ("json", "jsonl"):
         click.echo(json_line({"instance_id": instance_id, "result": result}))
     else:

@@ -1,23 +1,27 @@
-"""`perdure history`, `export` and `diff`: what is recorded, on the screen, in a file, compared."""
+"""`perdure history`, `export`, `import` and `diff`: what is recorded, on the screen, in a file,
+in another store, compared."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from perdure.cli.chosen import choose, find_ids, where_option
-from perdure.cli.event_texts import history_listing, names_in, subject_of, value_of
+from perdure.cli.event_texts import history_listing
 from perdure.cli.exit_codes import ExitCode
 from perdure.cli.forms import Column, Listing, json_text
+from perdure.cli.importing import Imported, import_histories
 from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
 from perdure.cli.output import printable, say
 from perdure.client.client import Client
+from perdure.client.event_texts import names_in, subject_of, value_of
 from perdure.client.info import HistoryEvent, InstanceTree, Json, event_of
 from perdure.client.recorded import RecordedHistory, read_lines, read_recorded, write_lines
 from perdure.errors import UsageError
@@ -160,6 +164,39 @@ def one_of_file(name: str) -> RecordedHistory:
         ids = ", ".join(one.instance_id for one in found[:3])
         raise UsageError(f"{name} has {len(found)} histories ({ids}, …): export one by itself")
     return found[0]
+
+
+# ------------------------------------------------------------------------ import
+
+IMPORTED = Listing[Imported](
+    columns=(
+        Column("instance", lambda one: one.instance_id),
+        Column("status", lambda one: one.status),
+        Column("events", lambda one: one.events),
+        Column("result", lambda one: one.result),
+        Column("why", lambda one: one.why),
+    )
+)
+
+
+@click.command("import")
+@click.argument("file", metavar="FILE")
+@form_options
+@store_option
+def import_command(file: str, form: str, url: str) -> None:
+    """Bring the histories of FILE, which `perdure export` wrote, into a store, to look at them.
+
+    Only instances that have ended: nothing that is imported ever runs. Ids, events, times, values,
+    reports and results are as they were; dead jobs and receipts are not in a file. An id that is
+    taken is refused, and so are unfinished instances, those that continued as new, deciders, and
+    children without their parent. What is there already from an earlier import is left alone. Exits
+    with 1 if one was refused; the others are imported all the same.
+    """
+    found = ask(url, partial(import_histories, histories=read_file(file)))
+    IMPORTED.show(form, found)
+    refused = [one for one in found if one.result == "refused"]
+    say(f"{len(found) - len(refused):,} of {len(found):,} are here")
+    sys.exit(ExitCode.FAILED if refused else ExitCode.GOOD)
 
 
 # -------------------------------------------------------------------------- diff

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import click
 
 from perdure.cli.chosen import WORDS_HELP, choose, find_ids, read_ids, where_option
-from perdure.cli.event_texts import history_listing, names_in
+from perdure.cli.error_texts import explain_error, find_error
+from perdure.cli.event_texts import history_listing
 from perdure.cli.forms import Column, Listing, ago, json_line, json_text, print_rich, value_text
 from perdure.cli.instance_texts import INSTANCES, OPEN_JOBS, now_text
 from perdure.cli.jobs_shown import DEAD_JOBS, INBOX
@@ -19,6 +20,7 @@ from perdure.cli.output import printable, say
 from perdure.cli.watching import show_or_watch, watch_option
 from perdure.client.as_json import as_json
 from perdure.client.client import Client
+from perdure.client.event_texts import names_in
 from perdure.client.filters import parse_filter
 from perdure.client.info import HistoryEvent, InstanceInfo, InstanceTree, JobInfo, Report
 from perdure.client.lists import InstanceQuery
@@ -205,7 +207,7 @@ def _show_on_terminal(form: str, shown: ShownInstance) -> None:
 
 
 @click.command("explain")
-@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.argument("ids", metavar="[ID|ERROR]...", nargs=-1)
 @where_option
 @form_options
 @store_option
@@ -213,7 +215,17 @@ def explain_command(ids: tuple[str, ...], where: str | None, form: str, url: str
     """Say in one sentence what an instance waits for, who has it and why nothing moves.
 
     On a terminal and in JSON the evidence follows: open jobs, what is in the inbox, dead jobs.
+
+    The name of an error instead of an ID says what that means and what to do: perdure explain
+    InstanceHeldError.
     """
+    kinds = [find_error(one) for one in ids]
+    if ids and where is None and None not in kinds:
+        for kind in filter(None, kinds):
+            text = explain_error(kind)
+            in_json = {"error": kind.__name__, "explanation": text}
+            click.echo(json_line(in_json) if form in ("json", "jsonl") else text)
+        return
     chosen = choose(ids, where)
 
     async def work(client: Client) -> None:

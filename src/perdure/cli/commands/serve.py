@@ -1,4 +1,4 @@
-"""`perdure worker`: serve definitions."""
+"""`perdure worker` and `perdure dev`: serve definitions."""
 
 from __future__ import annotations
 
@@ -50,6 +50,22 @@ MAX_PROCESSES = 512
     metavar="SECONDS",
     help="How long running activities may go on after SIGTERM or Ctrl-C.  [default: 10]",
 )
+@click.option(
+    "--http",
+    metavar="ADDRESS",
+    help="Answer /healthz, /readyz, /metrics and /demand there: :9090 for this machine alone, "
+    "0.0.0.0:9090 for others too. Each of several processes has the next port.",
+)
+@click.option(
+    "--http-tokens",
+    metavar="FILE",
+    help="Tokens that /metrics and /demand ask for, as hashes; with --http.",
+)
+@click.option(
+    "--insecure-no-auth",
+    is_flag=True,
+    help="Tell /metrics and /demand to everybody who reaches --http.",
+)
 @worker_flags
 def worker_command(
     target: str | None,
@@ -59,6 +75,9 @@ def worker_command(
     tags: tuple[str, ...],
     concurrency: int | None,
     stop_grace_s: float | None,
+    http: str | None,
+    http_tokens: str | None,
+    insecure_no_auth: bool,
     **flags: Any,
 ) -> None:
     """Run the definitions of TARGET until SIGTERM or Ctrl-C.
@@ -77,12 +96,9 @@ def worker_command(
     others = said_flags(flags)
     if concurrency is not None and {"async_jobs", "threaded_jobs"} & others.keys():
         raise UsageError("--concurrency is --async-jobs and --threaded-jobs: give one")
-    found = read_setting("target", target).value
-    if not found:
-        raise UsageError(
-            "which definitions? Name a module or file, as in perdure worker shop.py, or set "
-            "$PERDURE_TARGET or target in [tool.perdure]"
-        )
+    found = _chosen_target(target, "worker")
+    if http is None and (http_tokens is not None or insecure_no_auth):
+        raise UsageError("--http-tokens and --insecure-no-auth are about --http: give that too")
     settings = WorkerSettings(
         url=url,
         target=found,
@@ -90,6 +106,47 @@ def worker_command(
         tags=tags,
         concurrency=concurrency,
         stop_grace_s=stop_grace_s,
+        http=http,
+        http_tokens=http_tokens,
+        insecure_no_auth=insecure_no_auth,
         others=others,
     )
     sys.exit(run_worker(settings, processes))
+
+
+@click.command("dev")
+@click.argument("target", required=False)
+@store_option
+@click.option("--port", default=8321, show_default=True, help="Of the pages; 0: any that is free.")
+@click.option("--ui/--no-ui", "has_pages", default=True, help="Whether to serve the pages.")
+@click.option("--reload/--no-reload", "reloads", default=True, help="Whether to watch the files.")
+@click.option("--open", "opens", is_flag=True, help="Open the pages in a browser.")
+def dev_command(
+    target: str | None, url: str, port: int, has_pages: bool, reloads: bool, opens: bool
+) -> None:
+    """Run the definitions of TARGET with the web pages beside them, and anew when a file changes.
+
+    TARGET is what `perdure worker` takes. Python files in its folder and below are watched. Code
+    that cannot be imported is said, and the code from before goes on. Ctrl-C ends everything.
+    """
+    from perdure.cli.dev import DevSettings, run_dev  # late: brings the parent alone
+
+    settings = DevSettings(
+        url=url,
+        target=_chosen_target(target, "dev"),
+        port=port,
+        has_pages=has_pages,
+        reloads=reloads,
+        opens=opens,
+    )
+    sys.exit(run_dev(settings))
+
+
+def _chosen_target(said: str | None, command: str) -> str:
+    found = read_setting("target", said).value
+    if not found:
+        raise UsageError(
+            f"which definitions? Name a module or file, as in perdure {command} shop.py, or set "
+            "$PERDURE_TARGET or target in [tool.perdure]"
+        )
+    return found

@@ -8,13 +8,12 @@ from typing import Any, Literal
 import click
 
 from perdure.authoring.orchestration import Orchestration
-from perdure.cli.forms import json_line, json_text
+from perdure.cli.forms import json_line, json_text, result_text
 from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
-from perdure.cli.options import DURATION, form_options, store_option
+from perdure.cli.options import DURATION, form_options, raw_option, store_option
 from perdure.cli.output import printable, say
 from perdure.client.client import Client
-from perdure.client.handle import Handle
 from perdure.client.info import Json
 from perdure.errors import UsageError
 
@@ -40,6 +39,7 @@ IF_EXISTS = ("join", "fail", "restart", "terminate")
 @click.option(
     "--timeout", type=DURATION, help="How long to wait, as in 30s; for ever if not given."
 )
+@raw_option
 @form_options
 @store_option
 def start_command(
@@ -52,6 +52,7 @@ def start_command(
     if_exists: Literal["join", "fail", "restart", "terminate"],
     wait: bool,
     timeout: timedelta | None,
+    raw: bool,
     form: str,
     url: str,
 ) -> None:
@@ -60,8 +61,8 @@ def start_command(
     Each VALUE is an argument, as JSON: perdure start greet_all '["Ada", "Grace"]'. @FILE reads one
     from a file. The instance is durable when this returns; a worker that has NAME runs it.
     """
-    if timeout is not None and not wait:
-        raise UsageError("--timeout is for --wait: give both")
+    if (timeout is not None or raw) and not wait:
+        raise UsageError(f"{'--raw' if raw else '--timeout'} is for --wait: give both")
     args = [parse_value(one, what=f"argument {n}") for n, one in enumerate(values, start=1)]
     kwargs = dict(_named(one) for one in named)
     definition: Orchestration[..., Any] = Orchestration.named(name, Any)
@@ -79,7 +80,9 @@ def start_command(
         if info.unclaimed:
             say(f"it waits: {info.unclaimed}, which no live worker has; run perdure worker TARGET")
         if wait:
-            await _print_result(handle, form, timeout)
+            say(printable(handle.instance_id))
+            result = await handle.result(timeout=timeout)
+            click.echo(result_text(form, result, raw=raw), color=raw or None)
         else:
             _print_id(handle.instance_id, form)
 
@@ -99,9 +102,3 @@ def _print_id(instance_id: str, form: str) -> None:
         click.echo(json_text(whole) if form == "json" else json_line(whole))
     else:
         click.echo(printable(instance_id))
-
-
-async def _print_result(handle: Handle[Any], form: str, within: timedelta | None) -> None:
-    say(printable(handle.instance_id))
-    result = await handle.result(timeout=within)
-    click.echo(json_text(result) if form == "json" else json_line(result))

@@ -46,7 +46,7 @@ BEGIN
 END
 $roles$;
 
--- The schema, and tables and functions that somebody else has made by migrating, become the owner's.
+-- The schema, and tables, views and functions that somebody else has made by migrating, become the owner's.
 ALTER SCHEMA "perdure" OWNER TO "perdure_owner";
 DO $owner$
 DECLARE
@@ -57,7 +57,7 @@ BEGIN
         SELECT oid
         FROM pg_class
         WHERE relnamespace = to_regnamespace('"perdure"')
-          AND relkind = 'r'
+          AND relkind IN ('r', 'v')
     LOOP
         EXECUTE format('ALTER TABLE %s OWNER TO %s', object, '"perdure_owner"');
     END LOOP;

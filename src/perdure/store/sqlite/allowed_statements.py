@@ -146,10 +146,10 @@ def _problem_of(table: str) -> str:
 
 @cache
 def own_tables() -> frozenset[str]:
-    """Return the names of perdure's tables."""
+    """Return the names of perdure's tables and views."""
     folder = resources.files("perdure.store.sqlite")
     schema = (folder / "schema.sql").read_text(encoding="utf-8")
-    return frozenset(re.findall(r"^CREATE TABLE (\w+)", schema, re.MULTILINE))
+    return frozenset(re.findall(r"^CREATE (?:TABLE|VIEW) (\w+)", schema, re.MULTILINE))
 
 
 def _refuse_many(text: str) -> None:

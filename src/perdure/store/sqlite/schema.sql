@@ -287,3 +287,31 @@ CREATE TABLE workers (
     lease_ms    INTEGER NOT NULL,        -- how long its leases last
     is_lasting  INTEGER NOT NULL         -- 1: the next process of its name comes for its sessions
 ) STRICT, WITHOUT ROWID;
+
+-- For autoscalers: the turns and jobs that run and that could be taken now, by definition and tag
+-- (empty for turns, and for calls without one). What waits for its time or for a message is not in
+-- it. A lease that ran out waits.
+CREATE VIEW demand AS
+SELECT
+    definitions.kind,
+    definitions.name,
+    iif(definitions.kind = 'activity', definitions.variant, '') AS tag,
+    sum(work.at_ms > clock.now_ms) AS running,
+    sum(work.at_ms <= clock.now_ms) AS waiting,
+    count(*) AS demand
+FROM (
+    SELECT live.definition_no, live.wake_at_ms AS at_ms, live.lease <> 0 AS is_leased
+    FROM live
+    WHERE live.definition_no IS NOT NULL
+      AND live.wake_at_ms IS NOT NULL
+    UNION ALL
+    SELECT jobs.queue_no, jobs.visible_at_ms, jobs.token <> 0
+    FROM jobs
+) AS work
+JOIN definitions ON definitions.definition_no = work.definition_no
+CROSS JOIN (
+    SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now_ms
+) AS clock
+WHERE work.at_ms <= clock.now_ms
+   OR work.is_leased
+GROUP BY 1, 2, 3;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -134,6 +135,15 @@ class ReportQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     wait: Annotated[float, msgspec.Meta(ge=0)] = 0
 
 
+class KeptValue(msgspec.Struct, frozen=True, kw_only=True):
+    """What an instance keeps under a key."""
+
+    is_set: bool
+    value: Json = None
+    has_ended: bool
+    """Whether the instance has ended, and sets nothing more."""
+
+
 class FailureShown(msgspec.Struct, frozen=True):
     """Why an instance did not return. Its traceback is in the history."""
 
@@ -239,6 +249,18 @@ async def show_stats(ask: CheckedRequest[Nothing, None]) -> InstanceStats:
 async def list_kv(ask: CheckedRequest[Nothing, None]) -> dict[str, Json]:
     """Return what an instance keeps, by key."""
     return await handle_of(ask).kv()
+
+
+async def wait_kv(ask: CheckedRequest[WaitQuery, None]) -> KeptValue:
+    """Return what an instance keeps under a key; wait up to so many seconds for it."""
+    handle, key = handle_of(ask), ask.path["key"]
+    # Before the value: what is set after this look is waited for, or found by the next request.
+    has_ended = (await handle.info()).status.is_terminal
+    if ask.query.wait and not has_ended:
+        with suppress(ResultTimeoutError):
+            await handle.wait_kv(key, timeout=_limit(ask, ask.query.wait))
+    kept = await handle.kv()
+    return KeptValue(is_set=key in kept, value=kept.get(key), has_ended=has_ended)
 
 
 async def list_inbox(ask: CheckedRequest[Nothing, None]) -> list[MessageInfo]:

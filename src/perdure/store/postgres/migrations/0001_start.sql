@@ -420,6 +420,34 @@ CREATE TABLE perdure.arrivals (
 -- find_arrivals.
 CREATE INDEX arrivals_by_no ON perdure.arrivals (no);
 
+-- For autoscalers. The time is that of the statement, once for all rows.
+CREATE VIEW perdure.demand AS
+SELECT
+    definitions.kind,
+    definitions.name,
+    CASE WHEN definitions.kind = 'activity' THEN definitions.variant ELSE '' END AS tag,
+    count(*) FILTER (WHERE work.at_ms > clock.now_ms) AS running,
+    count(*) FILTER (WHERE work.at_ms <= clock.now_ms) AS waiting,
+    count(*) AS demand
+FROM (
+    SELECT live.definition_no, live.wake_at_ms AS at_ms, live.lease <> 0 AS is_leased
+    FROM perdure.live
+    WHERE live.definition_no IS NOT NULL
+      AND live.wake_at_ms IS NOT NULL
+    UNION ALL
+    SELECT jobs.queue_no, jobs.visible_at_ms, jobs.token <> 0
+    FROM perdure.jobs
+) AS work
+JOIN perdure.definitions
+    ON definitions.part = 0
+   AND definitions.definition_no = work.definition_no
+CROSS JOIN (
+    SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint AS now_ms
+) AS clock
+WHERE work.at_ms <= clock.now_ms
+   OR work.is_leased
+GROUP BY 1, 2, 3;
+
 -- Made by tools/make_functions.py from the files in sql/. Do not edit.
 --
 -- Plans are made once per session and go by index whatever the statistics say: they are old when a

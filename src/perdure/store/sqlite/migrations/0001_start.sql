@@ -251,3 +251,28 @@ CREATE TABLE workers (
     lease_ms    INTEGER NOT NULL,
     is_lasting  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE VIEW demand AS
+SELECT
+    definitions.kind,
+    definitions.name,
+    iif(definitions.kind = 'activity', definitions.variant, '') AS tag,
+    sum(work.at_ms > clock.now_ms) AS running,
+    sum(work.at_ms <= clock.now_ms) AS waiting,
+    count(*) AS demand
+FROM (
+    SELECT live.definition_no, live.wake_at_ms AS at_ms, live.lease <> 0 AS is_leased
+    FROM live
+    WHERE live.definition_no IS NOT NULL
+      AND live.wake_at_ms IS NOT NULL
+    UNION ALL
+    SELECT jobs.queue_no, jobs.visible_at_ms, jobs.token <> 0
+    FROM jobs
+) AS work
+JOIN definitions ON definitions.definition_no = work.definition_no
+CROSS JOIN (
+    SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now_ms
+) AS clock
+WHERE work.at_ms <= clock.now_ms
+   OR work.is_leased
+GROUP BY 1, 2, 3;

@@ -1,0 +1,82 @@
+"""What `perdure explain` says of errors: what each means, and what to do.
+
+Errors have no numbers. They are named by their classes, which are in messages, in problem documents
+(as `code`) and in exit codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perdure import errors
+from perdure.errors import PerdureError, code_of
+
+WHAT_TO_DO: Mapping[type[PerdureError], str] = {
+    errors.PerdureError: "Catch it to catch everything that perdure raises.",
+    errors.UsageError: "Read its text: it names the value, the place, and what is expected there.",
+    errors.DefinitionError: "Change the definition as the text says; it is raised before anything "
+    "runs.",
+    errors.NotRegisteredError: "Hand the definition to this worker or engine, or name one of "
+    "those that the text lists. perdure workers shows who serves what.",
+    errors.PayloadError: "Annotate the argument or result with a type that can be stored, or "
+    "convert the value; the text has the path to it.",
+    errors.InvalidIdError: "Use an id of at most 200 bytes without control characters.",
+    errors.LimitExceededError: "Split the work, or store large values elsewhere and pass their "
+    "names; the text names the limit.",
+    errors.InstanceNotFoundError: "Look for the id with perdure list; it may have been deleted, or "
+    "be in another store (perdure config).",
+    errors.InstanceEndedError: "It takes no more messages. perdure restart begins it anew.",
+    errors.InstanceRunningError: "Wait for its end, or end it first: perdure cancel, or "
+    "perdure terminate.",
+    errors.NotRootError: "Delete the root that the text names; its children go with it.",
+    errors.AlreadyExistsError: "Use another id, or say what is to happen with "
+    'with_options(if_exists="restart" | "terminate").',
+    errors.UniqueKeyError: "Give the input to the instance that has the key, which the text names.",
+    errors.VersionConflictError: "Read the state again, and decide anew.",
+    errors.InstanceHeldError: "perdure explain ID says why it is held. Mend the code or the data, "
+    "then perdure unpark ID lets it be tried again. Nothing of it was lost.",
+    errors.InputIdReusedError: "Take a new id for a new input; give the old one again only with "
+    "the same input.",
+    errors.InputDroppedError: "A person removed it from the inbox. It may be given again under the "
+    "same id.",
+    errors.DecisionTooLongError: "Take what waits or computes for long out of decide and evolve, "
+    "into an effect.",
+    errors.OutcomeError: "type_name, message and traceback_text describe the original exception.",
+    errors.ActivityError: "Catch it at the await to compensate. perdure job list --dead lists what "
+    "ran out of attempts; perdure retry ID puts it back.",
+    errors.ChildError: "Catch it at the await. perdure explain CHILD says what became of it.",
+    errors.InstanceFailedError: "perdure history ID has the exception with its traceback; "
+    "perdure restart ID begins it anew.",
+    errors.InstanceCancelledError: "The reason says who asked it to stop.",
+    errors.InstanceTerminatedError: "The reason says who ended it; its code was not asked.",
+    errors.ResultTimeoutError: "It still runs. Wait again at any time; the text says what it waits "
+    "for, and perdure explain ID shows the evidence.",
+    errors.NondeterminismError: "The code and the recorded history differ. Nothing was lost: the "
+    "instance is blocked until code comes that fits. Keep both ways with ctx.patched, or run "
+    "a worker with the old code. perdure replay ID shows where they part; "
+    "docs/changing-code.md has the rules.",
+    errors.StoreError: "Read its text; perdure doctor checks the store.",
+    errors.StoreUnavailableError: "Try again later. perdure doctor says whether the store answers, "
+    "is full or is locked.",
+    errors.StoreCorruptError: "Restore a backup. perdure doctor names what is damaged.",
+    errors.SchemaError: "Use the version that wrote the store or a newer one, or "
+    "perdure migrate where the tables are not there yet.",
+    errors.RowError: "The database refuses a value, such as text that it cannot hold; the text "
+    "names it. Nothing of the operation was written.",
+    errors.LeaseLostError: "Nothing: another worker has the work, and its result counts. Often it "
+    "means that a process stands still for longer than --lease-for.",
+}
+"""For every class; a test holds that none is missing."""
+
+
+def find_error(name: str) -> type[PerdureError] | None:
+    """Return the error of a class name (`InstanceHeldError`) or of a code (`instance_held`)."""
+    for kind in WHAT_TO_DO:
+        if name in (kind.__name__, code_of(kind)):
+            return kind
+    return None
+
+
+def explain_error(kind: type[PerdureError]) -> str:
+    """Return what an error means, and what to do."""
+    return f"{' '.join((kind.__doc__ or '').split())} {WHAT_TO_DO[kind]}"

@@ -1,0 +1,497 @@
+"""The client of a store behind a server: `Client("https://...", token=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
+
+from perdure.authoring.activity import Activity
+from perdure.authoring.decider import Decider
+from perdure.authoring.decider_definition import DeciderDefinition, definition_of
+from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.authoring.describing import Transition
+from perdure.authoring.failures import describe
+from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.signal import Signal
+from perdure.client.client import Client
+from perdure.client.core import SEEN_WITHIN, ClientCore
+from perdure.client.decisions import DryRun, Observed
+from perdure.client.histories import named_in_errors
+from perdure.client.info import InstanceInfo, Json, MessageInfo, Page
+from perdure.client.lists import DeadJobQuery, InstanceQuery, check_dead_jobs, check_limit
+from perdure.client.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
+from perdure.client.projections import ProjectionInfo
+from perdure.client.remote.connection import RemoteConnection, encoded, read
+from perdure.client.remote.handle import RemoteHandle
+from perdure.client.remote.values import (
+    BESIDE_THE_STORE,
+    arguments_of,
+    body_of,
+    conditions,
+    key_of,
+    refuse,
+    refuse_unknown_deciders,
+)
+from perdure.client.starting import made_id, split
+from perdure.clock import Clock, system_clock, to_ms
+from perdure.codec import JSON, check_id
+from perdure.core.deciders import fold
+from perdure.core.deciders.fold import DomainEvent, domain_history, state_at, state_name
+from perdure.core.guard import Guard
+from perdure.durations import Duration, as_duration
+from perdure.errors import UsageError
+from perdure.limits import BULK_MAX, PAGE_MAX
+from perdure.model.admin import DeletedCounts, StoreTotals
+from perdure.model.events import StoredEvent
+from perdure.store.within.borrowing import RunOnThread
+from perdure.telemetry import Metrics
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+S = TypeVar("S")
+I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
+E = TypeVar("E")
+X = TypeVar("X")
+
+MAX_WAIT_S = 60.0
+"""How long the server waits for a worker to decide an input."""
+
+
+class RemoteClient(Client):
+    """A door to the instances of a store behind a server. Made by `Client("https://...")`.
+
+    What needs a transaction or the decider's code beside the store is refused with a sentence.
+    Reading a decider's state takes its class here, and its history from the server.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        /,
+        *,
+        create: bool = False,
+        clock: Clock = system_clock,
+        token: str | None = None,
+    ) -> None:
+        if create:
+            raise UsageError("create= is for the URL of a store; a server has its store already")
+        self._connection = RemoteConnection(url, token)
+        self._clock = clock
+        self._metrics = Metrics()
+
+    @property
+    def _core(self) -> ClientCore:  # type: ignore[override]  # there is none
+        """Refused: whatever asks for it works on the store itself."""
+        refuse("this", BESIDE_THE_STORE)
+
+    @property
+    def telemetry(self) -> Metrics:
+        """Nothing: the server counts."""
+        return self._metrics
+
+    async def open(self) -> Self:
+        """Be ready to ask the server."""
+        await self._connection.open()
+        return self
+
+    async def close(self) -> None:
+        """Let go of the server."""
+        await self._connection.close()
+
+    # -------------------------------------------------------------- starting, handles
+
+    async def start(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Start an instance; see `Client.start`."""
+        instance_id, orchestration, rest = split(first, args)
+        options = orchestration.options
+        # Made here: a request that is sent again after a fault starts nothing twice.
+        chosen = instance_id or options.instance_id or made_id(orchestration.name, self._clock())
+        codec = orchestration.definition.codec
+        await self._connection.post(
+            "instances",
+            name=orchestration.name,
+            version=orchestration.version or None,
+            instance_id=chosen,
+            input=arguments_of(encoded(codec.encode(rest, kwargs))),
+            delay_s=0 if options.delay is None else to_ms(options.delay) / 1000,
+            if_exists=options.if_exists,
+        )
+        return RemoteHandle(self._connection, chosen, codec.returns)
+
+    async def send_with_start(
+        self,
+        signal: Signal[T],
+        value: T,
+        instance_id: str,
+        orchestration: Orchestration[P, R],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> RemoteHandle[R]:
+        """Refused: the API has no such route."""
+        refuse("send_with_start", "start the instance, then send: a signal waits until it is read")
+
+    def handle(self, instance_id: str, definition: Any = None, /) -> Any:
+        """Return a handle to an instance that exists; see `Client.handle`."""
+        checked = check_id("instance id", instance_id)
+        if definition is None:
+            return RemoteHandle(self._connection, checked, JSON)
+        if isinstance(definition, type) and issubclass(definition, Decider):
+            stored_id = definition_of(definition).stored_id(checked)
+            return RemoteHandle(self._connection, stored_id, JSON)
+        if not isinstance(definition, Orchestration):
+            raise UsageError(
+                f"{definition!r} is not an orchestration: handle takes an instance id and the "
+                "function made with @orchestration that it runs, or a decider's class"
+            )
+        return RemoteHandle(self._connection, checked, definition.definition.codec.returns)
+
+    def _within(self, connection: object, errands: RunOnThread | None) -> Client:
+        """Refused: a transaction of the caller's is in the store's database."""
+        refuse("within", "a transaction of yours is in the store's database; " + BESIDE_THE_STORE)
+
+    # ----------------------------------------------------------------------- deciders
+
+    async def execute(
+        self,
+        decider: type[Decider[S, I, E, X]],
+        input: I,
+        /,
+        *,
+        input_id: str | None = None,
+        expected_version: int | None = None,
+        correlation: str = "",
+    ) -> Accepted[E, S] | Rejected[X] | AlreadyCompleted:
+        """Refused: the code here would not be the code that decides."""
+        refuse("execute", "it decides with the code of this process; use execute_json or send")
+
+    async def send(
+        self,
+        decider: type[Decider[Any, I, Any, Any]],
+        input: I,
+        /,
+        *,
+        input_id: str | None = None,
+        correlation: str = "",
+    ) -> None:
+        """Queue an input; see `Client.send`."""
+        definition = definition_of(decider)
+        tag, data = definition.tag_input(input)
+        await self.send_json(
+            definition.name,
+            tag,
+            encoded(data),
+            instance_id=definition.own_id(definition.instance_of(input)),
+            input_id=input_id,
+            correlation=correlation,
+        )
+
+    async def execute_json(
+        self,
+        decider: str,
+        tag: str,
+        value: Json,
+        /,
+        *,
+        instance_id: str | None = None,
+        input_id: str | None = None,
+        expected_version: int | None = None,
+        correlation: str = "",
+        allow_unknown: bool = False,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - as in Client
+    ) -> dict[str, Json]:
+        """Have an input decided that is given as JSON; see `Client.execute_json`.
+
+        The server waits for a minute at most, also without a `timeout`.
+        """
+        refuse_unknown_deciders(allow_unknown)
+        wait_s = MAX_WAIT_S
+        if timeout is not None:
+            wait_s = as_duration("timeout", timeout).total_seconds()
+        found: dict[str, Json] = await self._connection.ask(
+            "POST",
+            ("deciders", check_id("decider", decider), "inputs"),
+            body={
+                "tag": tag,
+                "value": encoded(JSON.encode(value, f"input {tag} of decider {decider!r}")),
+                "instance_id": instance_id,
+                "input_id": input_id,
+                "expected_version": expected_version,
+                "correlation": correlation,
+                "wait_s": wait_s,
+            },
+            wait_s=wait_s,
+        )
+        return found
+
+    async def send_json(
+        self,
+        decider: str,
+        tag: str,
+        value: Json,
+        /,
+        *,
+        instance_id: str | None = None,
+        input_id: str | None = None,
+        correlation: str = "",
+        allow_unknown: bool = False,
+    ) -> None:
+        """Queue an input that is given as JSON; see `Client.send_json`."""
+        refuse_unknown_deciders(allow_unknown)
+        await self._connection.post(
+            "deciders",
+            check_id("decider", decider),
+            "messages",
+            tag=tag,
+            value=encoded(JSON.encode(value, f"input {tag} of decider {decider!r}")),
+            instance_id=instance_id,
+            input_id=input_id,
+            correlation=correlation,
+        )
+
+    async def state(
+        self,
+        decider: type[Decider[S, Any, Any, Any]],
+        instance_id: str,
+        /,
+        *,
+        at: int | None = None,
+    ) -> S:
+        """Return the state of an instance, folded here from its history; see `Client.state`."""
+        definition, history = await self._history_of(decider, instance_id)
+        if at is None:
+            at = sum(event.kind == "event_recorded" for event in history)
+        with named_in_errors(None):
+            past: S = state_at(definition, history, Guard(watch_calls=False), at=at)[0]
+        return past
+
+    async def events(
+        self, decider: type[Decider[Any, Any, Any, Any]], instance_id: str, /
+    ) -> list[DomainEvent]:
+        """Return the events of an instance in order; see `Client.events`."""
+        definition, history = await self._history_of(decider, instance_id)
+        with named_in_errors(None):
+            return domain_history(definition, history)
+
+    async def transitions(
+        self,
+        decider: type[Decider[S, Any, Any, Any]],
+        instance_id: str,
+        /,
+        *,
+        name_of: Callable[[S], str] = state_name,
+    ) -> list[Transition]:
+        """Return which inputs led from which state to which; see `Client.transitions`."""
+        definition, history = await self._history_of(decider, instance_id)
+        with named_in_errors(None):
+            return fold.transitions(definition, history, Guard(watch_calls=False), name_of=name_of)
+
+    async def dry_run(
+        self,
+        decider: type[Decider[S, I, E, X]],
+        input: I,
+        /,
+        *,
+        expected_version: int | None = None,
+    ) -> DryRun[E, S, X]:
+        """Refused: the code here would not be the code that decides."""
+        refuse("dry_run", "it decides with the code of this process; " + BESIDE_THE_STORE)
+
+    async def observations(
+        self,
+        decider: type[Decider[Any, Any, Any, Any]],
+        instance_id: str,
+        /,
+        *,
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[Observed]:
+        """Refused: the API has no such route."""
+        refuse("observations", BESIDE_THE_STORE)
+
+    async def key_holder(
+        self, decider: type[Decider[Any, Any, Any, Any]], key: str, /
+    ) -> str | None:
+        """Refused: the API has no such route."""
+        refuse("key_holder", BESIDE_THE_STORE)
+
+    async def _history_of(
+        self, decider: type[Decider[Any, Any, Any, Any]], instance_id: str
+    ) -> tuple[DeciderDefinition, list[StoredEvent]]:
+        definition = definition_of(decider)
+        events = await self.handle(instance_id, decider).history()
+        return definition, [
+            StoredEvent(one.seq, one.kind, round(one.at.timestamp() * 1000), body_of(one.data))
+            for one in events
+        ]
+
+    # ---------------------------------------------------------- the whole store: lists
+
+    async def instances(
+        self, *, limit: int = 100, after: str | None = None, **which: Unpack[InstanceQuery]
+    ) -> Page[InstanceInfo]:
+        """Return instances, newest first; see `Client.instances`. A page has 50 at most."""
+        query = conditions(which)
+        told = await self._connection.get(
+            "instances", limit=check_limit(limit), after=after, payloads=True, **query
+        )
+        return Page(items=read(list[InstanceInfo], told["items"]), next=told["next"])
+
+    async def count(self, **which: Unpack[InstanceQuery]) -> int:
+        """Return how many instances there are; see `Client.count`."""
+        told = await self._connection.get("instances-count", **conditions(which))
+        return int(told["count"])
+
+    async def delete(self, instance_id: str, /, *, force: bool = False) -> DeletedCounts:
+        """Delete an instance and everything below it; see `Client.delete`."""
+        deleted: DeletedCounts = await self.handle(instance_id).delete(force=force)
+        return deleted
+
+    async def delete_all(
+        self,
+        *,
+        expect: int | None = None,
+        limit: int = BULK_MAX,
+        **which: Unpack[InstanceQuery],
+    ) -> DeletedCounts:
+        """Refused: the API deletes many only with the number that is expected."""
+        refuse("delete_all", "delete instances one by one, or " + BESIDE_THE_STORE)
+
+    async def prune(
+        self,
+        *,
+        keep_last: int = 1,
+        before: datetime | None = None,
+        limit: int = BULK_MAX,
+        **which: Unpack[InstanceQuery],
+    ) -> DeletedCounts:
+        """Refused: a server prunes by its workers' retention."""
+        refuse("prune", "let workers do it with --retain-executions, or " + BESIDE_THE_STORE)
+
+    async def metrics(self) -> StoreTotals:
+        """Return how much there is in the whole store."""
+        found: StoreTotals = read(StoreTotals, await self._connection.get("totals"))
+        return found
+
+    async def queues(self) -> list[QueueInfo]:
+        """Return what waits for which definition, and who takes it."""
+        found: list[QueueInfo] = read(list[QueueInfo], await self._connection.get("queues"))
+        return found
+
+    async def workers(self, *, seen_within: Duration = SEEN_WITHIN) -> list[WorkerInfo]:
+        """Return the workers that gave a sign of life lately.
+
+        Perdure's own activities, which every worker takes, are not among their definitions.
+        """
+        if seen_within != SEEN_WITHIN:
+            refuse("workers(seen_within=...)", "leave it out, or " + BESIDE_THE_STORE)
+        return [
+            read(WorkerInfo, one | {"definitions": [key_of(key) for key in one["definitions"]]})
+            for one in await self._connection.get("workers")
+        ]
+
+    async def sessions(self) -> list[SessionInfo]:
+        """Return which worker has which session."""
+        found: list[SessionInfo] = read(list[SessionInfo], await self._connection.get("sessions"))
+        return found
+
+    # ------------------------------------------------------------------ jobs and inboxes
+
+    async def dead_jobs(
+        self, *, limit: int = 100, after: str | None = None, **which: Unpack[DeadJobQuery]
+    ) -> Page[DeadJobInfo]:
+        """Return jobs that ran out of attempts, a page at a time; see `Client.dead_jobs`."""
+        query: dict[str, Any] = dict(check_dead_jobs(which))
+        told = await self._connection.get(
+            "dead-jobs", limit=check_limit(limit), after=after, **query
+        )
+        return Page(items=read(list[DeadJobInfo], told["items"]), next=told["next"])
+
+    async def count_dead_jobs(self, **which: Unpack[DeadJobQuery]) -> int:
+        """Return how many jobs ran out of attempts."""
+        return sum([len(page.items) async for page in self._dead_job_pages(which)])
+
+    async def retry_dead_job(self, key: str, /) -> None:
+        """Put a dead job back into its queue; see `Client.retry_dead_job`."""
+        await self._connection.post("dead-jobs", key, "retry")
+
+    async def retry_dead_jobs(self, *, limit: int = BULK_MAX, **which: Unpack[DeadJobQuery]) -> int:
+        """Put dead jobs back into their queues, and return how many. At least one condition."""
+        if limit != BULK_MAX:
+            refuse("retry_dead_jobs(limit=...)", "leave it out, or retry them one by one")
+        query: dict[str, Any] = dict(check_dead_jobs(which))
+        told = await self._connection.post("dead-jobs", **query)
+        return int(told["count"])
+
+    async def forget_dead_job(self, key: str, /) -> None:
+        """Remove a dead job for good."""
+        await self._connection.ask("DELETE", ("dead-jobs", key))
+
+    async def complete_job(
+        self, key: str, value: Json, /, *, activity: Activity[..., Any] | None = None
+    ) -> None:
+        """End a job by hand with a result; see `Client.complete_job`."""
+        codec = JSON if activity is None else activity.definition.codec.returns
+        raw = codec.encode(value, f"result of job {key}")
+        await self._connection.post("jobs", key, "complete", value=encoded(raw))
+
+    async def fail_job(self, key: str, error: BaseException | str, /) -> None:
+        """End a job by hand with an error; see `Client.fail_job`. The class of an exception is
+        named in its text."""
+        text = error
+        if not isinstance(text, str):
+            text = f"{type(error).__qualname__}: {describe(text).message}"
+        await self._connection.post("jobs", key, "fail", error=text)
+
+    async def inbox(self, instance_id: str, /) -> list[MessageInfo]:
+        """Return the messages and timers that no turn has taken yet; see `Client.inbox`."""
+        checked = check_id("instance id", instance_id)
+        told = await self._connection.get("instances", checked, "inbox")
+        found: list[MessageInfo] = read(list[MessageInfo], told)
+        return found
+
+    async def drop_message(self, instance_id: str, no: int, /) -> None:
+        """Remove a message or timer from an inbox; see `Client.drop_message`."""
+        checked = check_id("instance id", instance_id)
+        await self._connection.ask("DELETE", ("instances", checked, "inbox", str(no)))
+
+    async def _dead_job_pages(self, which: DeadJobQuery) -> AsyncIterator[Page[DeadJobInfo]]:
+        after = None
+        while True:
+            page = await self.dead_jobs(limit=PAGE_MAX, after=after, **which)
+            yield page
+            if page.next is None:
+                return
+            after = page.next
+
+    # ----------------------------------------------------------------------- projections
+
+    async def projections(self) -> list[ProjectionInfo]:
+        """Return how all projections and subscriptions stand."""
+        told = await self._connection.get("projections")
+        found: list[ProjectionInfo] = read(list[ProjectionInfo], told)
+        return found
+
+    async def projection(self, name: str, /) -> ProjectionInfo:
+        """Return how a projection or subscription stands."""
+        told = await self._connection.get("projections", check_id("projection", name))
+        found: ProjectionInfo = read(ProjectionInfo, told)
+        return found
+
+    async def pause_projection(self, name: str, /, *, reason: str = "") -> None:
+        """Let a projection handle no more events; see `Client.pause_projection`."""
+        await self._connection.post("projections", name, "pause", reason=reason)
+
+    async def resume_projection(self, name: str, /, *, skip: bool = False) -> None:
+        """Let a projection go on; see `Client.resume_projection`."""
+        await self._connection.post("projections", name, "resume", skip=skip)
+
+    async def rebuild_projection(self, name: str, /) -> None:
+        """Let a projection handle all events once more; see `Client.rebuild_projection`."""
+        await self._connection.post("projections", name, "rebuild")
+
+    async def forget_projection(self, name: str, /) -> None:
+        """Forget a projection or subscription; see `Client.forget_projection`."""
+        await self._connection.ask("DELETE", ("projections", name))

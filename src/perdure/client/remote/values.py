@@ -1,0 +1,53 @@
+"""What is sent to a server and comes back, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import msgspec
+
+from perdure.client.info import Json
+from perdure.client.lists import InstanceQuery
+from perdure.codec import by_position_and_name
+from perdure.errors import UsageError
+from perdure.model.instances import DefinitionKey
+
+BESIDE_THE_STORE = "use a client of the store itself"
+
+
+def refuse(method: str, advice: str) -> NoReturn:
+    """Refuse what cannot be done over HTTP.
+
+    Raises:
+        UsageError: Always; it says what to do instead.
+    """
+    raise UsageError(f"{method} cannot be done over HTTP: {advice}")
+
+
+def conditions(which: InstanceQuery) -> dict[str, Any]:
+    """Return conditions as a query; a condition of another name is refused by the server."""
+    return {name: value for name, value in which.items() if value not in (None, False)}
+
+
+def arguments_of(stored: dict[str, Json]) -> dict[str, Json] | list[Json]:
+    """Return stored arguments as a request has them: by name, or by position."""
+    by_position, by_name = by_position_and_name(stored)
+    if by_position and by_name:
+        refuse("a start by name with arguments by position and by name", "give all of them by name")
+    return by_position or by_name
+
+
+def key_of(served: dict[str, str]) -> DefinitionKey:
+    """Return a definition that a worker takes; its behaviour number is not told."""
+    return DefinitionKey(served["kind"], served["name"], served["version"] or served["tag"])
+
+
+def body_of(data: Json) -> bytes:
+    """Return what an event says, as the store has it."""
+    return msgspec.json.encode(data)
+
+
+def refuse_unknown_deciders(allow_unknown: bool) -> None:
+    """Refuse inputs for deciders that the store has never seen."""
+    if allow_unknown:
+        refuse("allow_unknown=True", "start a worker that has the decider, or " + BESIDE_THE_STORE)
