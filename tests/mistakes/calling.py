@@ -135,7 +135,9 @@ async def time_is_slept_away(ground: Ground) -> None:
     await ground.result(_use(lambda: time.sleep(0.001)))
 
 
-@mistake(InstanceHeldError, "read_text", "at calling.py:", "activity", before="the same")
+@mistake(
+    InstanceHeldError, "pathlib.Path.read_text() at calling.py:", "activity", before="the same"
+)
 async def a_file_is_opened(ground: Ground) -> None:
     (ground.folder / "prices.txt").write_text("book 10")
     await ground.result(_use((ground.folder / "prices.txt").read_text))

@@ -118,7 +118,7 @@ class Call(Coroutine[object, None, R]):
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse_use
     __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __neg__ = _refuse_use
     __lt__ = __le__ = __gt__ = __ge__ = __or__ = __and__ = _refuse_use
-    __int__ = __float__ = __index__ = __enter__ = __call__ = _refuse_use
+    __int__ = __float__ = __index__ = _refuse_use
 
     # What inspect and asyncio's debug output look at on a native coroutine.
     cr_await = cr_code = cr_frame = None

@@ -10,9 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from perdure.client.explain import gather_evidence, unserved_in
-from perdure.client.trees import read_shown
+from perdure.client.trees import read_tree
 from perdure.errors import InstanceHeldError, NotServedError
-from perdure.limits import MAX_TREE_SHOWN
 from perdure.model.instances import InstanceRow, Status
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class Obstacles:
         [root] = await store.read_instances([handle.instance_id])
         if root is None or root.status.is_terminal:
             return None
-        rows, _ = await read_shown(store, root, calls=False, limit=MAX_TREE_SHOWN)
+        rows = await read_tree(store, [root])
         for row in rows:
             if row.status is Status.PARKED or (
                 row.status.is_held and row.instance_id in self._held

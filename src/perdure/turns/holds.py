@@ -97,12 +97,13 @@ class Holds:
 
 
 def _shown(error: NondeterminismError) -> str:
-    """Return what the log may say of code that does not fit. The text of a mismatch shows values;
-    that of a call that cannot be replayed does not."""
-    if error.seq is None:
-        return str(error).partition("\n")[0]
-    where = f", asked for at {error.place}" if error.place else ""
-    return f"its code does not fit its history at event {error.seq}{where}"
+    """Return what the log may say of code that does not fit. Only the text of a call that cannot be
+    replayed shows no values: it has a place, and is at no event."""
+    if error.seq is None and error.place is not None:
+        return str(error)
+    event = "" if error.seq is None else f" at event {error.seq}"
+    where = "" if error.place is None else f", asked for at {error.place}"
+    return f"its code does not fit its history{event}{where}"
 
 
 def shown_definition(definition: DefinitionKey) -> str:
