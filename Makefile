@@ -2,7 +2,7 @@
 # They need Python 3.11 or newer, make and a compiler; the rest is installed into .venv.
 
 PYTHON ?= python3
-WORKERS ?= 2
+WORKERS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

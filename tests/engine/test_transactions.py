@@ -243,7 +243,9 @@ async def test_many_book_at_the_same_time(shop: Shop, stage: Stage) -> None:
     async def rush() -> int:
         return len(await asyncio.gather(*(book(f"o-{number:02}") for number in range(40))))
 
-    engine = await stage.engine([book, rush])
+    # What a thread has committed is heard before it returns, and ends the instance.
+    patient = options(cancel_grace=timedelta(seconds=20))
+    engine = await stage.engine([book, rush], options=patient)
 
     assert await (await engine.start("s", rush)).result() == 40
     assert shop.orders() == [f"o-{number:02}" for number in range(40)]
