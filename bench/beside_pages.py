@@ -20,7 +20,8 @@ PAGES = 50
 REQUESTS_PER_S = 200
 IN_FLIGHT = 100
 TURN_S = 5.0
-SETTLE_S = 1.0
+SETTLE_S = 3.0
+"""Until fifty pages that were opened at once are loaded."""
 TURNS = 5
 MOST_LOST = 15.0
 

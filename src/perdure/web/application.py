@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from perdure.client.client import Client
 from perdure.web.access import Authorize, Token
+from perdure.web.changes import Pace
 from perdure.web.gate import Gate, route_path
 from perdure.web.openapi import API, document_for
 from perdure.web.operations import Site, endpoint, json_response
@@ -85,7 +86,7 @@ def app(
         title=title,
     )
     streams = Openings(settings.limits.streams)
-    return _made(Site(own, settings, streams, RecentTotals(settings.monotonic)))
+    return _made(Site(own, settings, streams, RecentTotals(settings.monotonic), Pace()))
 
 
 def lifespan(
