@@ -17,8 +17,9 @@ from bench.harness import percentile
 from bench.peers import Spent, answer
 
 LEAST_S = 1.0
+MOST_S = 5.0
 FACTOR = 20.0
-"""A page waits at least a second, and twenty times what it took to load: see `look` in
+"""A page waits for twenty times what it took to load, within these: see `look` in
 `web/static/perdure.js`."""
 
 CONNECTIONS = 32
@@ -114,7 +115,8 @@ class Visitors:
             began_s = time.monotonic()
             _, tag = await connection.get("/", tag=tag, accept="text/html")
             self.loads += 1
-            await asyncio.sleep(max(LEAST_S, FACTOR * (time.monotonic() - began_s)))
+            took_s = time.monotonic() - began_s
+            await asyncio.sleep(min(MOST_S, max(LEAST_S, FACTOR * took_s)))
 
     async def _programs(self) -> None:
         free: asyncio.Queue[Connection] = asyncio.Queue()

@@ -20,7 +20,7 @@ LOOKS_PER_S = 20.0
 """All streams together: each look is a page that is made anew."""
 SHARE = 0.2
 """Of the server's time, for all open pages together."""
-MAX_PAUSE_S = 30.0
+MAX_PAUSE_S = 15.0
 WEIGHT = 0.2
 """Of the newest page, where it is told how long pages take."""
 
