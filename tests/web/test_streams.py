@@ -10,7 +10,7 @@ import pytest
 
 import perdure.web
 from perdure import Client, Engine, Orchestration
-from perdure.web.changes import LOOK_S, LOOKS_PER_S, MAX_PAUSE_S, SHARE, Pace, changed
+from perdure.web.changes import LOOK_S, LOOKS_PER_S, MAX_PAUSE_S, SHARE, PagePace, changed
 from tests.web.site import caller, engine_with_all, quick
 
 
@@ -75,14 +75,14 @@ async def test_a_value_cannot_end_its_event(stream: httpx.AsyncClient, engine: E
 
 
 def test_however_many_pages_are_open_they_are_made_anew_only_so_often() -> None:
-    pace = Pace()
+    pace = PagePace()
 
     assert pace.pause_s(1) <= LOOK_S
     assert [streams / pace.pause_s(streams) for streams in (10, 50, 200)] == [LOOKS_PER_S] * 3
 
 
 def test_pages_that_take_long_are_made_seldom() -> None:
-    pace = Pace()
+    pace = PagePace()
     for _ in range(100):
         pace.note(0.1)
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from perdure.client.client import Client
 from perdure.web.access import Authorize, Token
-from perdure.web.changes import Pace
+from perdure.web.changes import PagePace
 from perdure.web.gate import Gate, route_path
 from perdure.web.openapi import API, document_for
 from perdure.web.operations import Site, endpoint, json_response
@@ -86,7 +86,7 @@ def app(
         title=title,
     )
     streams = Openings(settings.limits.streams)
-    return _made(Site(own, settings, streams, RecentTotals(settings.monotonic), Pace()))
+    return _made(Site(own, settings, streams, RecentTotals(settings.monotonic), PagePace()))
 
 
 def lifespan(

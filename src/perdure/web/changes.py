@@ -25,7 +25,7 @@ WEIGHT = 0.2
 """Of the newest page, where it is told how long pages take."""
 
 
-class Pace:
+class PagePace:
     """How often open pages are told to look: so that, however many there are and however long each
     takes, the server has time for others."""
 
