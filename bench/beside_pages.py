@@ -10,6 +10,7 @@ import asyncio
 import socket
 import statistics
 import time
+from typing import NamedTuple
 
 from bench.harness import Case, Measured, Setup, finish
 from bench.one_activity import greet, say_hello
@@ -20,7 +21,8 @@ PAGES = 50
 REQUESTS_PER_S = 200
 IN_FLIGHT = 100
 TURN_S = 5.0
-SETTLE_S = 1.0
+SETTLE_S = 3.0
+"""Until fifty pages that were opened at once are loaded."""
 TURNS = 5
 MOST_LOST = 15.0
 
@@ -42,27 +44,29 @@ async def beside_pages(setup: Setup) -> list[Measured]:
 async def _by_turns(setup: Setup, engine: Engine, server: Peer, visitors: Peer) -> list[Measured]:
     turn_s = 0.2 if setup.quick else TURN_S
     settle_s = 0.2 if setup.quick else SETTLE_S
-    alone, beside, lost, p99_ms = [], [], [], []
+    alone, beside, lost, dearer, p99_ms = [], [], [], [], []
     requests = loads = 0
     server_cpu_s = 0.0
     async with Busy(engine) as busy:
         for _ in range(setup.size(TURNS, quick=1)):
-            alone.append(await busy.per_s(settle_s, turn_s))
+            alone.append(await busy.rate(settle_s, turn_s))
             before = await server.ask("count")
             await visitors.ask("begin")
-            beside.append(await busy.per_s(settle_s, turn_s))
+            beside.append(await busy.rate(settle_s, turn_s))
             told = await visitors.ask("end")
             server_cpu_s += (await server.ask("count")).minus(before).cpu_s
             requests += told.calls
             loads += told.rows
             p99_ms.append(told.p99_ms)
-            lost.append(100 * (1 - beside[-1] / alone[-1]))
+            lost.append(100 * (1 - beside[-1].per_s / alone[-1].per_s))
+            dearer.append(100 * (beside[-1].cpu_us / alone[-1].cpu_us - 1))
     visited_s = len(beside) * (settle_s + turn_s)
     row = f"worker beside {PAGES} pages and {REQUESTS_PER_S} requests/s"
     return [
-        Measured(row=f"{row}: alone", value=statistics.median(alone), unit="orchestrations/s"),
-        Measured(row=f"{row}: visited", value=statistics.median(beside), unit="orchestrations/s"),
+        Measured(row=f"{row}: alone", value=median_per_s(alone), unit="orchestrations/s"),
+        Measured(row=f"{row}: visited", value=median_per_s(beside), unit="orchestrations/s"),
         Measured(row=f"{row}: lost", value=statistics.median(lost), unit="%", at_most=MOST_LOST),
+        Measured(row=f"{row}: more processor time each", value=statistics.median(dearer), unit="%"),
         Measured(row=f"{row}: API answers", value=requests / visited_s, unit="requests/s"),
         Measured(row=f"{row}: API p99", value=statistics.median(p99_ms), unit="ms"),
         Measured(row=f"{row}: page loads", value=loads / visited_s, unit="pages/s"),
@@ -70,6 +74,18 @@ async def _by_turns(setup: Setup, engine: Engine, server: Peer, visitors: Peer) 
             row=f"{row}: the server's processor", value=100 * server_cpu_s / visited_s, unit="%"
         ),
     ]
+
+
+class Rate(NamedTuple):
+    """How much a worker gets done."""
+
+    per_s: float
+    cpu_us: float
+    """What one costs this process, whoever else uses the machine."""
+
+
+def median_per_s(rates: list[Rate]) -> float:
+    return statistics.median(rate.per_s for rate in rates)
 
 
 class Busy:
@@ -90,12 +106,14 @@ class Busy:
             lane.cancel()
         await asyncio.gather(*self._lanes, return_exceptions=True)
 
-    async def per_s(self, settle_s: float, turn_s: float) -> float:
+    async def rate(self, settle_s: float, turn_s: float) -> Rate:
         """Let it settle, then count for a while."""
         await asyncio.sleep(settle_s)
-        before, began_s = self._done, time.perf_counter()
+        before, began_s, began_cpu_s = self._done, time.perf_counter(), time.process_time()
         await asyncio.sleep(turn_s)
-        return (self._done - before) / (time.perf_counter() - began_s)
+        took_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
+        done = self._done - before
+        return Rate(done / took_s, cpu_s / max(done, 1) * 1e6)
 
     async def _lane(self) -> None:
         while True:

@@ -17,8 +17,9 @@ from bench.harness import percentile
 from bench.peers import Spent, answer
 
 LEAST_S = 1.0
+MOST_S = 5.0
 FACTOR = 20.0
-"""A page waits at least a second, and twenty times what it took to load: see `look` in
+"""A page waits for twenty times what it took to load, within these: see `look` in
 `web/static/perdure.js`."""
 
 CONNECTIONS = 32
@@ -58,6 +59,11 @@ class Connection:
         headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
         return int(head[0].split(" ")[1]), headers, reader
 
+    def close(self) -> None:
+        """Hang up."""
+        if self._streams is not None:
+            self._streams[1].close()
+
 
 class Visitors:
     """Everybody who looks."""
@@ -68,6 +74,7 @@ class Visitors:
         self._requests_per_s = requests_per_s
         self._tasks: list[asyncio.Task[None]] = []
         self._took_ms: list[float] = []
+        self._open: list[Connection] = []
         self.loads = 0
 
     async def handle(self, word: str) -> Spent:
@@ -83,6 +90,9 @@ class Visitors:
         for one in ended:
             if not isinstance(one, asyncio.CancelledError):
                 raise RuntimeError("a visitor gave up") from one
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
         return Spent(
             calls=len(self._took_ms),
             rows=self.loads,
@@ -90,22 +100,28 @@ class Visitors:
             cpu_s=time.process_time(),
         )
 
+    def _connection(self) -> Connection:
+        made = Connection(self._port)
+        self._open.append(made)
+        return made
+
     async def _page(self) -> None:
-        connection = Connection(self._port)
+        connection = self._connection()
         _, tag = await connection.get("/", accept="text/html")
-        stream = Connection(self._port)
+        stream = self._connection()
         _, _, reader = await stream.begin("/api/changes", accept="text/event-stream")
         while True:
             await reader.readuntil(b"event: changed")
             began_s = time.monotonic()
             _, tag = await connection.get("/", tag=tag, accept="text/html")
             self.loads += 1
-            await asyncio.sleep(max(LEAST_S, FACTOR * (time.monotonic() - began_s)))
+            took_s = time.monotonic() - began_s
+            await asyncio.sleep(min(MOST_S, max(LEAST_S, FACTOR * took_s)))
 
     async def _programs(self) -> None:
         free: asyncio.Queue[Connection] = asyncio.Queue()
         for _ in range(CONNECTIONS):
-            free.put_nowait(Connection(self._port))
+            free.put_nowait(self._connection())
         begun = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for number, path in enumerate(cycle(ROUTES)):

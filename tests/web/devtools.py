@@ -159,14 +159,19 @@ class Browser:
         with suppress(asyncio.IncompleteReadError):
             while True:
                 message = json.loads((await reader.readuntil(b"\0"))[:-1])
-                waiting = self._answers.get(message.get("id"))
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(message)
+                if "id" in message:
+                    self._answered(message)
                 elif (page := self._pages.get(message.get("sessionId", ""))) is not None:
-                    page.hear(message.get("method", ""), message["params"])
+                    page.hear(message["method"], message["params"])
         for one in self._answers.values():
             if not one.done():
                 one.set_exception(PageError("the browser has ended"))
+
+    def _answered(self, message: dict[str, Any]) -> None:
+        waiting = self._answers.get(message["id"])
+        # It may be given up: the test has waited long enough.
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message)
 
 
 class Page:

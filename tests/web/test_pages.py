@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any
 
@@ -15,9 +16,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import perdure.web
-from perdure import Client, Engine
+from perdure import Client, Engine, Status
+from perdure.client.info import InstanceInfo
 from perdure.web.pages.differences import differences
 from perdure.web.pages.failures import fingerprint, innermost
+from perdure.web.pages.instances import worth_explaining
 from perdure.web.pages.rendering import payload, sentence
 from perdure.web.pages.routes import PAGES
 from perdure.web.totals import RecentTotals
@@ -292,6 +295,33 @@ async def test_a_store_is_counted_seldom_however_many_pages_ask(
         await totals.get(client)
 
     assert (once, still, counted) == (1, 1, 2)
+
+
+def test_of_many_that_have_just_been_started_none_is_explained() -> None:
+    now = datetime.now(UTC)
+
+    def started(number: int, ago_s: float) -> InstanceInfo:
+        return InstanceInfo(
+            instance_id=f"i-{number}",
+            kind="orchestration",
+            name="quick",
+            version="",
+            status=Status.RUNNING,
+            execution=1,
+            created_at=now - timedelta(seconds=ago_s),
+            updated_at=now,
+            ended_at=None,
+            parent_id=None,
+            input=None,
+            output=None,
+            reason=None,
+        )
+
+    young = [started(number, 0.1) for number in range(11)]
+    old = started(11, 5.0)
+
+    assert worth_explaining([*young, old], now) == [old]
+    assert worth_explaining([*young[:10], old], now) == [*young[:10], old]
 
 
 async def test_a_list_does_not_wait_for_a_store_to_be_counted(

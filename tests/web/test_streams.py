@@ -10,7 +10,7 @@ import pytest
 
 import perdure.web
 from perdure import Client, Engine, Orchestration
-from perdure.web.changes import LOOK_S, LOOKS_PER_S, changed, pause_s
+from perdure.web.changes import LOOK_S, LOOKS_PER_S, MAX_PAUSE_S, SHARE, PagePace, changed
 from tests.web.site import caller, engine_with_all, quick
 
 
@@ -75,8 +75,20 @@ async def test_a_value_cannot_end_its_event(stream: httpx.AsyncClient, engine: E
 
 
 def test_however_many_pages_are_open_they_are_made_anew_only_so_often() -> None:
-    assert pause_s(1) <= LOOK_S
-    assert [streams / pause_s(streams) for streams in (10, 50, 200)] == [LOOKS_PER_S] * 3
+    pace = PagePace()
+
+    assert pace.pause_s(1) <= LOOK_S
+    assert [streams / pace.pause_s(streams) for streams in (10, 50, 200)] == [LOOKS_PER_S] * 3
+
+
+def test_pages_that_take_long_are_made_seldom() -> None:
+    pace = PagePace()
+    for _ in range(100):
+        pace.note(0.1)
+
+    assert pace.pause_s(1) == pytest.approx(0.5)
+    assert 10 * 0.1 / pace.pause_s(10) == pytest.approx(SHARE)
+    assert pace.pause_s(1_000) == MAX_PAUSE_S
 
 
 async def test_it_is_worth_looking_once_another_process_has_committed(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from perdure.client.client import Client
 from perdure.client.remote.client import RemoteClient
 from perdure.errors import UsageError
 from perdure.web.access import Authorize, Token
+from perdure.web.changes import PagePace
 from perdure.web.gate import Gate, route_path
 from perdure.web.openapi import API, document_for
 from perdure.web.operations import Site, endpoint, json_response
@@ -89,7 +90,7 @@ def app(
         title=title,
     )
     streams = Openings(settings.limits.streams)
-    return _made(Site(own, settings, streams, RecentTotals(settings.monotonic)))
+    return _made(Site(own, settings, streams, RecentTotals(settings.monotonic), PagePace()))
 
 
 def lifespan(

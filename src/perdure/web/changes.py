@@ -18,12 +18,28 @@ LOOK_ANYWAY_S = 2.0
 """At least so often."""
 LOOKS_PER_S = 20.0
 """All streams together: each look is a page that is made anew."""
+SHARE = 0.2
+"""Of the server's time, for all open pages together."""
+MAX_PAUSE_S = 15.0
+WEIGHT = 0.2
+"""Of the newest page, where it is told how long pages take."""
 
 
-def pause_s(streams: int) -> float:
-    """Return how long a stream is silent after it has said that something may be new, if so many
-    are open."""
-    return streams / LOOKS_PER_S
+class PagePace:
+    """How often open pages are told to look: so that, however many there are and however long each
+    takes, the server has time for others."""
+
+    def __init__(self) -> None:
+        self._took_s = 0.0
+
+    def note(self, took_s: float) -> None:
+        """Take note of how long it took to make a page."""
+        self._took_s += WEIGHT * (took_s - self._took_s)
+
+    def pause_s(self, streams: int) -> float:
+        """Return how long a stream is silent after it has said that something may be new, if so
+        many are open."""
+        return min(MAX_PAUSE_S, streams * max(1 / LOOKS_PER_S, self._took_s / SHARE))
 
 
 async def changed(

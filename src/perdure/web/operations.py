@@ -21,6 +21,7 @@ from starlette.responses import Response
 from perdure.client.client import Client
 from perdure.web.access import Access, Scope
 from perdure.web.bodies import read_json
+from perdure.web.changes import PagePace
 from perdure.web.gate import access_of, check_scope, unescaped
 from perdure.web.problems import RefusalError, document_of, response_for
 from perdure.web.rates import Openings
@@ -52,6 +53,7 @@ class Site:
     settings: WebSettings
     streams: Openings
     totals: RecentTotals
+    pace: PagePace
 
 
 @dataclass(frozen=True, slots=True)

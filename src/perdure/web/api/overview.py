@@ -19,7 +19,7 @@ from perdure.client.projections import ProjectionInfo
 from perdure.model.admin import StoreTotals
 from perdure.model.builtins import RESERVED_PREFIX
 from perdure.web.api.instances import After, Counted, Limit
-from perdure.web.changes import changed, pause_s
+from perdure.web.changes import changed
 from perdure.web.cursors import open_cursor, sign_cursor
 from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.problems import RefusalError
@@ -337,4 +337,4 @@ def arguments_schema(fn: Any) -> Json:
 async def _looks(ask: CheckedRequest[Any, Any]) -> AsyncIterator[StreamEvent]:
     async for look in changed(ask.client):
         yield StreamEvent("changed", look)
-        await asyncio.sleep(pause_s(ask.site.streams.open))
+        await asyncio.sleep(ask.site.pace.pause_s(ask.site.streams.open))

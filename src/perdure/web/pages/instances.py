@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -22,6 +23,8 @@ PAGE = 50
 COUNT_WITHIN_S = 0.5
 """How long the page waits for its numbers; it says that they are not known yet, and shows them when
 it is loaded anew."""
+JUST_NOW = timedelta(seconds=1)
+FEW = 10
 EXPLAIN_WITHIN_S = 2.0
 """How long the page waits for its sentences; a very long history may take longer."""
 
@@ -87,7 +90,7 @@ def read_words(text: str) -> InstanceQuery:
 
 
 async def _rows(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -> list[dict[str, Any]]:
-    sentences = await _sentences(ask, [one for one in items if not one.status.is_terminal])
+    sentences = await _sentences(ask, worth_explaining(items, now_utc()))
     return [
         {
             "instance_id": one.instance_id,
@@ -103,6 +106,14 @@ async def _rows(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -> lis
         }
         for one in items
     ]
+
+
+def worth_explaining(items: list[InstanceInfo], now: datetime) -> list[InstanceInfo]:
+    """Return those that have not ended. Of many that have just been started, none: on a busy store
+    they have ended before it is read what they do."""
+    live = [one for one in items if not one.status.is_terminal]
+    older = [one for one in live if now - one.created_at > JUST_NOW]
+    return live if len(live) - len(older) <= FEW else older
 
 
 async def _sentences(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -> dict[str, str]:

@@ -64,6 +64,7 @@ def _endpoint(
     page: PageRoute, site: Site, renderer: Renderer, *, is_json: bool
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
+        began_s = site.settings.monotonic()
         access = access_of(request)
         try:
             check_scope(access, "read", read_only=site.settings.read_only)
@@ -74,6 +75,8 @@ def _endpoint(
             return response_of(error) if is_json else renderer.error_page(request, error)
         if is_json:
             return json_response(site.settings, view.data, status=view.status)
-        return renderer.page(request, view)
+        made = renderer.page(request, view)
+        site.pace.note(site.settings.monotonic() - began_s)
+        return made
 
     return answer

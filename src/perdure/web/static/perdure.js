@@ -261,17 +261,20 @@ $("#help").addEventListener("click", () => $("#keys").showModal());
 
 // A page that is slow to load is loaded seldom: however many are open, the server has time for others.
 const LEAST_MS = 1000;
+const MOST_MS = 5000;
 const FACTOR = 20;
 let tag = "";
 let busy = false;
+let again = false;
 let notBefore = 0;
 let later = 0;
 function look() {
   clearTimeout(later);
-  const wait = notBefore - performance.now();
+  const wait = busy ? LEAST_MS : notBefore - performance.now();
   if (wait > 0) later = setTimeout(look, wait); else refresh();
 }
 async function refresh() {
+  again = busy; // What is on its way may be older than what a person has just done.
   if (busy) return;
   busy = true;
   const began = performance.now();
@@ -285,7 +288,9 @@ async function refresh() {
     if ((!tag && fresh.textContent === served) || put(fresh)) tag = answer.headers.get("ETag") || "";
   } finally {
     busy = false;
-    notBefore = performance.now() + Math.max(LEAST_MS, FACTOR * (performance.now() - began));
+    const took = performance.now() - began;
+    notBefore = performance.now() + Math.min(MOST_MS, Math.max(LEAST_MS, FACTOR * took));
+    if (again) refresh();
   }
 }
 // Replace the content, and keep what a person is doing: selection, row, open parts. While they type,
