@@ -27,6 +27,7 @@ from bench import (
     server_cost,
     signals,
     timers,
+    trials,
     two_processes,
     waiting,
 )
@@ -53,6 +54,7 @@ CASES: dict[str, Case] = {
         ceiling,
         guard_cost,
         metrics_cost,
+        trials,
         postgres,
         across,
         two_processes,

@@ -366,6 +366,13 @@ async def test_a_trial_that_is_not_open_says_so() -> None:
             await call
 
 
+def test_a_trial_on_another_kind_of_loop_says_so() -> None:
+    opening = Trial(DEFINITIONS).open()
+
+    with pytest.raises(UsageError, match="a Trial needs asyncio"):
+        opening.send(None)
+
+
 # ----------------------------------------------------------------------------- crashes
 
 

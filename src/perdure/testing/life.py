@@ -8,7 +8,7 @@ leases outlast it, and there is one worker at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, cast
 
@@ -77,7 +77,7 @@ class Life:
         fakes: Fakes,
         findings: Findings,
         *,
-        jitter: Any,
+        jitter: Callable[[], float],
     ) -> None:
         self.store = MortalStore(store, count)
         mortal = cast(Store, self.store)  # it has all that the store has
