@@ -143,10 +143,10 @@ class Life:
         async with asyncio.timeout(PATIENCE_S) as patience:
             try:
                 rounds = 0
-                while rounds < ROUNDS:
+                while True:
                     if await self._do_some():
                         rounds = 0
-                    elif self._is_due():
+                    elif self._is_due() and rounds < ROUNDS:
                         rounds += 1
                     elif not await self._are_readers_behind():
                         return
