@@ -386,7 +386,7 @@ async def test_time_that_is_due_all_the_time_comes_to_an_end(
 ) -> None:
     @orchestration
     async def restless() -> None:
-        while True:
+        for _ in range(1_000):
             await asyncio.sleep(1)
 
     monkeypatch.setattr("perdure.testing.world.MAX_WAKE_UPS", 5)
