@@ -367,15 +367,20 @@ async def test_a_trial_that_is_not_open_says_so() -> None:
 
 
 async def test_code_that_never_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perdure.testing.life.PATIENCE_S", 0.1)
+    begun = asyncio.Event()
     async with Trial(DEFINITIONS) as trial:
 
         @trial.fake(charge)
         async def _(order: Order, *, currency: str = "") -> str:
+            begun.set()
             await asyncio.Event().wait()
             return ""
 
         await trial.start("b-1", buy, BOOK)
+        settling = asyncio.create_task(trial.settle())
+        await begun.wait()
+        settling.cancel()
+        monkeypatch.setattr("perdure.testing.life.PATIENCE_S", 0.05)
 
         with pytest.raises(UsageError, match="activity 'charge' of instance 'b-1' still runs"):
             await trial.settle()
