@@ -11,6 +11,7 @@ STAMP := $(VENV)/.installed
 SUBJECTS := activities cancellation children deciders execute projections recovery sessions signals \
 	timers versions
 QUICK := tests/core tests/contract tests/turns tests/jobs tests/worker \
+	tests/testing/test_trial.py tests/lint \
 	tests/test_layers.py tests/test_logging.py tests/test_mutants.py tests/test_coverage_page.py \
 	$(SUBJECTS:%=tests/engine/test_%.py) --ignore tests/core/test_linear_time.py
 

@@ -28,6 +28,7 @@ from bench import (
     server_cost,
     signals,
     timers,
+    trials,
     two_processes,
     waiting,
 )
@@ -54,6 +55,7 @@ CASES: dict[str, Case] = {
         ceiling,
         guard_cost,
         metrics_cost,
+        trials,
         postgres,
         across,
         two_processes,

@@ -87,6 +87,11 @@ def test_the_point_is_named() -> None:
         crash_everywhere(test, DEFINITIONS)
 
 
+async def test_a_loop_that_runs_already_is_refused() -> None:
+    with pytest.raises(UsageError, match="call it in a test that is not async"):
+        crash_everywhere(nothing, DEFINITIONS)
+
+
 def test_no_runs_are_refused() -> None:
     with pytest.raises(UsageError, match="max_runs must be at least 1, got 0"):
         crash_everywhere(nothing, DEFINITIONS, max_runs=0)

@@ -366,6 +366,49 @@ async def test_a_trial_that_is_not_open_says_so() -> None:
             await call
 
 
+async def test_code_that_never_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+    async with Trial(DEFINITIONS) as trial:
+
+        @trial.fake(charge)
+        async def _(order: Order, *, currency: str = "") -> str:
+            begun.set()
+            await asyncio.Event().wait()
+            return ""
+
+        await trial.start("b-1", buy, BOOK)
+        settling = asyncio.create_task(trial.settle())
+        await begun.wait()
+        settling.cancel()
+        monkeypatch.setattr("perdure.testing.life.PATIENCE_S", 0.05)
+
+        with pytest.raises(UsageError, match="activity 'charge' of instance 'b-1' still runs"):
+            await trial.settle()
+
+
+async def test_time_that_is_due_all_the_time_comes_to_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @orchestration
+    async def restless() -> None:
+        for _ in range(1_000):
+            await asyncio.sleep(1)
+
+    monkeypatch.setattr("perdure.testing.world.MAX_WAKE_UPS", 5)
+    async with Trial([restless]) as trial:
+        await trial.start("r-1", restless)
+
+        with pytest.raises(UsageError, match="more than 5 moments"):
+            await trial.advance(timedelta(hours=1))
+
+
+def test_a_trial_on_another_kind_of_loop_says_so() -> None:
+    opening = Trial(DEFINITIONS).open()
+
+    with pytest.raises(UsageError, match="a Trial needs asyncio"):
+        opening.send(None)
+
+
 # ----------------------------------------------------------------------------- crashes
 
 

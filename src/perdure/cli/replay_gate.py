@@ -76,7 +76,8 @@ async def _try_definition(
             continue  # Deleted meanwhile.
         if history.events:
             shapes.setdefault(_shape(history), []).append(history)
-    replayed, unfit = 0, []
+    replayed = 0
+    unfit: list[UnfitInstance] = []
     for some in shapes.values():
         # The longest went through most of the code.
         some.sort(key=lambda one: -len(one.events))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from perdure.core.forbidden import IN_DECIDERS
@@ -238,7 +238,7 @@ class FunctionReader:
 
     # ----------------------------------------------------------------- other kinds
 
-    def _find_set_order(self, values: ast.expr, body: list[ast.stmt] | list[ast.AST]) -> None:
+    def _find_set_order(self, values: ast.expr, body: Sequence[ast.AST]) -> None:
         if not self._local.goes_by_set(values):
             return
         for statement in body:

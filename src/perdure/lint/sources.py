@@ -17,8 +17,11 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 _IGNORE = re.compile(r"#\s*perdure:\s*ignore(?:\[([\w\-, ]*)\])?")
 
-_MUTABLE = ("dict", "list", "set", "bytearray", "collections.defaultdict", "collections.deque")
-_MUTABLE += ("collections.Counter", "collections.OrderedDict", "itertools.count", "builtins.iter")
+_MUTABLE = frozenset(
+    {"dict", "list", "set", "bytearray", "iter", "itertools.count"}
+    | {f"collections.{name}" for name in ("defaultdict", "deque", "Counter", "OrderedDict")}
+)
+"""What makes values that can be changed in place."""
 
 
 @dataclass(slots=True)
@@ -190,7 +193,7 @@ def _note_value(module: SourceModule, name: str, value: ast.expr) -> None:
         module.mutable.add(name)
     elif isinstance(value, ast.Call):
         made = (module.resolve(value.func) or "").removeprefix("builtins.")
-        if made in _MUTABLE or f"builtins.{made}" in _MUTABLE:
+        if made in _MUTABLE:
             module.mutable.add(name)
     elif isinstance(value, ast.Name | ast.Attribute):
         # `now = time.time` is another name for it.

@@ -49,7 +49,13 @@ def crash_everywhere(
 
     Raises:
         AssertionError: A run ends otherwise; it names the crash point.
+        UsageError: A loop runs here already.
     """
+    if asyncio._get_running_loop() is not None:
+        raise UsageError(
+            "crash_everywhere(...) runs a loop of its own: call it in a test that is not async, or "
+            "mark the async test of a trial with @pytest.mark.crash_everywhere"
+        )
     asyncio.run(crash_at_each(test, definitions, max_runs=max_runs, seed=seed))
 
 

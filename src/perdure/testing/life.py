@@ -8,7 +8,7 @@ leases outlast it, and there is one worker at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, cast
 
@@ -77,7 +77,7 @@ class Life:
         fakes: Fakes,
         findings: Findings,
         *,
-        jitter: Any,
+        jitter: Callable[[], float],
     ) -> None:
         self.store = MortalStore(store, count)
         mortal = cast(Store, self.store)  # it has all that the store has
@@ -143,10 +143,10 @@ class Life:
         async with asyncio.timeout(PATIENCE_S) as patience:
             try:
                 rounds = 0
-                while rounds < ROUNDS:
+                while True:
                     if await self._do_some():
                         rounds = 0
-                    elif self._is_due():
+                    elif self._is_due() and rounds < ROUNDS:
                         rounds += 1
                     elif not await self._are_readers_behind():
                         return

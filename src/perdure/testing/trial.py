@@ -12,6 +12,7 @@ code that cannot be replayed fails the test that shows it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -22,6 +23,7 @@ from perdure.authoring.registry import Definitions
 from perdure.client.client import Client
 from perdure.client.inputs import InputSender
 from perdure.clock import to_datetime
+from perdure.errors import UsageError
 from perdure.telemetry import Metrics
 from perdure.testing.fakes import CallMade, Fake
 from perdure.testing.mortal_store import CommitCount
@@ -72,7 +74,12 @@ class Trial(Client):
     # -------------------------------------------------------------------- lifetime
 
     async def open(self) -> Self:
-        """Begin to work."""
+        """Begin to work.
+
+        Raises:
+            UsageError: No loop of asyncio runs here.
+        """
+        _refuse_other_loops()
         if await self._core.open():
             try:
                 await self._world.open()
@@ -165,3 +172,13 @@ class Trial(Client):
         gone, and activities that ran are tried again."""
         self._core.refuse_closed()
         await self._world.crash()
+
+
+def _refuse_other_loops() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise UsageError(
+            "a Trial needs asyncio, and no loop of it runs here: with anyio let the backend be "
+            '"asyncio"'
+        ) from None

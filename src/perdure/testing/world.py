@@ -69,8 +69,7 @@ class World:
 
     async def open(self) -> None:
         """Begin with a worker. The store is open."""
-        # Made here: before Python 3.10 ends, an event belongs to the loop it is waited for on.
-        self._at_rest = asyncio.Event()
+        self._at_rest = asyncio.Event()  # of the loop that runs now
         self._at_rest.set()
         self._life = await self._born()
 
