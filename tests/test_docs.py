@@ -19,7 +19,8 @@ PAGES += sorted((ROOT / "docs").rglob("*.md"))
 
 PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 FIRST_DECIDER = (ROOT / "docs/first-decider.md").read_text()
-GUIDES = sorted((ROOT / "docs").glob("*.md"))
+# Those of the first page and of the folders: see `test_book.py`.
+GUIDES = sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs/index.md"})
 TUTORIALS = ("first-decider",)
 """Pages whose programs go on where the one before ended."""
 
