@@ -17,5 +17,6 @@ extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4  # as other readers of these pages make them, so that a link works in both
 myst_links_external_new_tab = False
+smartquotes = False  # "first" is a value, to be typed as it stands
 pygments_style = "friendly"
 highlight_language = "text"

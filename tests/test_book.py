@@ -23,8 +23,15 @@ DOCS = ROOT / "docs"
 PAGES = book.pages()
 WRITTEN = [ROOT / "README.md", *(file for file in PAGES.values() if file.suffix == ".md")]
 
-NOT_GUIDES = ("decisions/", "examples/", "project/", "reference/")
-MAKERS = ("coverage.md", "findings.md", "mutants.md", "where-a-change-goes.md", "glossary.md")
+NOT_GUIDES = ("decisions/", "examples/", "reference/")
+MAKERS = (
+    *book.PROJECT,
+    "coverage.md",
+    "findings.md",
+    "mutants.md",
+    "where-a-change-goes.md",
+    "glossary.md",
+)
 CURES = DOCS / "reference/errors.md"
 GUIDES = [
     CURES,
@@ -78,11 +85,12 @@ def test_every_link_of_the_book_stays_in_it(page: str) -> None:
 
 
 def test_a_link_leads_to_the_same_page_in_the_book_as_in_the_repository() -> None:
+    saga = Path("saga.py").with_suffix(".md")
     text = "[a](../operating.md#removal) [b](../../ARCHITECTURE.md) [c](../../examples/saga.py) [d](https://x.y)"
 
     assert book.for_book(text, "docs/how-to/errors.md") == (
-        "[a](../operating.md#removal) [b](../project/architecture.md) [c](../examples/saga.md) "
-        "[d](https://x.y)"
+        "[a](../operating.md#removal) [b](../ARCHITECTURE.md) "
+        f"[c](../examples/{saga}) [d](https://x.y)"
     )
 
 

@@ -23,13 +23,8 @@ CONTENTS = DOCS / "book.toml"
 FIRST = "index.md"
 """The page that the book begins with, and that is in no part."""
 
-PROJECT = {
-    "ARCHITECTURE.md": "project/architecture.md",
-    "CONTRIBUTING.md": "project/contributing.md",
-    "CHANGELOG.md": "project/changelog.md",
-    "tests/README.md": "project/tests.md",
-}
-"""Files outside `docs` that are pages of the book, and where they are in it."""
+PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
+"""Files outside `docs` that are pages of the book, under the same names."""
 
 INDEXES = {"docs/decisions": "decisions/index.md", "examples": "examples/index.md"}
 """Folders of the repository that have a page of their own: a list."""
@@ -59,7 +54,7 @@ FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
 def pages() -> dict[str, Path]:
     """Return every page of the book that is not a list, and the file that it is made of."""
     found = {str(file.relative_to(DOCS)): file for file in sorted(DOCS.rglob("*.md"))}
-    found |= {page: ROOT / file for file, page in PROJECT.items()}
+    found |= {file: ROOT / file for file in PROJECT}
     examples = sorted((ROOT / "examples").glob("*.py"))
     return found | {f"examples/{file.stem}.md": file for file in examples}
 
@@ -78,8 +73,10 @@ def listed_pages() -> list[str]:
 
 def page_of(file: str) -> str | None:
     """Return the page of the book for a file or folder of the repository; None if it has none."""
-    if file in PROJECT or file in INDEXES:
-        return PROJECT.get(file) or INDEXES[file]
+    if file in PROJECT:
+        return file
+    if file in INDEXES:
+        return INDEXES[file]
     if file.startswith("docs/"):
         return file.removeprefix("docs/")
     path = PurePosixPath(file)
