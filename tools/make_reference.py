@@ -68,6 +68,9 @@ OPTIONS: dict[type, str] = {
 }
 """Classes of options, and where they are given."""
 
+OPENED = (perdure.Client, perdure.Engine, perdure.Worker, perdure.BlockingClient)
+"""Classes whose objects callers make themselves."""
+
 
 def pages() -> dict[str, str]:
     """Return the text of each page, by its name."""
@@ -92,6 +95,10 @@ def _objects() -> Iterator[str]:
     for kind, called in OBJECTS.items():
         yield f"## `{kind.__name__}`\n"
         yield f"{_paragraphs(inspect.getdoc(kind) or '')}\n"
+        if kind in OPENED:
+            yield f"```py\n{_signature(kind.__name__, kind.__init__, returns=False)}\n```\n"
+            if said := kind.__init__.__doc__:
+                yield from _docstring(said)
         if kind in TWINS:
             yield f"It has what {_link(TWINS[kind])} has; nothing is awaited.\n"
             continue
@@ -121,7 +128,7 @@ def _forms(function: Any) -> list[Any]:
     return list(typing.get_overloads(function)) or [function]
 
 
-def _signature(name: str, function: Any) -> str:
+def _signature(name: str, function: Any, *, returns: bool = True) -> str:
     """Return how a method is called, as its source says it."""
     shown: list[str] = []
     parameters = list(inspect.signature(function).parameters.values())
@@ -140,13 +147,13 @@ def _signature(name: str, function: Any) -> str:
         shown.append(_parameter(parameter))
     if before is inspect.Parameter.POSITIONAL_ONLY:
         shown.append("/")
-    returns = _annotation(inspect.signature(function).return_annotation)
+    result = _annotation(inspect.signature(function).return_annotation) if returns else ""
     is_async = "await " if inspect.iscoroutinefunction(function) else ""
-    line = f"{is_async}{name}({', '.join(shown)})" + (f" -> {returns}" if returns else "")
+    line = f"{is_async}{name}({', '.join(shown)})" + (f" -> {result}" if result else "")
     if len(line) <= 90:
         return line
     inside = "".join(f"    {one},\n" for one in shown)
-    return f"{is_async}{name}(\n{inside})" + (f" -> {returns}" if returns else "")
+    return f"{is_async}{name}(\n{inside})" + (f" -> {result}" if result else "")
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
@@ -179,8 +186,16 @@ def _docstring(text: str) -> Iterator[str]:
         for entry in _entries(inspect.cleandoc(inside)):
             name, colon, said = entry.partition(": ")
             is_named = colon and re.fullmatch(r"[\w*, ]+", name)
-            yield f"- `{name}`: {said}" if is_named else f"- {entry}"
+            yield f"- {_named(name)}: {said}" if is_named else f"- {entry}"
         yield ""
+
+
+def _named(names: str) -> str:
+    """Return parameters or exceptions as they stand in a list: those of ours lead to their cure."""
+    return ", ".join(
+        f"[`{one}`](errors.md#{one.lower()})" if hasattr(errors, one) else f"`{one}`"
+        for one in names.split(", ")
+    )
 
 
 def _entries(text: str) -> Iterator[str]:

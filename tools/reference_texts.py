@@ -7,8 +7,8 @@ HEADS = {
 
 MADE_OF
 
-What callers, orchestrations and activities hold, with every method. A `py` block shows how one is
-called; a slash ends what is given by position alone. In short: [public names](public-names.md).
+What callers, orchestrations and activities hold, with every method, and first how it is called: a
+slash ends what is given by position alone. In short: [public names](public-names.md).
 """,
     "options": """# Options and defaults
 
