@@ -58,8 +58,8 @@ OPTIONS: dict[type, str] = {
     ),
     OrchestrationOptions: (
         "`checkout.with_options(...)`, before a start, a call or `continue_as_new`. `version` "
-        "names one of several versions (`pins_version` tells that it did); the decorator takes "
-        "`name` and `version`."
+        "is an option here as well, and names one of several versions. The decorator takes `name` "
+        "and `version`."
     ),
     perdure.Decider: "Attributes of the class.",
     Projection: "Attributes of the class.",
@@ -67,6 +67,9 @@ OPTIONS: dict[type, str] = {
     WebLimits: "`perdure.web.app(client, limits=WebLimits(...))`.",
 }
 """Classes of options, and where they are given."""
+
+INSIDE = {"pins_version"}
+"""Fields that follow from an option and are none."""
 
 OPENED = (perdure.Client, perdure.Engine, perdure.Worker, perdure.BlockingClient)
 """Classes whose objects callers make themselves."""
@@ -225,6 +228,8 @@ def _fields(kind: type) -> Iterator[tuple[str, str]]:
     """Return the options of a class, with their defaults."""
     if dataclasses.is_dataclass(kind):
         for field in dataclasses.fields(kind):
+            if field.name in INSIDE:
+                continue
             factory = field.default_factory
             value = factory() if factory is not dataclasses.MISSING else field.default
             yield field.name, f"`{_default(value)}`"
