@@ -54,7 +54,11 @@ BOOK = [DOCS / "index.md", *sorted(DOCS.glob("*/*.md"))]
 
 
 def test_every_page_is_in_the_list_of_contents_once() -> None:
-    assert sorted(book.listed_pages()) == sorted(PAGES), "add the page to docs/book.toml"
+    listed = book.listed_pages()
+
+    assert sorted(PAGES.keys() - set(listed)) == [], "add the page to docs/book.toml"
+    assert sorted(set(listed) - PAGES.keys()) == [], "there is no such page"
+    assert len(listed) == len(set(listed))
 
 
 @cache
