@@ -15,7 +15,7 @@ QUICK := tests/core tests/contract tests/turns tests/jobs tests/worker \
 	tests/test_layers.py tests/test_logging.py tests/test_mutants.py tests/test_coverage_page.py \
 	$(SUBJECTS:%=tests/engine/test_%.py) --ignore tests/core/test_linear_time.py
 
-.PHONY: demo test check quick format types bench anatomy mutants clean
+.PHONY: demo test check quick format types bench anatomy mutants docs clean
 
 demo: $(STAMP)
 	$(BIN)/perdure demo
@@ -50,8 +50,14 @@ anatomy: $(STAMP)
 mutants: $(STAMP)
 	$(BIN)/python -m tools.mutants
 
+# The book, into site/: open site/index.html. A page, link or anchor that leads nowhere is an error.
+docs: $(VENV)/.docs
+	$(BIN)/python -m tools.book build/book
+	$(BIN)/sphinx-build -q -W --keep-going -c docs build/book site
+	@echo 'open site/index.html'
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site
 
 # uv where it is present, pip where it is not.
 $(STAMP): pyproject.toml
@@ -60,3 +66,9 @@ $(STAMP): pyproject.toml
 	then uv pip install --quiet --python $(BIN)/python -e '.[dev]'; \
 	else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; fi
 	touch $(STAMP)
+
+$(VENV)/.docs: $(STAMP)
+	if command -v uv >/dev/null 2>&1; \
+	then uv pip install --quiet --python $(BIN)/python -e '.[docs]'; \
+	else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'; fi
+	touch $(VENV)/.docs

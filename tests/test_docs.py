@@ -21,7 +21,10 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), 
 FIRST_DECIDER = (ROOT / "docs/first-decider.md").read_text()
 TESTS = "testing.md"
 """A page whose programs are tests: `tests/testing/test_testing_page.py` runs them."""
-GUIDES = sorted(page for page in (ROOT / "docs").glob("*.md") if page.name != TESTS)
+# Those of the first page and of the folders: see `test_book.py`.
+GUIDES = sorted(
+    page for page in (ROOT / "docs").glob("*.md") if page.name not in (TESTS, "index.md")
+)
 TUTORIALS = ("first-decider",)
 """Pages whose programs go on where the one before ended."""
 
