@@ -219,6 +219,7 @@ async def test_tables_that_another_process_has_changed_are_used_as_they_are_now(
     await known.open()
     assert await known.definition(early) == keys[0]
     await begun(known, "i")
+    await raw.execute("DROP VIEW perdure.demand")
     await raw.execute("ALTER TABLE perdure.definitions ALTER COLUMN name TYPE varchar(1000)")
     await raw.execute("ALTER TABLE perdure.live ADD COLUMN later INT")
 

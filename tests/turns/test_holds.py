@@ -17,7 +17,7 @@ CANARY = "canary-4711"
             NondeterminismError(
                 "time.time() at a.py:1 in f cannot be replayed", place="a.py:1 in f"
             ),
-            "time.time() at a.py:1 cannot be replayed",
+            "time.time() at a.py:1 in f cannot be replayed",
         ),
         (
             NondeterminismError(f"o-1 no longer matches: {CANARY}", seq=3, place="a.py:2 in f"),

@@ -35,6 +35,10 @@ WHAT_TO_DO: Mapping[type[PerdureError], str] = {
     errors.VersionConflictError: "Read the state again, and decide anew.",
     errors.InstanceHeldError: "perdure explain ID says why it is held. Mend the code or the data, "
     "then perdure unpark ID lets it be tried again. Nothing of it was lost.",
+    errors.NotServedError: "Name what is called in the code of the orchestration, so that run() "
+    "finds it; or run a worker that serves it.",
+    errors.OptionError: "The text says which option it is, what was given and what it takes.",
+    errors.RecordedError: "It stands for the cause of another error: look at that one.",
     errors.InputIdReusedError: "Take a new id for a new input; give the old one again only with "
     "the same input.",
     errors.InputDroppedError: "A person removed it from the inbox. It may be given again under the "

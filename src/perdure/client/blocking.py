@@ -355,10 +355,8 @@ class BlockingHandle(Generic[R_co]):
         return self._thread.run(self._handle.history(execution, after=after, limit=limit))
 
     def export(self, execution: int | None = None) -> list[dict[str, Json]]:
-        """Return the history of an execution as `perdure export` writes it, one object for each
-        line: `perdure.testing.replay` takes it, and so does `perdure replay` as a file.
-
-        It holds every argument and result.
+        """Return the history of an execution as `perdure export` writes it, with every argument and
+        result, one object for each line: for `perdure.testing.replay`, or `perdure replay`.
 
         Args:
             execution: Which one, from 1; the current one if not given.

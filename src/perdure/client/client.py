@@ -42,9 +42,9 @@ class Client:
     Use it as `async with Client(url) as client:`, or call `open` and `close`.
     """
 
-    def __new__(cls, url: str = "", /, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Return a client that fits the URL: one over HTTP is of a class of its own."""
-        if cls is Client and is_remote(url):
+        if cls is Client and is_remote(args[0] if args else ""):
             # Late: brings what only callers over HTTP need.
             from perdure.client.remote.client import RemoteClient
 

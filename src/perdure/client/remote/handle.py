@@ -22,7 +22,7 @@ from perdure.client.info import (
 )
 from perdure.client.lists import check_count
 from perdure.client.remote.connection import ASK_WAIT_S, RemoteConnection, encoded, read
-from perdure.client.remote.values import refuse
+from perdure.client.remote.values import BESIDE_THE_STORE, refuse
 from perdure.codec import ValueCodec, check_id, value_codec
 from perdure.durations import Duration, as_duration
 from perdure.errors import (
@@ -184,6 +184,10 @@ class RemoteHandle(Handle[R_co]):
             found += read(list[HistoryEvent], told["items"])
             following = told["next"]
         return found
+
+    async def export(self, execution: int | None = None) -> list[dict[str, Json]]:
+        """Refused: it takes the bodies of events as they are stored."""
+        refuse("handle.export", BESIDE_THE_STORE)
 
     async def tree(self, *, calls: bool = True) -> InstanceTree:
         """Return the instance with all that it started and called; see `Handle.tree`."""

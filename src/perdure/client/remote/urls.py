@@ -5,6 +5,6 @@ from __future__ import annotations
 SCHEMES = ("http", "https")
 
 
-def is_remote(url: str) -> bool:
+def is_remote(url: object) -> bool:
     """Tell whether a URL is that of a server of the HTTP API."""
-    return url.partition("://")[0].lower() in SCHEMES
+    return isinstance(url, str) and url.partition("://")[0].lower() in SCHEMES
