@@ -127,6 +127,21 @@ def test_a_reader_only_reads(staffed: Shop) -> None:
     assert [staffed.may("ann", one) for one in WRITES + CHANGES] == [False] * 10
 
 
+SECRET: LiteralString = "SELECT secret FROM {}.perdure_settings"
+
+
+def test_a_reader_does_not_read_the_secret(staffed: Shop) -> None:
+    """Roles were there before the table: the migration takes the right away."""
+    assert not staffed.may("ann", SECRET)
+    assert staffed.may("app", SECRET)
+
+    staffed.make_roles()  # And they may be made again.
+
+    assert not staffed.may("ann", SECRET)
+    assert staffed.may("ann", READ)
+    assert staffed.may("app", SECRET)
+
+
 def test_who_is_in_no_role_gets_nothing(staffed: Shop) -> None:
     assert [staffed.may("eve", one) for one in (READ, *WRITES, *CHANGES)] == [False] * 11
 
