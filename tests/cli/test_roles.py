@@ -38,7 +38,8 @@ class Shop:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.schema = f'shop "{next(_numbers)}"'
+        self._number = next(_numbers)
+        self.schema = f'shop "{self._number}"'
         self.database = server.create_database()
         self.printed = typed("roles", "--schema", self.schema).stdout
 
@@ -60,7 +61,7 @@ class Shop:
                 connection.execute(sql.SQL("ALTER ROLE {} SET role = {}").format(name, group))
 
     def named(self, person: str) -> str:
-        return person if person in (SUPERUSER, "perdure") else f"{person}_{self.schema[-2]}"
+        return person if person in (SUPERUSER, "perdure") else f"{person}_{self._number}"
 
     def url(self, person: str) -> str:
         name = urlsplit(self.database).path.removeprefix("/")
