@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 import perdure
-from perdure import errors, limits
+from perdure import errors, limits, outcome_errors
 from perdure.authoring.activity import ActivityOptions
 from perdure.authoring.orchestration import OrchestrationOptions
 from perdure.authoring.projection import Projection, SqlProjection
@@ -318,7 +318,7 @@ def _attributes(kind: type) -> list[str]:
     """Return what an error knows beside its text: what its classes set in `__init__`."""
     found: list[str] = []
     for one in reversed(kind.__mro__):
-        if one.__module__ == errors.__name__:
+        if one.__module__ in (errors.__name__, outcome_errors.__name__):
             found += re.findall(
                 r"^        self\.([a-z]\w*)(?:: [^=]+)? = ", inspect.getsource(one), re.MULTILINE
             )

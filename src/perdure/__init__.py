@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     )
     from perdure.authoring.describing import describe
     from perdure.authoring.inline import inline
+    from perdure.authoring.key import Key
     from perdure.authoring.orchestration import Orchestration, orchestration
+    from perdure.authoring.query import Query
     from perdure.authoring.race import race
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.registry import Defined
     from perdure.authoring.signal import Signal
     from perdure.authoring.transaction import transaction
+    from perdure.authoring.update import Request, Update
     from perdure.client.blocking import BlockingClient
     from perdure.client.client import Client, default_url
     from perdure.client.engine import Engine
@@ -56,13 +59,17 @@ __all__ = [
     "Engine",
     "Handle",
     "InstanceRef",
+    "Key",
     "Orchestration",
     "PerdureError",
+    "Query",
     "Rejected",
+    "Request",
     "Retention",
     "Retry",
     "Signal",
     "Status",
+    "Update",
     "Worker",
     "WorkerOptions",
     "activity",
@@ -85,12 +92,15 @@ _HOMES = {
     "authoring.decision": ("Acceptance", "Accepted", "AlreadyCompleted", "Decision", "Rejected"),
     "authoring.describing": ("describe",),
     "authoring.inline": ("inline",),
+    "authoring.key": ("Key",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
+    "authoring.query": ("Query",),
     "authoring.race": ("race",),
     "authoring.ref": ("InstanceRef",),
     "authoring.registry": ("Defined",),
     "authoring.signal": ("Signal",),
     "authoring.transaction": ("transaction",),
+    "authoring.update": ("Request", "Update"),
     "client.blocking": ("BlockingClient",),
     "client.client": ("Client", "default_url"),
     "client.engine": ("Engine",),

@@ -9,10 +9,11 @@ import msgspec
 
 from perdure.authoring.signal import Signal
 from perdure.codec import check_id
-from perdure.errors import UsageError
+from perdure.errors import InvalidIdError, UsageError
 from perdure.ids import fresh_name
 from perdure.model.events import SignalReceived, write_event
 from perdure.model.messages import Delivery
+from perdure.model.updates import UPDATE_PREFIX
 from perdure.store.within.borrowing import SentMessages
 
 MAX_SENT = 10_000
@@ -73,6 +74,10 @@ def signal_delivery(
     """
     if not isinstance(signal, Signal):
         raise UsageError(f'{signal!r} is not a signal: make one with Signal("name", type)')
+    if message_id is not None and message_id.startswith(UPDATE_PREFIX):
+        raise InvalidIdError(
+            "message id", message_id, f"begins with {UPDATE_PREFIX!r}, which is for updates"
+        )
     raw = msgspec.Raw(signal.codec.encode(value, f"signal {signal.name!r}"))
     kind, body = write_event(SignalReceived(name=signal.name, value=raw))
     return Delivery(

@@ -13,7 +13,6 @@ from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.authoring.describing import Transition
 from perdure.authoring.failures import describe
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.signal import Signal
 from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.decisions import DryRun, Observed
@@ -22,6 +21,7 @@ from perdure.client.info import InstanceInfo, Json, MessageInfo, Page
 from perdure.client.lists import DeadJobQuery, InstanceQuery, check_dead_jobs, check_limit
 from perdure.client.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.projections import ProjectionInfo
+from perdure.client.remote import starting
 from perdure.client.remote.connection import RemoteConnection, encoded, read
 from perdure.client.remote.handle import RemoteHandle
 from perdure.client.remote.values import (
@@ -50,6 +50,7 @@ from perdure.telemetry import Metrics
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+A = TypeVar("A")
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
 E = TypeVar("E")
@@ -120,18 +121,8 @@ class RemoteClient(Client):
         )
         return RemoteHandle(self._connection, chosen, codec.returns)
 
-    async def send_with_start(
-        self,
-        signal: Signal[T],
-        value: T,
-        instance_id: str,
-        orchestration: Orchestration[P, R],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> RemoteHandle[R]:
-        """Refused: the API has no such route."""
-        refuse("send_with_start", "start the instance, then send: a signal waits until it is read")
+    send_with_start = starting.send_with_start
+    update_with_start = starting.update_with_start
 
     def handle(self, instance_id: str, definition: Any = None, /) -> Any:
         """Return a handle to an instance that exists; see `Client.handle`."""
