@@ -25,6 +25,7 @@ say to a type checker. `Defined` and `Acceptance` are for type checkers: a list 
 decision that is built step by step must be annotated."""
 
 CLIENT = [
+    "cancel_all",
     "close",
     "complete_job",
     "count",
@@ -54,16 +55,20 @@ CLIENT = [
     "queues",
     "rebuild_projection",
     "resume_projection",
+    "retry_all",
     "retry_dead_job",
     "retry_dead_jobs",
     "send",
     "send_json",
     "send_with_start",
     "sessions",
+    "signal_all",
     "start",
     "state",
     "telemetry",
+    "terminate_all",
     "transitions",
+    "unpark_all",
     "within",
     "workers",
 ]

@@ -18,6 +18,8 @@ PerdureError                     catch this to catch everything below
 │   ├── VersionConflictError     the decider's instance is not at the expected version
 │   ├── InstanceHeldError        the instance is parked or blocked, and takes no input until freed
 │   ├── InputIdReusedError       the input_id was given before, with another input
+│   ├── UnexpectedCountError     a filter finds more or fewer than the caller expects
+│   ├── PartlyDoneError          what was asked for many was refused by some of them
 │   ├── InputDroppedError        the input was taken out of the inbox before it was decided
 │   └── DecisionTooLongError     the decider's code computes too long over the input
 ├── RecordedError                stands for a recorded exception, in a chain of causes
@@ -218,6 +220,29 @@ class InputIdReusedError(UsageError):
         self.instance_id = instance_id
         self.input_id = input_id
         self.differing = tuple(differing)
+
+
+class UnexpectedCountError(UsageError):
+    """A filter finds more or fewer instances than the caller expects; nothing was done."""
+
+    def __init__(self, text: str, *, expected: int, found: int) -> None:
+        super().__init__(text)
+        self.expected = expected
+        self.found = found
+
+
+class PartlyDoneError(UsageError):
+    """Something was done to many instances, and some refused. It was done to the others."""
+
+    def __init__(self, what: str, done: int, refused: dict[str, str]) -> None:
+        first, why = next(iter(refused.items()))
+        more = f" and {len(refused) - 1:,} more" if len(refused) > 1 else ""
+        super().__init__(
+            f"{what}: done to {done:,} instances; {first!r}{more} refused: {why}. `refused` of "
+            "this error has each with its reason"
+        )
+        self.done = done
+        self.refused = refused
 
 
 class InputDroppedError(UsageError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overlo
 from perdure.authoring.decider import Decider
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.client import blocking_admin, blocking_deciders, blocking_projections
+from perdure.client import blocking_admin, blocking_bulk, blocking_deciders, blocking_projections
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.history import History
@@ -220,6 +220,11 @@ class BlockingClient:
     fail_job = blocking_admin.fail_job
     inbox = blocking_admin.inbox
     drop_message = blocking_admin.drop_message
+    cancel_all = blocking_bulk.cancel_all
+    terminate_all = blocking_bulk.terminate_all
+    signal_all = blocking_bulk.signal_all
+    unpark_all = blocking_bulk.unpark_all
+    retry_all = blocking_bulk.retry_all
     projections = blocking_projections.projections
     projection = blocking_projections.projection
     pause_projection = blocking_projections.pause_projection

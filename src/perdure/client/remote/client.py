@@ -22,6 +22,7 @@ from perdure.client.info import InstanceInfo, Json, MessageInfo, Page
 from perdure.client.lists import DeadJobQuery, InstanceQuery, check_dead_jobs, check_limit
 from perdure.client.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.projections import ProjectionInfo
+from perdure.client.remote import bulk
 from perdure.client.remote.connection import RemoteConnection, encoded, read
 from perdure.client.remote.handle import RemoteHandle
 from perdure.client.remote.values import (
@@ -465,6 +466,14 @@ class RemoteClient(Client):
             if page.next is None:
                 return
             after = page.next
+
+    # What follows is written where it belongs by its subject.
+
+    cancel_all = bulk.cancel_all
+    terminate_all = bulk.terminate_all
+    signal_all = bulk.signal_all
+    unpark_all = bulk.unpark_all
+    retry_all = bulk.retry_all
 
     # ----------------------------------------------------------------------- projections
 
