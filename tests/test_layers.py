@@ -15,6 +15,7 @@ SRC = Path(perdure.__file__).parent
 
 GROUND = {
     "errors",
+    "outcome_errors",
     "backoff",
     "clock",
     "clock_watch",
@@ -27,7 +28,8 @@ GROUND = {
 }
 THOUGHT = GROUND | {"telemetry", "model", "authoring", "core"}
 MAY_IMPORT: dict[str, set[str]] = {
-    "errors": set(),
+    "errors": {"outcome_errors"},
+    "outcome_errors": set(),
     "backoff": set(),
     "clock": set(),
     "clock_watch": {"clock"},
