@@ -25,10 +25,12 @@ GROUND = {
     "ids",
     "interrupting",
     "codec",
+    "tallies",
 }
 THOUGHT = GROUND | {"telemetry", "model", "authoring", "core"}
 MAY_IMPORT: dict[str, set[str]] = {
-    "errors": {"outcome_errors"},
+    "tallies": set(),
+    "errors": {"outcome_errors", "tallies"},
     "outcome_errors": set(),
     "backoff": set(),
     "clock": set(),

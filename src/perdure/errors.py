@@ -27,6 +27,7 @@ PerdureError                     catch this to catch everything below
 │   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
 │   └── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
 │                                raised by `Handle.result()`
+├── TooManyFailuresError         more items of a `for_each` have failed than may fail
 ├── ResultTimeoutError           the instance is still running when the wait ended
 ├── NondeterminismError          the code no longer matches its history, or cannot be replayed
 └── StoreError                   the database said no
@@ -51,6 +52,7 @@ from perdure.outcome_errors import InstanceTerminatedError as InstanceTerminated
 from perdure.outcome_errors import OutcomeError as OutcomeError
 from perdure.outcome_errors import PerdureError as PerdureError
 from perdure.outcome_errors import RecordedError as RecordedError
+from perdure.tallies import Tally
 
 
 class UsageError(PerdureError):
@@ -269,6 +271,20 @@ class DecisionTooLongError(UsageError):
         super().__init__(f"an input for instance {instance_id!r} cannot be decided: {reason}")
         self.instance_id = instance_id
         self.reason = reason
+
+
+class TooManyFailuresError(PerdureError):
+    """More items of a `for_each` have failed than may; what was under way was cancelled."""
+
+    def __init__(self, tally: Tally) -> None:
+        super().__init__(f"more items have failed than max_failures allows: {tally}")
+        self.done, self.failed = tally.done, tally.failed
+        self.failures = list(tally.failures)
+
+    @property
+    def tally(self) -> Tally:
+        """What was counted until then, without the pages that were cancelled."""
+        return Tally(done=self.done, failed=self.failed, failures=tuple(self.failures))
 
 
 class ResultTimeoutError(PerdureError, TimeoutError):

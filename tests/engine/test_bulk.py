@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from perdure import Client, Engine, Retry, Signal, activity, orchestration
+from perdure import Client, Defined, Engine, Retry, Signal, activity, orchestration
 from perdure.client.bulk_acts import LIVE, BulkAct, act_on_all
 from perdure.errors import PartlyDoneError, UnexpectedCountError, UsageError
 from perdure.model.instances import InstanceRow, Status
@@ -51,7 +51,7 @@ async def tries() -> str:
         return await go.receive()
 
 
-ALL = [waiter, collector, returns, fragile, tries]
+ALL: list[Defined] = [waiter, collector, returns, fragile, tries]
 
 
 async def many(engine: Engine, count: int, *, prefix: str = "w") -> None:

@@ -16,7 +16,7 @@ from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.decisions import DryRun, Observed
 from perdure.client.histories import named_in_errors
-from perdure.client.info import InstanceInfo, Json, Page
+from perdure.client.info import InstanceInfo, Json, ListPart
 from perdure.client.lists import InstanceQuery, check_limit
 from perdure.client.overview import QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.projections import ProjectionInfo
@@ -330,13 +330,13 @@ class RemoteClient(Client):
 
     async def instances(
         self, *, limit: int = 100, after: str | None = None, **which: Unpack[InstanceQuery]
-    ) -> Page[InstanceInfo]:
+    ) -> ListPart[InstanceInfo]:
         """Return instances, newest first; see `Client.instances`. A page has 50 at most."""
         query = conditions(which)
         told = await self._connection.get(
             "instances", limit=check_limit(limit), after=after, payloads=True, **query
         )
-        return Page(items=read(list[InstanceInfo], told["items"]), next=told["next"])
+        return ListPart(items=read(list[InstanceInfo], told["items"]), next=told["next"])
 
     async def count(self, **which: Unpack[InstanceQuery]) -> int:
         """Return how many instances there are; see `Client.count`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.failures import describe
-from perdure.client.info import Json, MessageInfo, Page
+from perdure.client.info import Json, ListPart, MessageInfo
 from perdure.client.lists import DeadJobQuery, check_dead_jobs, check_limit
 from perdure.client.overview import DeadJobInfo
 from perdure.client.remote.connection import encoded, read
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 async def dead_jobs(
     self: RemoteClient, *, limit: int = 100, after: str | None = None, **which: Unpack[DeadJobQuery]
-) -> Page[DeadJobInfo]:
+) -> ListPart[DeadJobInfo]:
     """Return jobs that ran out of attempts, a page at a time; see `Client.dead_jobs`."""
     query: dict[str, Any] = dict(check_dead_jobs(which))
     told = await self._connection.get("dead-jobs", limit=check_limit(limit), after=after, **query)
-    return Page(items=read(list[DeadJobInfo], told["items"]), next=told["next"])
+    return ListPart(items=read(list[DeadJobInfo], told["items"]), next=told["next"])
 
 
 async def count_dead_jobs(self: RemoteClient, **which: Unpack[DeadJobQuery]) -> int:
@@ -88,7 +88,7 @@ async def drop_message(self: RemoteClient, instance_id: str, no: int, /) -> None
 
 async def _dead_job_pages(
     self: RemoteClient, which: DeadJobQuery
-) -> AsyncIterator[Page[DeadJobInfo]]:
+) -> AsyncIterator[ListPart[DeadJobInfo]]:
     after = None
     while True:
         page = await self.dead_jobs(limit=PAGE_MAX, after=after, **which)
