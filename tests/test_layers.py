@@ -24,10 +24,12 @@ GROUND = {
     "ids",
     "interrupting",
     "codec",
+    "tallies",
 }
 THOUGHT = GROUND | {"telemetry", "model", "authoring", "core"}
 MAY_IMPORT: dict[str, set[str]] = {
-    "errors": set(),
+    "tallies": set(),
+    "errors": {"tallies"},
     "backoff": set(),
     "clock": set(),
     "clock_watch": {"clock"},

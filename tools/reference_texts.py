@@ -216,6 +216,11 @@ CURES = {
         "a worker waits and goes on by itself. A caller tries again: with the same id if there "
         "is one, since what `unsure` names may have been written all the same.",
     ),
+    "TooManyFailuresError": (
+        "more items of a `for_each` have failed, each out of attempts, than `max_failures` allows.",
+        "look at `tally.failures`, which names the first ones. Let more fail, or give the activity "
+        "a `retry`. What was done stays done: start again with the items that are left.",
+    ),
     "UniqueKeyError": (
         "another live instance of the decider has the business key; `holder` is its id.",
         "use another key, or wait until that instance has completed. See [business "

@@ -25,6 +25,7 @@ PerdureError                     catch this to catch everything below
 │   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
 │   └── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
 │                                raised by `Handle.result()`
+├── TooManyFailuresError         more items of a `for_each` have failed than may fail
 ├── ResultTimeoutError           the instance is still running when the wait ended
 ├── NondeterminismError          the code no longer matches its history, or cannot be replayed
 └── StoreError                   the database said no
@@ -40,6 +41,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import timedelta
+
+from perdure.tallies import Tally
 
 
 class PerdureError(Exception):
@@ -370,6 +373,20 @@ class ChildError(OutcomeError):
         )
         self.instance_id = instance_id
         self.status = status
+
+
+class TooManyFailuresError(PerdureError):
+    """More items of a `for_each` have failed than may; what was under way was cancelled."""
+
+    def __init__(self, tally: Tally) -> None:
+        super().__init__(f"more items have failed than max_failures allows: {tally}")
+        self.done, self.failed = tally.done, tally.failed
+        self.failures = list(tally.failures)
+
+    @property
+    def tally(self) -> Tally:
+        """What was counted until then, without the pages that were cancelled."""
+        return Tally(done=self.done, failed=self.failed, failures=tuple(self.failures))
 
 
 class InstanceFailedError(OutcomeError):

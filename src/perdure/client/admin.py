@@ -15,7 +15,7 @@ import msgspec
 from perdure.authoring.activity import Activity
 from perdure.authoring.failures import describe
 from perdure.client.core import SEEN_WITHIN
-from perdure.client.info import InstanceInfo, Json, MessageInfo, Page, info_of, message_of
+from perdure.client.info import InstanceInfo, Json, ListPart, MessageInfo, info_of, message_of
 from perdure.client.lists import (
     DeadJobQuery,
     InstanceQuery,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 async def instances(
     self: Client, *, limit: int = 100, after: str | None = None, **which: Unpack[InstanceQuery]
-) -> Page[InstanceInfo]:
+) -> ListPart[InstanceInfo]:
     """Return instances, newest first, a page at a time.
 
     Pages stay complete and without repeats while instances come and go. Each costs little however
@@ -84,7 +84,7 @@ async def instances(
     rows, following = await self._core.store.list_page(wanted, limit=size, after=mark)
     is_any_running = any(row.status is Status.RUNNING for row in rows)
     workers = await self._core.live_workers() if is_any_running else []
-    return Page(
+    return ListPart(
         items=[info_of(row, unclaimed=unclaimed_row(row, workers)) for row in rows],
         next=None if following is None else write_cursor("instances", following),
     )
@@ -213,7 +213,7 @@ async def sessions(self: Client) -> list[SessionInfo]:
 
 async def dead_jobs(
     self: Client, *, limit: int = 100, after: str | None = None, **which: Unpack[DeadJobQuery]
-) -> Page[DeadJobInfo]:
+) -> ListPart[DeadJobInfo]:
     """Return jobs that ran out of attempts, a page at a time.
 
     Args:
@@ -232,9 +232,9 @@ async def dead_jobs(
     async for job in _find_dead_jobs(self._core.store, which, mark):
         if len(jobs) == size:
             following = write_cursor("dead jobs", jobs[-1].key)
-            return Page(items=[dead_job_of(one) for one in jobs], next=following)
+            return ListPart(items=[dead_job_of(one) for one in jobs], next=following)
         jobs.append(job)
-    return Page(items=[dead_job_of(one) for one in jobs], next=None)
+    return ListPart(items=[dead_job_of(one) for one in jobs], next=None)
 
 
 async def count_dead_jobs(self: Client, **which: Unpack[DeadJobQuery]) -> int:

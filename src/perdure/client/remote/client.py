@@ -18,7 +18,7 @@ from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.decisions import DryRun, Observed
 from perdure.client.histories import named_in_errors
-from perdure.client.info import InstanceInfo, Json, MessageInfo, Page
+from perdure.client.info import InstanceInfo, Json, ListPart, MessageInfo
 from perdure.client.lists import DeadJobQuery, InstanceQuery, check_dead_jobs, check_limit
 from perdure.client.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.projections import ProjectionInfo
@@ -331,13 +331,13 @@ class RemoteClient(Client):
 
     async def instances(
         self, *, limit: int = 100, after: str | None = None, **which: Unpack[InstanceQuery]
-    ) -> Page[InstanceInfo]:
+    ) -> ListPart[InstanceInfo]:
         """Return instances, newest first; see `Client.instances`. A page has 50 at most."""
         query = conditions(which)
         told = await self._connection.get(
             "instances", limit=check_limit(limit), after=after, payloads=True, **query
         )
-        return Page(items=read(list[InstanceInfo], told["items"]), next=told["next"])
+        return ListPart(items=read(list[InstanceInfo], told["items"]), next=told["next"])
 
     async def count(self, **which: Unpack[InstanceQuery]) -> int:
         """Return how many instances there are; see `Client.count`."""
@@ -401,13 +401,13 @@ class RemoteClient(Client):
 
     async def dead_jobs(
         self, *, limit: int = 100, after: str | None = None, **which: Unpack[DeadJobQuery]
-    ) -> Page[DeadJobInfo]:
+    ) -> ListPart[DeadJobInfo]:
         """Return jobs that ran out of attempts, a page at a time; see `Client.dead_jobs`."""
         query: dict[str, Any] = dict(check_dead_jobs(which))
         told = await self._connection.get(
             "dead-jobs", limit=check_limit(limit), after=after, **query
         )
-        return Page(items=read(list[DeadJobInfo], told["items"]), next=told["next"])
+        return ListPart(items=read(list[DeadJobInfo], told["items"]), next=told["next"])
 
     async def count_dead_jobs(self, **which: Unpack[DeadJobQuery]) -> int:
         """Return how many jobs ran out of attempts."""
@@ -457,7 +457,7 @@ class RemoteClient(Client):
         checked = check_id("instance id", instance_id)
         await self._connection.ask("DELETE", ("instances", checked, "inbox", str(no)))
 
-    async def _dead_job_pages(self, which: DeadJobQuery) -> AsyncIterator[Page[DeadJobInfo]]:
+    async def _dead_job_pages(self, which: DeadJobQuery) -> AsyncIterator[ListPart[DeadJobInfo]]:
         after = None
         while True:
             page = await self.dead_jobs(limit=PAGE_MAX, after=after, **which)
