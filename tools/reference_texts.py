@@ -14,7 +14,8 @@ slash ends what is given by position alone. In short: [public names](public-name
 
 MADE_OF
 
-Options are values, checked when they are made. Lengths of time are `timedelta`.
+Options are values, checked when they are made. Lengths of time are `timedelta`, or numbers of
+seconds.
 """,
     "limits": """# Limits
 
