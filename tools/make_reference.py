@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 import perdure
-from perdure import errors, limits, outcome_errors
+from perdure import errors, limits
 from perdure.authoring.activity import ActivityOptions
 from perdure.authoring.orchestration import OrchestrationOptions
 from perdure.authoring.projection import Projection, SqlProjection
@@ -318,10 +318,11 @@ def _attributes(kind: type) -> list[str]:
     """Return what an error knows beside its text: what its classes set in `__init__`."""
     found: list[str] = []
     for one in reversed(kind.__mro__):
-        if one.__module__ in (errors.__name__, outcome_errors.__name__):
-            found += re.findall(
-                r"^        self\.([a-z]\w*)(?:: [^=]+)? = ", inspect.getsource(one), re.MULTILINE
-            )
+        if one.__module__ == errors.__name__:
+            # Of the function: the class may be in another file than its module says.
+            init = vars(one).get("__init__")
+            source = "" if init is None else inspect.getsource(init)
+            found += re.findall(r"^        self\.([a-z]\w*)(?:: [^=]+)? = ", source, re.MULTILINE)
             found += vars(one).get("__annotations__", ())
     return list(dict.fromkeys(found))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Rejected,
     )
     from perdure.authoring.describing import describe
+    from perdure.authoring.for_each import Page, for_each
     from perdure.authoring.inline import inline
     from perdure.authoring.key import Key
     from perdure.authoring.orchestration import Orchestration, orchestration
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from perdure.errors import PerdureError
     from perdure.model.instances import Status
     from perdure.model.options import Retention, Retry, WorkerOptions
+    from perdure.tallies import Tally
 
 __all__ = [
     "Acceptance",
@@ -61,6 +63,7 @@ __all__ = [
     "InstanceRef",
     "Key",
     "Orchestration",
+    "Page",
     "PerdureError",
     "Query",
     "Rejected",
@@ -69,6 +72,7 @@ __all__ = [
     "Retry",
     "Signal",
     "Status",
+    "Tally",
     "Update",
     "Worker",
     "WorkerOptions",
@@ -77,6 +81,7 @@ __all__ = [
     "context",
     "default_url",
     "describe",
+    "for_each",
     "inline",
     "orchestration",
     "race",
@@ -91,6 +96,7 @@ _HOMES = {
     "authoring.decider": ("DeadEffect", "Decider", "EndedOrchestration"),
     "authoring.decision": ("Acceptance", "Accepted", "AlreadyCompleted", "Decision", "Rejected"),
     "authoring.describing": ("describe",),
+    "authoring.for_each": ("Page", "for_each"),
     "authoring.inline": ("inline",),
     "authoring.key": ("Key",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
@@ -110,6 +116,7 @@ _HOMES = {
     "errors": ("PerdureError",),
     "model.instances": ("Status",),
     "model.options": ("Retention", "Retry", "WorkerOptions"),
+    "tallies": ("Tally",),
 }
 
 

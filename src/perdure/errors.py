@@ -18,6 +18,8 @@ PerdureError                     catch this to catch everything below
 │   ├── VersionConflictError     the decider's instance is not at the expected version
 │   ├── InstanceHeldError        the instance is parked or blocked, and takes no input until freed
 │   ├── InputIdReusedError       the input_id was given before, with another input
+│   ├── UnexpectedCountError     a filter finds more or fewer than the caller expects
+│   ├── PartlyDoneError          what was asked for many was refused by some of them
 │   ├── InputDroppedError        the input was taken out of the inbox before it was decided
 │   └── DecisionTooLongError     the decider's code computes too long over the input
 ├── RecordedError                stands for a recorded exception, in a chain of causes
@@ -28,6 +30,7 @@ PerdureError                     catch this to catch everything below
 │   └── UpdateRefusedError, UpdateUnansweredError
 │                                raised by `Handle.update()`
 ├── RefusedError                 raised by code that serves an update, to refuse it
+├── TooManyFailuresError         more items of a `for_each` have failed than may fail
 ├── ResultTimeoutError           the instance is still running when the wait ended
 ├── NondeterminismError          the code no longer matches its history, or cannot be replayed
 └── StoreError                   the database said no
@@ -42,6 +45,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 
 from perdure.outcome_errors import ActivityError as ActivityError
 from perdure.outcome_errors import ChildError as ChildError
@@ -51,9 +55,9 @@ from perdure.outcome_errors import InstanceTerminatedError as InstanceTerminated
 from perdure.outcome_errors import OutcomeError as OutcomeError
 from perdure.outcome_errors import PerdureError as PerdureError
 from perdure.outcome_errors import RecordedError as RecordedError
-from perdure.outcome_errors import ResultTimeoutError as ResultTimeoutError
 from perdure.outcome_errors import UpdateRefusedError as UpdateRefusedError
 from perdure.outcome_errors import UpdateUnansweredError as UpdateUnansweredError
+from perdure.tallies import Tally
 
 
 class UsageError(PerdureError):
@@ -232,6 +236,29 @@ class InputIdReusedError(UsageError):
         self.differing = tuple(differing)
 
 
+class UnexpectedCountError(UsageError):
+    """A filter finds more or fewer instances than the caller expects; nothing was done."""
+
+    def __init__(self, text: str, *, expected: int, found: int) -> None:
+        super().__init__(text)
+        self.expected = expected
+        self.found = found
+
+
+class PartlyDoneError(UsageError):
+    """Something was done to many instances, and some refused. It was done to the others."""
+
+    def __init__(self, what: str, done: int, refused: dict[str, str]) -> None:
+        first, why = next(iter(refused.items()))
+        more = f" and {len(refused) - 1:,} more" if len(refused) > 1 else ""
+        super().__init__(
+            f"{what}: done to {done:,} instances; {first!r}{more} refused: {why}. `refused` of "
+            "this error has each with its reason"
+        )
+        self.done = done
+        self.refused = refused
+
+
 class InputDroppedError(UsageError):
     """The input waited in the inbox, and was removed from there before it was decided."""
 
@@ -251,6 +278,34 @@ class DecisionTooLongError(UsageError):
         super().__init__(f"an input for instance {instance_id!r} cannot be decided: {reason}")
         self.instance_id = instance_id
         self.reason = reason
+
+
+class TooManyFailuresError(PerdureError):
+    """More items of a `for_each` have failed than may; what was under way was cancelled."""
+
+    def __init__(self, tally: Tally) -> None:
+        super().__init__(f"more items have failed than max_failures allows: {tally}")
+        self.done, self.failed = tally.done, tally.failed
+        self.failures = list(tally.failures)
+
+    @property
+    def tally(self) -> Tally:
+        """What was counted until then, without the pages that were cancelled."""
+        return Tally(done=self.done, failed=self.failed, failures=tuple(self.failures))
+
+
+class ResultTimeoutError(PerdureError, TimeoutError):
+    """The instance is still running when the wait for its result, report or value ended."""
+
+    def __init__(
+        self, instance_id: str, timeout: timedelta, explanation: str, *, what: str = "result"
+    ) -> None:
+        super().__init__(
+            f"instance {instance_id!r} has no {what} after {timeout.total_seconds():g} s: "
+            f"{explanation}"
+        )
+        self.instance_id = instance_id
+        self.timeout = timeout
 
 
 class RefusedError(PerdureError):

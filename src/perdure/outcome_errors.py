@@ -1,16 +1,18 @@
-"""How instances, activities and updates ended, as exceptions; the whole tree is in `errors.py`."""
+"""Errors that tell how something ended. Users have them from `perdure.errors`, with the tree."""
 
 from __future__ import annotations
-
-from datetime import timedelta
 
 
 class PerdureError(Exception):
     """Base of everything this package raises."""
 
+    __module__ = "perdure.errors"
+
 
 class RecordedError(PerdureError):
     """Stands for an exception that was recorded, in the chain of causes of another."""
+
+    __module__ = "perdure.errors"
 
     def __init__(
         self,
@@ -36,6 +38,8 @@ class OutcomeError(PerdureError):
     `origin` stands for it, with its own causes; it is never rebuilt from a class name found in
     stored data. The traceback is among the notes, so that it is shown wherever the error is.
     """
+
+    __module__ = "perdure.errors"
 
     def __init__(
         self,
@@ -81,6 +85,8 @@ def _told(
 class ActivityError(OutcomeError):
     """An activity failed for good: out of attempts, not to be retried, or past its deadline."""
 
+    __module__ = "perdure.errors"
+
     def __init__(
         self,
         activity: str,
@@ -117,6 +123,8 @@ class ActivityError(OutcomeError):
 class ChildError(OutcomeError):
     """A child did not complete: it failed, was cancelled or terminated, or could not start."""
 
+    __module__ = "perdure.errors"
+
     def __init__(
         self,
         instance_id: str,
@@ -143,6 +151,8 @@ class ChildError(OutcomeError):
 class InstanceFailedError(OutcomeError):
     """The instance failed."""
 
+    __module__ = "perdure.errors"
+
     def __init__(
         self,
         instance_id: str,
@@ -167,6 +177,8 @@ class InstanceFailedError(OutcomeError):
 class InstanceCancelledError(OutcomeError):
     """The instance was cancelled."""
 
+    __module__ = "perdure.errors"
+
     def __init__(self, instance_id: str, reason: str) -> None:
         super().__init__(f"instance {instance_id!r} was cancelled: {reason}", message=reason)
         self.instance_id = instance_id
@@ -176,28 +188,18 @@ class InstanceCancelledError(OutcomeError):
 class InstanceTerminatedError(OutcomeError):
     """The instance was terminated."""
 
+    __module__ = "perdure.errors"
+
     def __init__(self, instance_id: str, reason: str) -> None:
         super().__init__(f"instance {instance_id!r} was terminated: {reason}", message=reason)
         self.instance_id = instance_id
         self.reason = reason
 
 
-class ResultTimeoutError(PerdureError, TimeoutError):
-    """The instance is still running when the wait for its result, report or value ended."""
-
-    def __init__(
-        self, instance_id: str, timeout: timedelta, explanation: str, *, what: str = "result"
-    ) -> None:
-        super().__init__(
-            f"instance {instance_id!r} has no {what} after {timeout.total_seconds():g} s: "
-            f"{explanation}"
-        )
-        self.instance_id = instance_id
-        self.timeout = timeout
-
-
 class UpdateRefusedError(OutcomeError):
     """The code of the instance refused the update."""
+
+    __module__ = "perdure.errors"
 
     def __init__(self, instance_id: str, update: str, update_id: str, reason: str) -> None:
         super().__init__(
@@ -211,11 +213,13 @@ class UpdateRefusedError(OutcomeError):
 class UpdateUnansweredError(OutcomeError):
     """The update was given and will not be answered: what took it has ended, or none did."""
 
+    __module__ = "perdure.errors"
+
     def __init__(self, instance_id: str, update: str, update_id: str, status: str) -> None:
         super().__init__(
-            f"instance {instance_id!r} has not answered update {update!r} ({update_id}) and will "
-            f"not: {_UNANSWERED.get(status, f'it {status} before')}. Some of it may have been "
-            "done; the same id gets this answer again",
+            f"instance {instance_id!r} has not answered update {update!r} and will not: "
+            f"{_UNANSWERED.get(status, f'it {status} before')}. Some of it may have been done; "
+            "the same id gets this outcome again",
             message=status,
         )
         self.instance_id = instance_id

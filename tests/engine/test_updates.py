@@ -508,7 +508,7 @@ async def test_what_cannot_be_asked_is_refused_at_once(stage: Stage) -> None:
     with pytest.raises(InvalidIdError, match="which is for updates"):
         await handle.send(close, "", message_id="update:u-1")
     with pytest.raises(UsageError, match="only inside an orchestration"):
-        add_item.receive()
+        await add_item.receive()
     assert kinds(await handle.history()).count("signal_received") == 0
 
 

@@ -14,10 +14,23 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 D = TypeVar("D")
 
 
-class Key(Generic[T]):
+class ReadKey(Generic[T_co]):
+    """A key as its readers see it: its value may be taken for something wider."""
+
+    name: str
+    type: Any
+
+    @cached_property
+    def codec(self) -> ValueCodec[T_co]:
+        """How its values are stored."""
+        return ValueCodec(self.type, where=f"key {self.name!r}")
+
+
+class Key(ReadKey[T], Generic[T]):
     """A name and a type, shared by the orchestration that sets the value and by its readers.
 
     The value lasts as long as the instance, over continue-as-new as well. `handle.kv(key)` reads it
@@ -33,11 +46,6 @@ class Key(Generic[T]):
     def __init__(self, name: str, type: Any, /) -> None:
         self.name = check_id("key", name)
         self.type = type
-
-    @cached_property
-    def codec(self) -> ValueCodec[T]:
-        """How its values are stored."""
-        return ValueCodec(self.type, where=f"key {self.name!r}")
 
     @overload
     def get(self, /) -> T | None: ...
@@ -82,12 +90,12 @@ class Key(Generic[T]):
         return scope
 
 
-def key_name(key: Key[Any] | str) -> str:
+def key_name(key: ReadKey[Any] | str) -> str:
     """Return the name of a key that a caller gave."""
     return key.name if isinstance(key, Key) else check_id("key", key)
 
 
-def key_codec(key: Key[Any] | str, type: Any) -> ValueCodec[Any]:
+def key_codec(key: ReadKey[Any] | str, type: Any) -> ValueCodec[Any]:
     """Return how the value of a key is stored: by its own type, or by one that was given."""
     codec: ValueCodec[Any] = key.codec if isinstance(key, Key) else value_codec(type)
     return codec

@@ -14,9 +14,22 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class Query(Generic[T]):
+class AskedQuery(Generic[T_co]):
+    """A query as its callers see it: its answer may be taken for something wider."""
+
+    name: str
+    type: Any
+
+    @cached_property
+    def codec(self) -> ValueCodec[T_co]:
+        """How its answers are told."""
+        return ValueCodec(self.type, where=f"query {self.name!r}")
+
+
+class Query(AskedQuery[T], Generic[T]):
     """A name and a type, shared by the orchestration that answers and by those who ask.
 
     The code hands over a view once; `handle.ask(query)` replays the history in the caller's own
@@ -34,16 +47,11 @@ class Query(Generic[T]):
         self.name = check_id("query name", name)
         self.type = type
 
-    @cached_property
-    def codec(self) -> ValueCodec[T]:
-        """How its answers are told."""
-        return ValueCodec(self.type, where=f"query {self.name!r}")
-
     def answer_with(self, view: Callable[[], T], /) -> None:
         """Answer with what a function returns, from here on; inside an orchestration.
 
         Args:
-            view: Reads variables, and is called only when somebody asks. A later one takes its
+            view: Reads variables, and is called only when a caller asks. A later one takes its
                 place.
         """
         scope = current_scope()

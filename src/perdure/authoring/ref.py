@@ -17,7 +17,7 @@ from perdure.authoring.failures import instance_failure, revive_activity_error
 from perdure.authoring.kv import decode_value
 from perdure.authoring.scope import ActivityRequest, Place, Scope, current_scope
 from perdure.authoring.signal import Signal
-from perdure.authoring.update import Update, answer_of
+from perdure.authoring.update import AskedUpdate, Update, answer_of
 from perdure.codec import check_id, check_text
 from perdure.errors import (
     ActivityError,
@@ -99,7 +99,7 @@ class InstanceRef(Generic[R_co]):
         asked = SendInput(self.instance_id, signal.name, msgspec.Raw(data))
         return self._call(SEND, asked, _nothing)
 
-    def update(self, update: Update[T, A], value: T, /) -> Coroutine[object, None, A]:
+    def update(self, update: AskedUpdate[T, A], value: T, /) -> Coroutine[object, None, A]:
         """Ask the instance, and wait for its answer. It is asked once, whatever happens here: the
         id is that of this very call.
 
@@ -189,7 +189,7 @@ def _outcome(instance_id: str, decode: Callable[[bytes], R_co], data: bytes) -> 
     raise instance_failure(instance_id, failure)
 
 
-def _answer(instance_id: str, update: Update[Any, A], data: bytes) -> A:
+def _answer(instance_id: str, update: AskedUpdate[Any, A], data: bytes) -> A:
     """Return the answer to an update, or raise what else it came to."""
     outcome = msgspec.json.decode(data, type=UpdateOutcome)
     return update.answers_codec.decode(answer_of(outcome, instance_id, update.name, ""))

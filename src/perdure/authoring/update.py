@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 A = TypeVar("A")
 T_co = TypeVar("T_co", covariant=True)
+A_co = TypeVar("A_co", covariant=True)
 A_contra = TypeVar("A_contra", contravariant=True)
 
 
@@ -49,7 +50,27 @@ class UpdateOptions(NamedTuple):
     timeout: timedelta | None = None
 
 
-class Update(Generic[T, A]):
+class AskedUpdate(Generic[T, A_co]):
+    """An update as its callers see it: what it asks exactly, and an answer that may be taken for
+    something wider. So `print(await handle.update(...))` has a type."""
+
+    name: str
+    asks: Any
+    answers: Any
+    options: UpdateOptions
+
+    @cached_property
+    def asks_codec(self) -> ValueCodec[T]:
+        """How what is asked is stored."""
+        return ValueCodec(self.asks, where=f"update {self.name!r}")
+
+    @cached_property
+    def answers_codec(self) -> ValueCodec[A_co]:
+        """How the answer is stored."""
+        return ValueCodec(self.answers, where=f"answer to update {self.name!r}")
+
+
+class Update(AskedUpdate[T, A], Generic[T, A]):
     """A name, what is asked and what the answer is, shared by caller and orchestration.
 
     A request that comes before the code takes one is kept. Each is taken once, in the order of
@@ -72,16 +93,6 @@ class Update(Generic[T, A]):
         self.asks = asks
         self.answers = answers
         self.options = UpdateOptions()
-
-    @cached_property
-    def asks_codec(self) -> ValueCodec[T]:
-        """How what is asked is stored."""
-        return ValueCodec(self.asks, where=f"update {self.name!r}")
-
-    @cached_property
-    def answers_codec(self) -> ValueCodec[A]:
-        """How the answer is stored."""
-        return ValueCodec(self.answers, where=f"answer to update {self.name!r}")
 
     def receive(self) -> Coroutine[object, None, Request[T, A]]:
         """Take the next request, inside an orchestration.

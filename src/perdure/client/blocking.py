@@ -12,9 +12,10 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from perdure.authoring.decider import Decider
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.authoring.update import Update
+from perdure.authoring.update import AskedUpdate
 from perdure.client import (
     blocking_admin,
+    blocking_bulk,
     blocking_deciders,
     blocking_kept_values,
     blocking_projections,
@@ -172,7 +173,7 @@ class BlockingClient:
 
     def update_with_start(
         self,
-        update: Update[T, A],
+        update: AskedUpdate[T, A],
         value: T,
         instance_id: str,
         orchestration: Orchestration[P, Any],
@@ -252,6 +253,11 @@ class BlockingClient:
     fail_job = blocking_admin.fail_job
     inbox = blocking_admin.inbox
     drop_message = blocking_admin.drop_message
+    cancel_all = blocking_bulk.cancel_all
+    terminate_all = blocking_bulk.terminate_all
+    signal_all = blocking_bulk.signal_all
+    unpark_all = blocking_bulk.unpark_all
+    retry_all = blocking_bulk.retry_all
     projections = blocking_projections.projections
     projection = blocking_projections.projection
     pause_projection = blocking_projections.pause_projection

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from perdure.authoring.key import Key
+from perdure.authoring.key import ReadKey
 from perdure.client.info import Json, Report
 from perdure.durations import Duration
 
@@ -41,7 +41,7 @@ def wait_report(
 @overload
 def kv(self: BlockingHandle[Any], /) -> dict[str, Json]: ...
 @overload
-def kv(self: BlockingHandle[Any], key: Key[T], /) -> T | None: ...
+def kv(self: BlockingHandle[Any], key: ReadKey[T], /) -> T | None: ...
 @overload
 def kv(self: BlockingHandle[Any], key: str, /) -> Json: ...
 @overload
@@ -65,7 +65,12 @@ def kv(self: BlockingHandle[Any], key: Any = None, type: Any = Any, /) -> Any:
 
 @overload
 def wait_kv(
-    self: BlockingHandle[Any], key: Key[T], /, *, after: int = 0, timeout: Duration | None = None
+    self: BlockingHandle[Any],
+    key: ReadKey[T],
+    /,
+    *,
+    after: int = 0,
+    timeout: Duration | None = None,
 ) -> T | None: ...
 @overload
 def wait_kv(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.authoring.query import Query
-from perdure.authoring.update import Update
+from perdure.authoring.query import AskedQuery
+from perdure.authoring.update import AskedUpdate
 from perdure.durations import Duration
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 def update(
     self: BlockingHandle[Any],
-    update: Update[T, A],
+    update: AskedUpdate[T, A],
     value: T,
     /,
     *,
@@ -52,7 +52,7 @@ def update(
     )
 
 
-def ask(self: BlockingHandle[Any], query: Query[T], /, *, at: int | None = None) -> T:
+def ask(self: BlockingHandle[Any], query: AskedQuery[T], /, *, at: int | None = None) -> T:
     """Compute a view of the orchestration's variables, by replaying its history in this process.
 
     Nothing is written and no worker is asked. An instance that has ended can be asked as long as

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from perdure.authoring.key import Key, key_codec, key_name
+from perdure.authoring.key import ReadKey, key_codec, key_name
 from perdure.client.info import Json, Report, report_of
 from perdure.client.lists import check_count
 from perdure.durations import Duration
@@ -50,7 +50,7 @@ async def wait_report(
 @overload
 async def kv(self: Handle[Any], /) -> dict[str, Json]: ...
 @overload
-async def kv(self: Handle[Any], key: Key[T], /) -> T | None: ...
+async def kv(self: Handle[Any], key: ReadKey[T], /) -> T | None: ...
 @overload
 async def kv(self: Handle[Any], key: str, /) -> Json: ...
 @overload
@@ -81,7 +81,7 @@ async def kv(self: Handle[Any], key: Any = None, type: Any = Any, /) -> Any:
 @overload
 async def wait_kv(
     self: Handle[Any],
-    key: Key[T],
+    key: ReadKey[T],
     /,
     *,
     after: int = 0,

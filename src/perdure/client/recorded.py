@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perdure.authoring.registry import Registry
+from perdure.client.lists import check_count
 from perdure.codec import Json
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.guard import Guard
@@ -67,8 +68,8 @@ async def read_execution(
     [row] = await store.read_instances([instance_id])
     if row is None:
         raise InstanceNotFoundError(instance_id)
-    number = row.execution if execution is None else execution
-    if not 1 <= number <= row.execution:
+    number = row.execution if execution is None else check_count("execution", execution, least=1)
+    if number > row.execution:
         raise UsageError(
             f"instance {instance_id!r} has no execution {number}: the current one is "
             f"{row.execution}"

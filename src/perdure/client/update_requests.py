@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.authoring.decider_definition import SEPARATOR
-from perdure.authoring.update import Update, answer_of
+from perdure.authoring.update import AskedUpdate, Update, answer_of
 from perdure.codec import check_id
 from perdure.errors import (
     InputIdReusedError,
@@ -52,7 +52,7 @@ class UpdateRequest(NamedTuple):
 
 
 def checked_request(
-    instance_id: str, update: Update[Any, Any], value: object, *, update_id: str | None = None
+    instance_id: str, update: AskedUpdate[Any, Any], value: object, *, update_id: str | None = None
 ) -> UpdateRequest:
     """Return a request; what is asked is checked and encoded at once.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.authoring.query import Query
-from perdure.authoring.update import Update
+from perdure.authoring.query import AskedQuery, Query
+from perdure.authoring.update import AskedUpdate
 from perdure.client.update_requests import ask_update, checked_request
 from perdure.client.views import ask_view
 from perdure.durations import Duration
@@ -20,7 +20,7 @@ A = TypeVar("A")
 
 async def update(
     self: Handle[Any],
-    update: Update[T, A],
+    update: AskedUpdate[T, A],
     value: T,
     /,
     *,
@@ -55,7 +55,7 @@ async def update(
     return update.answers_codec.decode(answer)
 
 
-async def ask(self: Handle[Any], query: Query[T], /, *, at: int | None = None) -> T:
+async def ask(self: Handle[Any], query: AskedQuery[T], /, *, at: int | None = None) -> T:
     """Compute a view of the orchestration's variables, by replaying its history in this process.
 
     Nothing is written and no worker is asked. An instance that has ended can be asked as long as

@@ -195,7 +195,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         scope="read",
         handler=updates.ask_query,
         query=updates.AtQuery,
-        returns=updates.QueryAnswer,
+        returns=updates.ViewAnswer,
     ),
     ApiRoute(
         method="POST",

@@ -8,9 +8,9 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from perdure.authoring.key import key_codec, key_name
-from perdure.authoring.query import Query
+from perdure.authoring.query import AskedQuery, Query
 from perdure.authoring.signal import Signal
-from perdure.authoring.update import Update
+from perdure.authoring.update import AskedUpdate
 from perdure.client.handle import Handle
 from perdure.client.history import History
 from perdure.client.info import (
@@ -233,7 +233,7 @@ class RemoteHandle(Handle[R_co]):
 
     async def update(
         self,
-        update: Update[T, A],
+        update: AskedUpdate[T, A],
         value: T,
         /,
         *,
@@ -261,7 +261,7 @@ class RemoteHandle(Handle[R_co]):
                 what = f"answer to update {asked.name!r}"
                 self._refuse_late(waiting, await self.explain(), what)
 
-    async def ask(self, query: Query[T], /, *, at: int | None = None) -> T:
+    async def ask(self, query: AskedQuery[T], /, *, at: int | None = None) -> T:
         """Compute a view of the orchestration's variables, where the server has its code; see
         `Handle.ask`."""
         if not isinstance(query, Query):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.authoring.update import Update
+from perdure.authoring.update import AskedUpdate
 from perdure.client.remote.handle import RemoteHandle
 from perdure.client.remote.values import refuse
 
@@ -35,7 +35,7 @@ async def send_with_start(
 
 async def update_with_start(
     self: RemoteClient,
-    update: Update[T, A],
+    update: AskedUpdate[T, A],
     value: T,
     instance_id: str,
     orchestration: Orchestration[P, Any],

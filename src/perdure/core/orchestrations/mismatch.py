@@ -92,8 +92,12 @@ def matches(ask: Ask, stored: StoredEvent, returns: ValueCodec[Any]) -> bool:
         case KvSet(key=old_key, value=old), KvSet(key=key, value=new):
             return old_key == key and _canonical(old) == _canonical(new)
         case UpdateAnswered(answer=old), UpdateAnswered(answer=new):
-            is_same = recorded.update_id == asked.update_id and recorded.refusal == asked.refusal
-            return is_same and _canonical(old) == _canonical(new)
+            # The words of a refusal may be ours, and change with the version.
+            is_refusal = recorded.refusal is not None, asked.refusal is not None
+            if recorded.update_id != asked.update_id or len(set(is_refusal)) > 1:
+                return False
+            ask.event = recorded
+            return _canonical(old) == _canonical(new)
         case Reported(), Reported():
             ask.event = recorded
             return True

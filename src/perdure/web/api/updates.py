@@ -42,7 +42,7 @@ class AtQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     at: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ViewAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What the code's view computed."""
 
     answer: Json
@@ -64,10 +64,10 @@ async def ask_update(ask: CheckedRequest[Nothing, UpdateAskedBody]) -> UpdateAns
     return UpdateAnswer(update_id=update_id, is_answered=True, answer=answer)
 
 
-async def ask_query(ask: CheckedRequest[AtQuery, None]) -> QueryAnswer:
+async def ask_query(ask: CheckedRequest[AtQuery, None]) -> ViewAnswer:
     """Compute a view of an orchestration's variables by replaying it here, where its code must be.
 
     Nothing is written.
     """
     query: Query[Any] = Query(ask.path["query"], Any)
-    return QueryAnswer(answer=await handle_of(ask).ask(query, at=ask.query.at))
+    return ViewAnswer(answer=await handle_of(ask).ask(query, at=ask.query.at))
