@@ -269,9 +269,7 @@ async def test_too_many_failures_fail_a_caller_that_does_not_catch_them(stage: S
     engine = await stage.engine(ALL)
     handle = await engine.start("all", over_halves, 0)
 
-    with pytest.raises(
-        InstanceFailedError, match="TooManyFailuresError: more items have"
-    ):
+    with pytest.raises(InstanceFailedError, match="TooManyFailuresError: more items have"):
         await handle.result()
     assert (await engine.handle(await coordinator(engine)).info()).status == "failed"
 
