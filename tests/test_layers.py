@@ -15,6 +15,7 @@ SRC = Path(perdure.__file__).parent
 
 GROUND = {
     "errors",
+    "outcome_errors",
     "backoff",
     "clock",
     "clock_watch",
@@ -29,7 +30,8 @@ GROUND = {
 THOUGHT = GROUND | {"telemetry", "model", "authoring", "core"}
 MAY_IMPORT: dict[str, set[str]] = {
     "tallies": set(),
-    "errors": {"tallies"},
+    "errors": {"outcome_errors", "tallies"},
+    "outcome_errors": set(),
     "backoff": set(),
     "clock": set(),
     "clock_watch": {"clock"},

@@ -26,6 +26,7 @@ decision that is built step by step must be annotated. `for_each` brought three:
 what its source returns, and what it comes to."""
 
 CLIENT = [
+    "cancel_all",
     "close",
     "complete_job",
     "count",
@@ -55,16 +56,20 @@ CLIENT = [
     "queues",
     "rebuild_projection",
     "resume_projection",
+    "retry_all",
     "retry_dead_job",
     "retry_dead_jobs",
     "send",
     "send_json",
     "send_with_start",
     "sessions",
+    "signal_all",
     "start",
     "state",
     "telemetry",
+    "terminate_all",
     "transitions",
+    "unpark_all",
     "within",
     "workers",
 ]

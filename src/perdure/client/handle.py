@@ -53,7 +53,6 @@ from perdure.model.options import IfHeld, check_if_held
 from perdure.store.base import ExecutionKey
 
 if TYPE_CHECKING:
-
     from perdure.client.core import ClientCore
 
 T = TypeVar("T")
