@@ -289,7 +289,7 @@ def _tally(data: bytes) -> Tally:
     return Tally(done=found.done, failed=found.failed, failures=found.failures)
 
 
-class _Counted(msgspec.Struct):
+class _CountedItems(msgspec.Struct):
     """What a failure keeps of a `TooManyFailuresError`, whatever module that is in."""
 
     done: int
@@ -297,8 +297,8 @@ class _Counted(msgspec.Struct):
     failures: tuple[str, ...]
 
 
-class _Kept(msgspec.Struct):
-    state: _Counted
+class _KeptError(msgspec.Struct):
+    state: _CountedItems
 
 
 def _revive(instance_id: str, failed: ChildFailed) -> BaseException:
@@ -306,7 +306,7 @@ def _revive(instance_id: str, failed: ChildFailed) -> BaseException:
     error = revive_child_error(instance_id, failed.status, failure)
     if failure.type_name != TooManyFailuresError.__name__ or not failure.details:
         return error
-    counted = msgspec.json.decode(failure.details, type=_Kept).state
+    counted = msgspec.json.decode(failure.details, type=_KeptError).state
     too_many = TooManyFailuresError(
         Tally(done=counted.done, failed=counted.failed, failures=counted.failures)
     )

@@ -314,7 +314,8 @@ class BlockingHandle(Generic[R_co]):
 
         What it started and waits for are `children`. Deciders that were given inputs, by
         `ctx.execute` and `ctx.send` or by the decision of another decider, are `calls` of the one
-        that did so, as the histories of its newest 100 executions tell.
+        that did so, as the histories of its newest 100 executions tell. Pages of a `for_each` are
+        below its coordinator, if that is asked; there may be thousands of them.
 
         Args:
             calls: Whether to look for calls. Without them only rows are read, no histories.
