@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.registry import Defined
     from perdure.authoring.signal import Signal
+    from perdure.authoring.stream import Item, Stream
     from perdure.authoring.transaction import transaction
     from perdure.client.blocking import BlockingClient
     from perdure.client.client import Client, default_url
@@ -56,6 +57,7 @@ __all__ = [
     "Engine",
     "Handle",
     "InstanceRef",
+    "Item",
     "Orchestration",
     "PerdureError",
     "Rejected",
@@ -63,6 +65,7 @@ __all__ = [
     "Retry",
     "Signal",
     "Status",
+    "Stream",
     "Worker",
     "WorkerOptions",
     "activity",
@@ -90,6 +93,7 @@ _HOMES = {
     "authoring.ref": ("InstanceRef",),
     "authoring.registry": ("Defined",),
     "authoring.signal": ("Signal",),
+    "authoring.stream": ("Item", "Stream"),
     "authoring.transaction": ("transaction",),
     "client.blocking": ("BlockingClient",),
     "client.client": ("Client", "default_url"),

@@ -93,7 +93,7 @@ class Stream(Generic[T]):
                 f"stream {self.name!r}: nothing can be sent here; send(...) works inside an "
                 "orchestration or an activity, and handle.stream(...) reads"
             )
-        item = self.codec.encode(value)
+        item = self.codec.encode(value, f"stream {self.name!r}")
         if len(item) > MAX_ITEM_BYTES:
             raise LimitExceededError(
                 f"stream {self.name!r}: the size in bytes of an item",

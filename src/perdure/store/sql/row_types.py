@@ -361,6 +361,8 @@ ROW_TYPES: Mapping[str, type[tuple[Any, ...]]] = {
     "put_live": LiveValues,
     "put_outcomes": OutcomeValues,
     "put_reports": ReportValues,
+    "put_stream_heads": StreamHeadValues,
+    "insert_stream_rows": StreamValues,
     "put_snapshots": SnapshotValues,
     "requeue_jobs": RequeuedJobValues,
     "set_statuses": StatusValues,

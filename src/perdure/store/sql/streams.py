@@ -66,19 +66,22 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
                 new.append(_NewRow(batch, stream, counts.get(place, 0), some))
                 counts[place] = counts.get(place, 0) + len(some)
     # In one order, so that two who send to several streams do not wait for each other.
-    heads = [StreamHeadValues(part_of(one), one, name, counts[one, name]) for one, name in counts]
+    heads = [
+        StreamHeadValues(part_of(instance_id), instance_id, stream, items)
+        for (instance_id, stream), items in counts.items()
+    ]
     bulk.write("put_stream_heads", sorted(heads))
     rows = Rows()
     for batch, stream, before, some in new:
-        instance_id = batch.key.instance_id
+        instance_id, items = batch.key.instance_id, len(some)
         body = b"[%s]" % b",".join(some)
         rows.rows.append(
             StreamValues(
                 part_of(instance_id),
                 instance_id,
                 stream,
-                counts[instance_id, stream] - before - len(some) + 1,
-                len(some),
+                counts[instance_id, stream] - before - items + 1,
+                items,
                 *batch.key[1:],
                 batch.attempt,
                 batch.token,
@@ -152,7 +155,11 @@ def read_stream(
     [row] = read_instances(connection, [instance_id])
     if row is None:
         return None
-    place = {"part": part_of(instance_id), "instance_id": instance_id, "stream": stream}
+    place: dict[str, int | str] = {
+        "part": part_of(instance_id),
+        "instance_id": instance_id,
+        "stream": stream,
+    }
     found = connection.run("read_stream", **place, after=after, limit=limit)
     [(has_void,)] = connection.run("has_void_rows", **place)
     items: list[StoredItem] = []

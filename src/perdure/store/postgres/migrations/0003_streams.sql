@@ -15,8 +15,9 @@ CREATE TABLE perdure.perdure_streams (
     token         BIGINT NOT NULL,
     at_ms         BIGINT NOT NULL,
     body          BYTEA NOT NULL,
-    PRIMARY KEY (part, instance_id, stream, last_index)
-);
+    PRIMARY KEY (part, instance_id, stream, last_index)  -- read_stream, move_stream_rows
+) WITH (fillfactor = 85);
+-- find_void_rows, keep_stream_rows, find_stream_news. Empty where no activity sends.
 CREATE INDEX perdure_streams_by_token
 ON perdure.perdure_streams (part, instance_id, stream, token) WHERE token <> 0;
 

@@ -17,6 +17,7 @@ CREATE TABLE perdure_streams (
     body          BLOB NOT NULL,
     UNIQUE (part, instance_id, stream, last_index)
 ) STRICT;
+-- find_void_rows, keep_stream_rows, find_stream_news. Empty where no activity sends.
 CREATE INDEX perdure_streams_by_token
 ON perdure_streams (part, instance_id, stream, token) WHERE token <> 0;
 

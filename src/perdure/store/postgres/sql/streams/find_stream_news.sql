@@ -1,5 +1,5 @@
 -- Tell in which streams there is something behind an index, or something to be taken back.
--- Params: keys, JSON [[part, instance_id, stream, after], ...].
+-- Params: keys, JSON [[part, instance_id, stream, after_index], ...].
 -- Returns: one JSON text, [index of the key, ...].
 SELECT coalesce(json_agg(wanted.position - 1), '[]'::json)
 FROM jsonb_array_elements(:keys::jsonb) WITH ORDINALITY AS wanted (value, position)

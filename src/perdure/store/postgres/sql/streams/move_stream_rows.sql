@@ -5,7 +5,8 @@ SET last_index = moved.new_index
 FROM (
     SELECT
         last_index AS old_index,
-        :next_index::bigint - 1 + sum(items) OVER (ORDER BY last_index) AS new_index
+        :next_index::bigint - 1
+            + (sum(items) OVER (ORDER BY last_index))::bigint AS new_index
     FROM perdure.perdure_streams
     WHERE part = :part::smallint
       AND instance_id = :instance_id::text

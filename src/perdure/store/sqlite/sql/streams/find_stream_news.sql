@@ -1,5 +1,5 @@
 -- Tell in which streams there is something behind an index, or something to be taken back.
--- Params: keys, JSON [[part, instance_id, stream, after], ...].
+-- Params: keys, JSON [[part, instance_id, stream, after_index], ...].
 -- Returns: one JSON text, [index of the key, ...].
 SELECT json_group_array(wanted.key)
 FROM json_each(:keys) AS wanted
