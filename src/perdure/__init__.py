@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Rejected,
     )
     from perdure.authoring.describing import describe
+    from perdure.authoring.for_each import Page, for_each
     from perdure.authoring.inline import inline
     from perdure.authoring.orchestration import Orchestration, orchestration
     from perdure.authoring.race import race
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from perdure.errors import PerdureError
     from perdure.model.instances import Status
     from perdure.model.options import Retention, Retry, WorkerOptions
+    from perdure.tallies import Tally
 
 __all__ = [
     "Acceptance",
@@ -59,6 +61,7 @@ __all__ = [
     "InstanceRef",
     "Item",
     "Orchestration",
+    "Page",
     "PerdureError",
     "Rejected",
     "Retention",
@@ -66,6 +69,7 @@ __all__ = [
     "Signal",
     "Status",
     "Stream",
+    "Tally",
     "Worker",
     "WorkerOptions",
     "activity",
@@ -73,6 +77,7 @@ __all__ = [
     "context",
     "default_url",
     "describe",
+    "for_each",
     "inline",
     "orchestration",
     "race",
@@ -87,6 +92,7 @@ _HOMES = {
     "authoring.decider": ("DeadEffect", "Decider", "EndedOrchestration"),
     "authoring.decision": ("Acceptance", "Accepted", "AlreadyCompleted", "Decision", "Rejected"),
     "authoring.describing": ("describe",),
+    "authoring.for_each": ("Page", "for_each"),
     "authoring.inline": ("inline",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
     "authoring.race": ("race",),
@@ -104,6 +110,7 @@ _HOMES = {
     "errors": ("PerdureError",),
     "model.instances": ("Status",),
     "model.options": ("Retention", "Retry", "WorkerOptions"),
+    "tallies": ("Tally",),
 }
 
 

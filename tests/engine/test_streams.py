@@ -32,7 +32,7 @@ from perdure.errors import (
     PayloadError,
     UsageError,
 )
-from perdure.limits import MAX_ITEM_BYTES
+from perdure.limits import MAX_ITEM_BYTES, MAX_UNFLUSHED_BYTES
 from tests.engine.stage import Gate, Stage, options, until, waits_for
 from tests.jobs import busywork
 
@@ -479,7 +479,7 @@ async def test_too_much_at_once_is_refused_in_a_replay_too(stage: Stage) -> None
     handle = await engine.start(flooding)
 
     sent = await handle.result()
-    assert sent == 16 * 1024 * 1024 // 60_002
+    assert sent == MAX_UNFLUSHED_BYTES // 60_002
     assert len(await late(handle)) == sent + 1
 
 

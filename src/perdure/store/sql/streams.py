@@ -60,9 +60,9 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
     counts: dict[tuple[str, str], int] = {}
     new: list[_NewRow] = []
     for batch in batches:
-        for stream, items in batch.sent:
+        for stream, all_items in batch.sent:
             place = (batch.key.instance_id, stream)
-            for some in _rows_of(items):
+            for some in _rows_of(all_items):
                 new.append(_NewRow(batch, stream, counts.get(place, 0), some))
                 counts[place] = counts.get(place, 0) + len(some)
     # In one order, so that two who send to several streams do not wait for each other.
