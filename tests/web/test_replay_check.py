@@ -44,9 +44,9 @@ async def ship_or_spin(order: str) -> str:
     return packed + await go.receive()
 
 
-async def check(client: Client, instance_id: str, **query: Any) -> Any:
+async def check(client: Client, instance_id: str, **body: Any) -> Any:
     async with browser(perdure.web.app(client, key=KEY)) as page:
-        answer = await page.post(f"/api/instances/{instance_id}/replay", params=query)
+        answer = await page.post(f"/api/instances/{instance_id}/replay", json=body)
         return answer.json()
 
 

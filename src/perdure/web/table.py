@@ -101,7 +101,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         path=f"{ONE}/replay",
         scope="read",
         handler=instances.check_code,
-        query=instances.ReplayQuery,
+        body=instances.ReplayBody,
         returns=ReplayCheck,
     ),
     ApiRoute(

@@ -117,7 +117,7 @@ class HistoryPage(msgspec.Struct, frozen=True):
     """What to give as `after` for the next part."""
 
 
-class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReplayBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which execution is replayed."""
 
     execution: int | None = None
@@ -228,12 +228,12 @@ async def read_history(ask: CheckedRequest[HistoryQuery, None]) -> HistoryPage |
     return HistoryPage(shown, shown[-1].seq if len(found) > size else None)
 
 
-async def check_code(ask: CheckedRequest[ReplayQuery, None]) -> ReplayCheck:
+async def check_code(ask: CheckedRequest[Nothing, ReplayBody]) -> ReplayCheck:
     """Replay the history with the code beside this server, and tell whether it fits.
 
     Nothing is written, and no activity runs.
     """
-    return await check_replay(ask.client, ask.path["instance_id"], ask.query.execution)
+    return await check_replay(ask.client, ask.path["instance_id"], ask.body.execution)
 
 
 async def list_executions(ask: CheckedRequest[Nothing, None]) -> list[ExecutionInfo]:

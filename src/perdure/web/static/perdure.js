@@ -148,7 +148,7 @@ async function check(button) {
   const status = document.createElement("span");
   button.disabled = true;
   try {
-    const found = await ask("POST", button.dataset.check);
+    const found = await ask("POST", button.dataset.check, {});
     status.className = `status ${found.fits ? "completed" : "failed"}`;
     status.textContent = found.fits ? "✓ it fits" : "✕ it does not fit";
     const more = document.createElement(found.fits ? "p" : "pre");
