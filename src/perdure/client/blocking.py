@@ -18,6 +18,7 @@ from perdure.client import (
     blocking_deciders,
     blocking_kept_values,
     blocking_projections,
+    blocking_stream_items,
 )
 from perdure.client.client import Client
 from perdure.client.handle import Handle
@@ -404,3 +405,5 @@ class BlockingHandle(Generic[R_co]):
     wait_report = blocking_kept_values.wait_report
     kv = blocking_kept_values.kv
     wait_kv = blocking_kept_values.wait_kv
+    stream = blocking_stream_items.stream
+    streams = blocking_stream_items.streams
