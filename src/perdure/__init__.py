@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.registry import Defined
     from perdure.authoring.signal import Signal
+    from perdure.authoring.stream import Item, Stream
     from perdure.authoring.transaction import transaction
     from perdure.authoring.update import Request, Update
     from perdure.client.blocking import BlockingClient
@@ -61,6 +62,7 @@ __all__ = [
     "Engine",
     "Handle",
     "InstanceRef",
+    "Item",
     "Key",
     "Orchestration",
     "Page",
@@ -72,6 +74,7 @@ __all__ = [
     "Retry",
     "Signal",
     "Status",
+    "Stream",
     "Tally",
     "Update",
     "Worker",
@@ -105,6 +108,7 @@ _HOMES = {
     "authoring.ref": ("InstanceRef",),
     "authoring.registry": ("Defined",),
     "authoring.signal": ("Signal",),
+    "authoring.stream": ("Item", "Stream"),
     "authoring.transaction": ("transaction",),
     "authoring.update": ("Request", "Update"),
     "client.blocking": ("BlockingClient",),

@@ -29,6 +29,7 @@ from perdure.model.events import CancelRequested, SignalReceived, UnreadableEven
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.streams import StreamPlace
 from perdure.model.turns import InstanceEnd, TurnStatus, WorkerRow
 from perdure.model.updates import UPDATE_PREFIX, UpdateOutcome
 from perdure.store.base import PATIENCE_S, Store
@@ -309,6 +310,10 @@ class ClientCore:
     ) -> UpdateOutcome:
         """Ask an instance, and wait for what the update comes to; for calls of orchestrations."""
         return await outcome_of_update(self, UpdateRequest(instance_id, name, update_id, value))
+
+    async def wait_sent(self, place: StreamPlace) -> None:
+        """Wait until there may be something behind a place in a stream, or for the end."""
+        await self._watching().sent(place)
 
     def _watching(self) -> InstanceWatch:
         self.refuse_closed()

@@ -72,4 +72,6 @@ async def ask(self: Handle[Any], query: AskedQuery[T], /, *, at: int | None = No
     """
     if not isinstance(query, Query):
         raise UsageError(f'{query!r} is not a query: make one with Query("name", type)')
-    return query.codec.decode(await ask_view(self._core, self.instance_id, query.name, at=at))
+    data = await ask_view(self._core, self.instance_id, query.name, at=at)
+    answer: T = query.codec.decode(data)
+    return answer

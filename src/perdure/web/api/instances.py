@@ -24,6 +24,7 @@ from perdure.client.info import (
     Report,
 )
 from perdure.client.lists import InstanceQuery
+from perdure.client.replay_check import ReplayCheck, check_replay
 from perdure.errors import OutcomeError, ResultTimeoutError
 from perdure.model.admin import InstanceStats
 from perdure.model.instances import Status
@@ -114,6 +115,12 @@ class HistoryPage(msgspec.Struct, frozen=True):
     items: list[HistoryEvent]
     next: int | None
     """What to give as `after` for the next part."""
+
+
+class ReplayBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which execution is replayed."""
+
+    execution: int | None = None
 
 
 class TreeQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -229,6 +236,14 @@ async def read_history(ask: CheckedRequest[HistoryQuery, None]) -> HistoryPage |
     return HistoryPage(shown, shown[-1].seq if len(found) > size else None)
 
 
+async def check_code(ask: CheckedRequest[Nothing, ReplayBody]) -> ReplayCheck:
+    """Replay the history with the code beside this server, and tell whether it fits.
+
+    Nothing is written, and no activity runs.
+    """
+    return await check_replay(ask.client, ask.path["instance_id"], ask.body.execution)
+
+
 async def list_executions(ask: CheckedRequest[Nothing, None]) -> list[ExecutionInfo]:
     """List the executions of an instance whose histories are there, oldest first."""
     return await handle_of(ask).executions()
@@ -260,8 +275,7 @@ async def list_kv(ask: CheckedRequest[Nothing, None]) -> dict[str, Json]:
 
 
 async def wait_kv(ask: CheckedRequest[KeptQuery, None]) -> KeptValue:
-    """Return what an instance keeps under a key; wait up to so many seconds for it, or for one that
-    was set after a time."""
+    """Return what an instance keeps under a key; wait up to so many seconds for it."""
     handle, key = handle_of(ask), ask.path["key"]
     # Before the value: what is set after this look is waited for, or found by the next request.
     has_ended = (await handle.info()).status.is_terminal
