@@ -389,6 +389,8 @@ class WantedRows:
     def _add_decisions(self, turn: Turn) -> None:
         for receipt in turn.receipts:
             self.receipts[turn.instance_id, receipt.input_id] = None
+        for message_id in turn.arrived:
+            self.receipts[turn.instance_id, message_id] = None
         if turn.vanishes:
             self.receipts[turn.instance_id, mark_of(turn)] = None
             self.vanishing[turn.instance_id] = None
