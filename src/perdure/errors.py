@@ -347,7 +347,7 @@ class RowError(StoreError):
 
 
 class LeaseLostError(StoreError):
-    """Another worker holds the work now; whoever sees this stops quietly."""
+    """Another worker holds the work now; a worker that sees this stops quietly."""
 
 
 def code_of(kind: type[PerdureError]) -> str:
