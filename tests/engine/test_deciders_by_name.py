@@ -96,7 +96,7 @@ def test_what_reads_of_all_names_no_events_and_no_other_word() -> None:
         events = (Deposit,)
 
     class Some(Audit):
-        deciders = "some"
+        deciders = "some"  # type: ignore[assignment]  # on purpose
 
     with pytest.raises(DefinitionError, match="leave out events"):
         Registry([Picky()])
