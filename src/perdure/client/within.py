@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import NoReturn
@@ -22,6 +22,7 @@ from perdure.errors import UsageError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.streams import StreamPlace
 from perdure.model.turns import InstanceEnd
 from perdure.store.within.borrowing import RunOnThread, UnwrittenError
 from perdure.turns.lone_turns import lone_turns
@@ -141,7 +142,17 @@ class CoreWithin(ClientCore):
         """Refuse."""
         _refuse("wait for an instance")
 
-    async def wait_kept(self, instance_id: str, key: str) -> KvRow | None:
+    async def wait_kept(self, instance_id: str, key: str, after_ms: int = 0) -> KvRow | None:
+        """Refuse."""
+        _refuse("wait for an instance")
+
+    async def wait_answered(
+        self, instance_id: str, receipt: str, send: Callable[[], Awaitable[bool]]
+    ) -> bytes | None:
+        """Refuse."""
+        _refuse("wait for the answer to an update")
+
+    async def wait_sent(self, place: StreamPlace) -> None:
         """Refuse."""
         _refuse("wait for an instance")
 

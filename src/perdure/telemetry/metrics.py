@@ -162,6 +162,11 @@ class Metrics:
             "Attempts of activity calls that failed and are made again.",
             ("activity", "tag"),
         )
+        self.stream_items = Counter(
+            "perdure_stream_items_total",
+            "Items that turns and activities have stored in streams; void ones are counted too.",
+            ("stream",),
+        )
         self.dead_jobs = Counter(
             "perdure_dead_jobs_total",
             "Activity calls that ran out of attempts.",
@@ -213,6 +218,13 @@ class Metrics:
         )
         self.client_signals = Counter(
             "perdure_client_signals_total", "Signals that were delivered."
+        )
+        self.client_updates = Counter("perdure_client_updates_total", "Updates that were sent.")
+        self.update_wait = Histogram(
+            "perdure_client_update_wait_seconds",
+            "How long the answer to an update was waited for.",
+            ("outcome",),
+            bounds=SHORT_DURATIONS_S,
         )
         self.client_cancels = Counter(
             "perdure_client_cancels_total", "Requests to cancel that were delivered."

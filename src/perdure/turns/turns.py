@@ -28,6 +28,7 @@ from perdure.turns.hot import HotInstance
 from perdure.turns.job_room import JobRoom
 from perdure.turns.memory import Memory
 from perdure.turns.metrics import TurnMetrics
+from perdure.turns.replicas import Replicas
 from perdure.turns.unserved import UnservedCalls
 from perdure.turns.way import TurnWay
 
@@ -68,7 +69,13 @@ class TurnRunner:
         self.watchdog = self._executions.watchdog
         self._background = Background()
         self._memory = Memory(
-            store, options, self._executions, self._background, look=look, metrics=metrics
+            store,
+            options,
+            self._executions,
+            self._background,
+            look=look,
+            told=endings.tell_change,
+            metrics=metrics,
         )
         self.hot = self._memory.hot
         self.suspects = self._memory.suspects
@@ -100,6 +107,8 @@ class TurnRunner:
             max_attempts=options.max_attempts,
         )
         self.deciding = Deciding(store, self._memory, self._executions, self._way, self._background)
+
+        self.view = Replicas(self._executions).view
 
     @property
     def background(self) -> Background:

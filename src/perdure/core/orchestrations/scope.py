@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 from perdure.authoring.context import Context
+from perdure.authoring.outbox import Outbox, refuse_too_much
 from perdure.authoring.scope import (
     ActivityRequest,
     AnyRequest,
@@ -27,6 +28,7 @@ from perdure.authoring.scope import (
     Pending,
     Place,
     SignalRequest,
+    View,
 )
 from perdure.clock import to_datetime
 from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid
@@ -52,6 +54,7 @@ from perdure.model.events import (
     Reported,
     SignalAwaited,
     SignalTaken,
+    UpdateAnswered,
 )
 from perdure.model.lineage import Parent
 from perdure.telemetry import error_facts, shown_error
@@ -87,8 +90,11 @@ class ExecutionScope:
         "patches",
         "report",
         "root",
+        "sent",
+        "sent_bytes",
         "values",
         "version",
+        "views",
     )
 
     def __init__(self, id: ExecutionId, name: str, version: str, calls: OpenCalls) -> None:
@@ -107,8 +113,14 @@ class ExecutionScope:
         self.report: bytes | None = None
         self.new_report: bytes | None = None
         """What was reported since the last commit."""
+        self.sent: Outbox | None = None
+        """What was sent to streams since the last commit; None as long as there is nothing."""
+        self.sent_bytes = 0
+        """How many bytes of items this stretch has sent."""
         self.patches: dict[str, bool] = {}
         """Which side of a change of the code this execution takes, by name of the change."""
+        self.views: dict[str, View] = {}
+        """What answers queries, by their names."""
         self.root: asyncio.Task[Any] | None = None
         self.numbers = 0
         """The last creation number."""
@@ -152,6 +164,7 @@ class ExecutionScope:
         if kept is None:
             return SignalAwaited(name=request.label)
         seq, signal = kept
+        self._calls.note_taken(signal, request.place)
         future.set_result(signal)
         return SignalTaken(name=request.label, signal=seq)
 
@@ -190,6 +203,9 @@ class ExecutionScope:
     def note(self, event: AskedEvent) -> None:
         """Put something on record that needs no answer, and let it take effect at once."""
         self._refuse_torn()
+        if isinstance(event, UpdateAnswered):
+            self._calls.answer_update(event, user_place())
+            return
         self._calls.asks.append(Ask(event, user_place()))
         if isinstance(event, Reported):
             self.new_report = bytes(event.value)
@@ -197,6 +213,22 @@ class ExecutionScope:
         else:
             assert self.values is not None
             self.values.apply(event, self.now_ms)
+
+    def send_item(self, stream: str, item: bytes) -> None:
+        """Send an item to a stream, with the turn's commit.
+
+        A stretch that is on record was committed together with what it sent, so a replay sends
+        nothing.
+        """
+        self._refuse_torn()
+        # Counted in a replay too, or the code would take another path there.
+        self.sent_bytes += len(item)
+        advice = "let an activity send them, which stores them as it goes"
+        refuse_too_much(stream, self.sent_bytes, sender=self.name, advice=advice)
+        if not self.is_replaying:
+            if self.sent is None:
+                self.sent = Outbox()
+            self.sent.add(stream, item)
 
     def set_report(self, value: bytes) -> None:
         """Report something; null: nothing."""
