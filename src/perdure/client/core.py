@@ -25,6 +25,7 @@ from perdure.client.stopping import terminate
 from perdure.client.update_requests import UpdateRequest, outcome_of_update
 from perdure.client.watch import InstanceWatch
 from perdure.clock import to_ms
+from perdure.codec import check_id
 from perdure.core.orchestrations.loop import DurableLoop
 from perdure.errors import NondeterminismError, UsageError
 from perdure.model.admin import KvRow, ReportRow
@@ -196,7 +197,12 @@ class ClientCore:
         return self._alone
 
     def find_decider(self, name: str) -> DeciderDefinition | None:
-        """Return a decider that was handed to the worker of this process."""
+        """Return a decider that was handed to the worker of this process.
+
+        Raises:
+            InvalidIdError: That is no name.
+        """
+        check_id("decider", name)
         return None if self.beside is None else self.beside.registry.deciders.get(name)
 
     def find_code(self, row: InstanceRow) -> Orchestration[..., Any] | None:

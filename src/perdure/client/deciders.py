@@ -384,7 +384,6 @@ def _from_json(
     correlation: str,
 ) -> tuple[DeciderDefinition | None, str, DirectInput]:
     """Return the decider if it is here, the stored id, and the input."""
-    check_id("decider", name)
     check_id("tag", tag)
     definition = core.find_decider(name)
     if definition is not None:
