@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perdure.authoring.for_each import Page, for_each
     from perdure.authoring.inline import inline
     from perdure.authoring.orchestration import Orchestration, orchestration
+    from perdure.authoring.promise import Promise
     from perdure.authoring.race import race
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.registry import Defined
@@ -61,6 +62,7 @@ __all__ = [
     "Orchestration",
     "Page",
     "PerdureError",
+    "Promise",
     "Rejected",
     "Retention",
     "Retry",
@@ -92,6 +94,7 @@ _HOMES = {
     "authoring.for_each": ("Page", "for_each"),
     "authoring.inline": ("inline",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
+    "authoring.promise": ("Promise",),
     "authoring.race": ("race",),
     "authoring.ref": ("InstanceRef",),
     "authoring.registry": ("Defined",),

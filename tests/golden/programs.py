@@ -24,6 +24,7 @@ from perdure.authoring.activity import activity
 from perdure.authoring.context import Context
 from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import Orchestration, orchestration
+from perdure.authoring.promise import Promise
 from perdure.authoring.race import race
 from perdure.authoring.signal import Signal
 from perdure.errors import (
@@ -34,6 +35,7 @@ from perdure.errors import (
     InstanceEndedError,
     InstanceFailedError,
     InstanceNotFoundError,
+    PromiseRejectedError,
 )
 
 
@@ -709,3 +711,24 @@ async def leaves_a_generator() -> list[str]:
         seen = [word]
         break
     return [*seen, await say("c")]
+
+
+paid = Promise("paid", int)
+
+
+@orchestration
+async def makes_promises() -> list[str]:
+    made = [paid.make() for _ in range(3)]
+    for due in made:
+        await say(due.token[:6])
+    seen = [str(await made[0].receive())]
+    try:
+        async with asyncio.timeout(60):
+            seen.append(str(await made[1].receive()))
+    except TimeoutError:
+        seen.append("late")
+    try:
+        await made[2].receive()
+    except PromiseRejectedError as error:
+        seen.append(error.reason)
+    return [*seen, str(await made[1].receive())]

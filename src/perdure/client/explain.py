@@ -28,6 +28,7 @@ from perdure.model.events import (
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Status
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
+from perdure.model.promises import promise_name
 from perdure.model.turns import WorkerRow
 from perdure.store.base import ExecutionKey, Store, WaitingJob
 from perdure.turns.unserved import advice_on_tags, describe_queue
@@ -139,11 +140,14 @@ def _unread(evidence: Evidence) -> str:
     is_waiting = any(
         isinstance(event, SignalAwaited) for event, _ in evidence.summary.open.values()
     )
+    kept = [promise for name in names if (promise := promise_name(name)) is not None]
+    names = [name for name in names if promise_name(name) is None]
+    told = f"; promise {kept[0]!r} was kept and is not received yet" if kept else ""
     if not names or not is_waiting:
-        return ""
+        return told
     shown = ", ".join(map(repr, names[:LISTED])) + (", ..." if len(names) > LISTED else "")
     plural = "signal" if len(names) == 1 else "signals"
-    return f"; unread {plural} {shown} came, which it does not wait for"
+    return f"{told}; unread {plural} {shown} came, which it does not wait for"
 
 
 def _ended(row: InstanceRow) -> str:
@@ -221,10 +225,17 @@ def _one(event: AskedEvent, at_ms: int, job: WaitingJob | None, evidence: Eviden
         case DetachedScheduled(instance_id=other_id):
             return f"the start of {other_id!r}{since}"
         case SignalAwaited(name=name):
-            return f"signal {name!r}{since}"
+            return _signal(name, since)
         case TimerScheduled(due_ms=due_ms):
             return f"a timer due {_time(due_ms)}"
     return event.kind
+
+
+def _signal(name: str, since: str) -> str:
+    promise = promise_name(name)
+    if promise is None:
+        return f"signal {name!r}{since}"
+    return f"promise {promise!r}{since}, which whoever has its token keeps"
 
 
 class _Target(msgspec.Struct):

@@ -13,6 +13,7 @@ from perdure.errors import UsageError
 from perdure.ids import fresh_name
 from perdure.model.events import SignalReceived, write_event
 from perdure.model.messages import Delivery
+from perdure.model.promises import SIGNAL_PREFIX
 from perdure.store.within.borrowing import SentMessages
 
 MAX_SENT = 10_000
@@ -72,6 +73,11 @@ def signal_delivery(
         message_id: Sent again with the same id, the signal is delivered once.
     """
     raw = msgspec.Raw(signal_value(signal, value))
+    if message_id is not None and str(message_id).startswith(SIGNAL_PREFIX):
+        raise UsageError(
+            f"message id {message_id!r}: those that begin with {SIGNAL_PREFIX!r} are of promises; "
+            "give another"
+        )
     kind, body = write_event(SignalReceived(name=signal.name, value=raw))
     return Delivery(
         instance_id=instance_id,

@@ -140,6 +140,8 @@ class SignalReceived(MessageEvent, frozen=True, kw_only=True, omit_defaults=True
     name: str
     value: msgspec.Raw
     wait: int | None = None
+    rejected: str | None = None
+    """Why a promise was rejected; its value is null then."""
 
 
 class ChildCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -252,6 +254,18 @@ class SignalWaitCancelled(AskedEvent, frozen=True, kw_only=True, omit_defaults=T
 
     kind: ClassVar[str] = "signal_wait_cancelled"
     schedule: int
+
+
+class PromiseMade(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code made a promise, and has its token. It is kept by a signal."""
+
+    kind: ClassVar[str] = "promise_made"
+    name: str
+    number: int
+    """Counted from 1 in the execution."""
+    execution: int
+    """The one that made it: of a beginning that was taken over, an earlier one."""
+    token: str
 
 
 class ChildScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):

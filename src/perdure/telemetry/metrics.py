@@ -214,6 +214,11 @@ class Metrics:
         self.client_signals = Counter(
             "perdure_client_signals_total", "Signals that were delivered."
         )
+        self.client_promises = Counter(
+            "perdure_client_promises_total",
+            "Promises that were resolved, rejected, or kept before.",
+            ("outcome",),
+        )
         self.client_cancels = Counter(
             "perdure_client_cancels_total", "Requests to cancel that were delivered."
         )

@@ -35,6 +35,7 @@ from perdure.model.events import (
     KvRemoved,
     KvSet,
     Patched,
+    PromiseMade,
     Reported,
     SignalAwaited,
     SignalReceived,
@@ -93,6 +94,10 @@ def matches(ask: Ask, stored: StoredEvent, returns: ValueCodec[Any]) -> bool:
         case Reported(), Reported():
             ask.event = recorded
             return True
+        case PromiseMade(name=then_name), PromiseMade(name=now_name):
+            # The token on record is the one that was given away.
+            ask.event = recorded
+            return then_name == now_name and recorded.number == asked.number
         case ContinuedAsNew(), ContinuedAsNew():
             return _is_same_continuation(ask, recorded, asked)
     return isinstance(recorded, _CALLS) and _is_same_call(ask, recorded, asked)
@@ -193,6 +198,8 @@ def summary(event: Event) -> str:
             return f"kv pruned before {_time(before_ms)}"
         case Patched(change=change):
             return f"patched {change!r}"
+        case PromiseMade(name=name, number=number):
+            return f"promise made {name!r}, number {number}"
     return f"{kind}{_subject(event)}"
 
 
