@@ -24,11 +24,11 @@ MAX_NAME_BYTES = 100
 
 
 class Promise(Generic[T]):
-    """A signal that comes once, from whoever has the token.
+    """A signal that comes once, from the one who has the token.
 
     An orchestration makes one and gives its token away: in the address of a webhook, in a letter,
-    to another program. Whoever has the token keeps the promise with `client.resolve(...)` or breaks
-    it with `client.reject(...)`, once; the first one counts.
+    to another program. Who has the token keeps the promise with `client.resolve(...)` or breaks it
+    with `client.reject(...)`, once; the first one counts.
     """
 
     # Invariant in T on purpose, as Signal is.

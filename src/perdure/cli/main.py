@@ -50,6 +50,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
     "Act": {
         "start": ListedCommand("starting", "Start an instance of an orchestration."),
         "signal": ListedCommand("act", "Send a signal to instances."),
+        "promise": ListedCommand("promises", "Keep or reject a promise by its token."),
         "cancel": ListedCommand("act", "Ask instances to stop."),
         "terminate": ListedCommand("act", "Stop instances now; their code is not asked."),
         "unpark": ListedCommand("act", "Let parked or blocked instances be tried again."),

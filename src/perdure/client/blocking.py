@@ -18,6 +18,7 @@ from perdure.client import (
     blocking_deciders,
     blocking_kept_values,
     blocking_projections,
+    blocking_promises,
 )
 from perdure.client.client import Client
 from perdure.client.handle import Handle
@@ -188,6 +189,8 @@ class BlockingClient:
         """
         return BlockingHandle(self._thread, self._client.handle(instance_id, definition))
 
+    resolve = blocking_promises.resolve
+    reject = blocking_promises.reject
     execute = blocking_deciders.execute
     send = blocking_deciders.send
     execute_json = blocking_deciders.execute_json

@@ -23,8 +23,9 @@ SIGNATURE_BYTES = 16
 MAX_TOKEN_CHARS = 2_048
 """What is longer is no token, and is not looked at."""
 
-_VERSION = b"\x01"
-_PERSON = b"perdure promise"
+_VERSION = b"p1"
+"""How tokens begin: with a letter, since `-` would look like an option to a shell's command."""
+_PERSON = b"perdure promise1"
 UNSIGNED = b"\0" * SECRET_BYTES
 """Stands for the secret where a history is replayed without its store: nothing is given away."""
 
@@ -47,7 +48,7 @@ class PromiseId(NamedTuple):
 
     @property
     def message_id(self) -> str:
-        """The id under which it is kept: once, whoever does it."""
+        """The id under which it is kept: once, from wherever."""
         return f"{SIGNAL_PREFIX}{self.execution}.{self.number}"
 
 
@@ -60,8 +61,8 @@ def promise_name(signal: str) -> str | None:
 
 def write_token(secret: bytes, promise: PromiseId) -> str:
     """Return the token of a promise: letters, digits, `-` and `_`."""
-    content = _VERSION + msgspec.msgpack.encode(promise)
-    return urlsafe_b64encode(_signature(secret, content) + content).rstrip(b"=").decode()
+    content = msgspec.msgpack.encode(promise)
+    return (_VERSION + _text(_signature(secret, content) + content)).decode()
 
 
 def read_token(secret: bytes, token: object) -> PromiseId | None:
@@ -73,16 +74,21 @@ def read_token(secret: bytes, token: object) -> PromiseId | None:
         return None
     try:
         given = token.encode("ascii")
-        data = urlsafe_b64decode(given + b"=" * (-len(given) % 4))
+        text = given.removeprefix(_VERSION)
+        data = urlsafe_b64decode(text + b"=" * (-len(text) % 4))
     except (UnicodeEncodeError, Base64Error):
         return None
     signature, content = data[:SIGNATURE_BYTES], data[SIGNATURE_BYTES:]
     is_signed = compare_digest(signature, _signature(secret, content))
     # Several texts may stand for the same bytes: one of them is the token.
-    is_canonical = compare_digest(urlsafe_b64encode(data).rstrip(b"="), given)
-    if not (is_signed and is_canonical and content.startswith(_VERSION)):
+    is_canonical = compare_digest(_VERSION + _text(data), given)
+    if not (is_signed and is_canonical):
         return None
-    return msgspec.msgpack.decode(content[len(_VERSION) :], type=PromiseId)
+    return msgspec.msgpack.decode(content, type=PromiseId)
+
+
+def _text(data: bytes) -> bytes:
+    return urlsafe_b64encode(data).rstrip(b"=")
 
 
 def _signature(secret: bytes, content: bytes) -> bytes:
