@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from perdure.clock import ManualClock
 from perdure.errors import RowError
@@ -282,7 +283,8 @@ class TestWorkOfContinuedExecutions:
         self, store: Store
     ) -> None:
         stamp = await begun(store)
-        fields = {"incarnation": stamp.incarnation, "execution": 1, "outlives": True}
+        fields: dict[str, Any] = {"incarnation": stamp.incarnation, "execution": 1}
+        fields["outlives"] = True
         assert await store.deliver([message(message_id="a", **fields)]) == ["delivered"]
 
         await accepted(store, next_turn("i", stamp, events=(CONTINUED,), continued=continuation()))

@@ -250,6 +250,7 @@ PAGES = {
     "payload": "/i/welcome-grace?tab=payload",
     "children": "/i/nightly-11-16?tab=children",
     "jobs": "/i/restock-aurora?tab=jobs",
+    "check": "/i/order-1048?tab=check",
     "decider": "/i/account:ada?at=4",
     "failures": "/failures",
     "queues": "/queues",

@@ -523,3 +523,12 @@ async def test_charts_are_drawn_for_the_time_and_the_words_that_a_person_chose(p
     await page.sees("#c-starts", "1")
     await page.sees(".chart .legend", "failed")
     assert await page.has("svg .bar-of.failed")
+
+
+async def test_whether_the_code_fits_a_history_is_a_click_away(page: Page) -> None:
+    await page.goto("/i/done-1?tab=check")
+
+    await page.click("button", text="Replay it")
+
+    await page.sees("#check-answer", "it fits")
+    await page.sees("#check-answer", "events are what the code asks for now")

@@ -218,17 +218,26 @@ def replay(registry: Registry, history: RecordedHistory, *, watch_calls: bool = 
     """
     if not history.events:
         return
-    guard = Guard(watch_calls=watch_calls)
-    key = ExecutionId(history.instance_id, history.incarnation, history.execution)
-    execution: Execution | DeciderExecution
-    if history.kind == "decider":
-        decider = registry.decider(history.name)
-        execution = DeciderExecution(decider, key, registry.code_of_decider(decider.name), guard)
-    else:
-        code = registry.orchestration(history.name, history.version)
-        digest = registry.code_of(code.name, code.version)
-        execution = Execution(code, key, digest, guard, version=history.version)
+    execution = execution_of(registry, history, watch_calls=watch_calls)
     try:
         execution.replay(history.events)
     finally:
         execution.tear_down()
+
+
+def execution_of(
+    registry: Registry, history: RecordedHistory, *, watch_calls: bool = True
+) -> Execution | DeciderExecution:
+    """Return an execution of a history's code that has replayed nothing yet; it is to be torn down.
+
+    Raises:
+        NotRegisteredError: The code is not there, or not in the version on record.
+    """
+    guard = Guard(watch_calls=watch_calls)
+    key = ExecutionId(history.instance_id, history.incarnation, history.execution)
+    if history.kind == "decider":
+        decider = registry.decider(history.name)
+        return DeciderExecution(decider, key, registry.code_of_decider(decider.name), guard)
+    code = registry.orchestration(history.name, history.version)
+    digest = registry.code_of(code.name, code.version)
+    return Execution(code, key, digest, guard, version=history.version)
