@@ -72,11 +72,13 @@ CLIENT = [
     "terminate_all",
     "transitions",
     "unpark_all",
+    "update_with_start",
     "within",
     "workers",
 ]
 
 HANDLE = [
+    "ask",
     "cancel",
     "delete",
     "executions",
@@ -99,6 +101,7 @@ HANDLE = [
     "terminate",
     "tree",
     "unpark",
+    "update",
     "wait_kv",
     "wait_report",
 ]

@@ -9,11 +9,12 @@ import msgspec
 
 from perdure.authoring.signal import Signal
 from perdure.codec import check_id
-from perdure.errors import UsageError
+from perdure.errors import InvalidIdError, UsageError
 from perdure.ids import fresh_name
 from perdure.model.events import SignalReceived, write_event
 from perdure.model.messages import Delivery
 from perdure.model.promises import SIGNAL_PREFIX
+from perdure.model.updates import UPDATE_PREFIX
 from perdure.store.within.borrowing import SentMessages
 
 MAX_SENT = 10_000
@@ -72,6 +73,10 @@ def signal_delivery(
         value: Checked and encoded at once.
         message_id: Sent again with the same id, the signal is delivered once.
     """
+    if message_id is not None and str(message_id).startswith(UPDATE_PREFIX):
+        raise InvalidIdError(
+            "message id", message_id, f"begins with {UPDATE_PREFIX!r}, which is for updates"
+        )
     raw = msgspec.Raw(signal_value(signal, value))
     if message_id is not None and str(message_id).startswith(SIGNAL_PREFIX):
         raise UsageError(

@@ -224,6 +224,13 @@ class Metrics:
             "Promises that were resolved, rejected, or kept before.",
             ("outcome",),
         )
+        self.client_updates = Counter("perdure_client_updates_total", "Updates that were sent.")
+        self.update_wait = Histogram(
+            "perdure_client_update_wait_seconds",
+            "How long the answer to an update was waited for.",
+            ("outcome",),
+            bounds=SHORT_DURATIONS_S,
+        )
         self.client_cancels = Counter(
             "perdure_client_cancels_total", "Requests to cancel that were delivered."
         )

@@ -48,6 +48,7 @@ from perdure.model.events import (
     TimerFired,
     TimerScheduled,
     UnreadableEventError,
+    UpdateAnswered,
     read_event,
 )
 from perdure.model.rows import read_row
@@ -91,13 +92,16 @@ def matches(ask: Ask, stored: StoredEvent, returns: ValueCodec[Any]) -> bool:
             return returns.same(bytes(before), bytes(after))
         case KvSet(key=old_key, value=old), KvSet(key=key, value=new):
             return old_key == key and _canonical(old) == _canonical(new)
+        case UpdateAnswered(answer=old), UpdateAnswered(answer=new):
+            # The words of a refusal may be ours, and change with the version.
+            is_refusal = recorded.refusal is not None, asked.refusal is not None
+            if recorded.update_id != asked.update_id or len(set(is_refusal)) > 1:
+                return False
+            ask.event = recorded
+            return _canonical(old) == _canonical(new)
         case Reported(), Reported():
             ask.event = recorded
             return True
-        case PromiseMade(name=then_name), PromiseMade(name=now_name):
-            # The token on record is the one that was given away.
-            ask.event = recorded
-            return then_name == now_name and recorded.number == asked.number
         case ContinuedAsNew(), ContinuedAsNew():
             return _is_same_continuation(ask, recorded, asked)
     return isinstance(recorded, _CALLS) and _is_same_call(ask, recorded, asked)
@@ -198,8 +202,8 @@ def summary(event: Event) -> str:
             return f"kv pruned before {_time(before_ms)}"
         case Patched(change=change):
             return f"patched {change!r}"
-        case PromiseMade(name=name, number=number):
-            return f"promise made {name!r}, number {number}"
+        case UpdateAnswered(update_id=update_id, refusal=refusal):
+            return f"update {update_id!r} {'answered' if refusal is None else 'refused'}"
     return f"{kind}{_subject(event)}"
 
 
@@ -213,6 +217,8 @@ def _subject(event: Event) -> str:
         case Started(name=name) | ActivityScheduled(name=name) | InlineScheduled(name=name):
             return f" {name}"
         case SignalReceived(name=name) | SignalAwaited(name=name) | SignalTaken(name=name):
+            return f" {name}"
+        case PromiseMade(name=name):
             return f" {name}"
         case (
             ActivityCompleted(schedule=schedule)
@@ -325,10 +331,14 @@ def _stored(event: StoredEvent) -> str:
         return f"{event.kind} (unreadable)"
 
 
+_PAYLOADS = ("input", "result", "value", "answer")
+"""Where events have what they carry."""
+
+
 def _with_payload(event: Event) -> str:
     """Return an event with what it carries; used when the short forms are equal."""
     payload = next(
-        (getattr(event, name) for name in ("input", "result", "value") if hasattr(event, name)),
+        (getattr(event, name) for name in _PAYLOADS if hasattr(event, name)),
         None,
     )
     options = [

@@ -28,6 +28,7 @@ from perdure.authoring.scope import (
     Pending,
     Place,
     SignalRequest,
+    View,
 )
 from perdure.clock import to_datetime
 from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid
@@ -54,6 +55,7 @@ from perdure.model.events import (
     Reported,
     SignalAwaited,
     SignalTaken,
+    UpdateAnswered,
 )
 from perdure.model.lineage import Parent
 from perdure.model.promises import UNSIGNED, PromiseId, write_token
@@ -97,6 +99,7 @@ class ExecutionScope:
         "sent_bytes",
         "values",
         "version",
+        "views",
     )
 
     def __init__(self, id: ExecutionId, name: str, version: str, calls: OpenCalls) -> None:
@@ -125,6 +128,8 @@ class ExecutionScope:
         """The promises that are on record, by number."""
         self.secret: bytes | None = None
         """What tokens of promises are signed with; None: nothing new is given away here."""
+        self.views: dict[str, View] = {}
+        """What answers queries, by their names."""
         self.root: asyncio.Task[Any] | None = None
         self.numbers = 0
         """The last creation number."""
@@ -169,6 +174,7 @@ class ExecutionScope:
         if kept is None:
             return SignalAwaited(name=request.label)
         seq, signal = kept
+        self._calls.note_taken(signal, request.place)
         future.set_result(signal)
         return SignalTaken(name=request.label, signal=seq)
 
@@ -207,6 +213,9 @@ class ExecutionScope:
     def note(self, event: AskedEvent) -> None:
         """Put something on record that needs no answer, and let it take effect at once."""
         self._refuse_torn()
+        if isinstance(event, UpdateAnswered):
+            self._calls.answer_update(event, user_place())
+            return
         self._calls.asks.append(Ask(event, user_place()))
         if isinstance(event, Reported):
             self.new_report = bytes(event.value)
