@@ -251,8 +251,8 @@ async def state(
         UsageError: It has not had so many events.
     """
     definition = definition_of(decider)
-    if at is not None:
-        check_count("at", at, least=0)
+    if at is not None and (not isinstance(at, int) or isinstance(at, bool)):
+        raise UsageError(f"at={at!r}: a version is a whole number, 0 before the first event")
     row = await _row_of(self._core.store, definition, instance_id)
     if at is None:
         execution = await self._core.turns().deciding.read(definition, key_of(row))
