@@ -292,7 +292,8 @@ class JobRunner:
 
     def _start(self, run: JobRun) -> None:
         """Begin an attempt, in a slot and a context of its own."""
-        if 0 < run.lease_until_ms <= self._clock():
+        run.began_ms = self._clock()
+        if 0 < run.lease_until_ms <= run.began_ms:
             # This process was stopped, or waited for long, after the claim. Somebody else may run
             # the job by now.
             self.counts.lost += 1
@@ -373,7 +374,9 @@ class JobRunner:
         if isinstance(outcome, GivenBack) and outcome.misfit:
             outcome = self._launcher.leave_to_others(run, outcome)
         try:
-            end = self._conclude(run.job, run.policy, outcome, run.context.details)
+            end = self._conclude(
+                run.job, run.policy, outcome, run.context.details, began_ms=run.began_ms
+            )
         except Exception as error:
             # What is recorded of user code must never be what keeps its job from ending.
             say_unrecorded(run, error)
@@ -421,9 +424,17 @@ class JobRunner:
         policy: JobPolicy,
         outcome: AttemptResult,
         details: bytes | None = None,
+        *,
+        began_ms: int = 0,
     ) -> JobEnd:
         return conclude(
-            job, policy, outcome, clock=self._clock, chance=self._chance, details=details
+            job,
+            policy,
+            outcome,
+            clock=self._clock,
+            chance=self._chance,
+            details=details,
+            began_ms=began_ms,
         )
 
     def _conclude_unstarted(self, job: ClaimedJob) -> JobEnd:
