@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from perdure.authoring.activity import Activity, encode_result
 from perdure.authoring.failures import describe
@@ -33,6 +34,7 @@ from perdure.model.events import (
 )
 from perdure.model.jobs import ClaimedJob, JobEnd, JobPolicy
 from perdure.model.options import delay_after
+from perdure.model.streams import SentItems
 
 WAIT_TOLD_MS = 100
 """How long a job must have waited for its beginning to be recorded with its result: most begin at
@@ -43,6 +45,8 @@ class Returned(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The code returned, and its result can be stored."""
 
     result: msgspec.Raw
+    sent: tuple[SentItems, ...] | None = None
+    """What it sent to streams and is not stored yet; None: it has sent nothing."""
 
 
 class Raised(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -260,14 +264,19 @@ def conclude(
         began_ms: When the attempt began; 0: not known.
     """
     match outcome:
-        case Returned(result):
+        case Returned(result, sent):
             completed = ActivityCompleted(
                 schedule=job.key.seq,
                 result=result,
                 failures=job.failures.kept,
                 began_ms=began_ms if _is_worth_telling(job, began_ms) else 0,
             )
-            return _answer(job, policy, completed)
+            end = _answer(job, policy, completed)
+            if sent is not None:
+                # No other code has seen it yet, and a copy would cost more.
+                force_setattr(end, "sent", sent)
+                force_setattr(end, "attempt", job.attempt)
+            return end
         case GivenBack(delay_ms, refund, misfit):
             return JobEnd(
                 key=job.key,
