@@ -117,7 +117,7 @@ class JobRunner:
         self._host = host
         self._end = end
         self._launcher = Launcher(options, find_inline, transactions)
-        self._chance = chance
+        self._conclude = partial(conclude, clock=host.clock, chance=chance)
         self._slots = {
             SlotKind.ASYNC: Slots(SlotKind.ASYNC, options.async_jobs),
             SlotKind.THREADED: Slots(SlotKind.THREADED, options.threaded_jobs),
@@ -374,9 +374,8 @@ class JobRunner:
         if isinstance(outcome, GivenBack) and outcome.misfit:
             outcome = self._launcher.leave_to_others(run, outcome)
         try:
-            end = self._conclude(
-                run.job, run.policy, outcome, run.context.details, began_ms=run.began_ms
-            )
+            said, began_ms = run.context.details, run.began_ms
+            end = self._conclude(run.job, run.policy, outcome, details=said, began_ms=began_ms)
         except Exception as error:
             # What is recorded of user code must never be what keeps its job from ending.
             say_unrecorded(run, error)
@@ -399,7 +398,7 @@ class JobRunner:
         self._let_go(run)
         self.counts.given_back += 1
         outcome = GivenBack(refund=refund)
-        end = self._conclude(run.job, run.policy, outcome, run.context.details)
+        end = self._conclude(run.job, run.policy, outcome, details=run.context.details)
         self._given_back.append(end)
 
     def _drop(self, run: JobRun) -> None:
@@ -417,25 +416,6 @@ class JobRunner:
         self.suspects.end(run.job.key)
         if run.job.session is not None:
             self.sessions.end(run.job.session)
-
-    def _conclude(
-        self,
-        job: ClaimedJob,
-        policy: JobPolicy,
-        outcome: AttemptResult,
-        details: bytes | None = None,
-        *,
-        began_ms: int = 0,
-    ) -> JobEnd:
-        return conclude(
-            job,
-            policy,
-            outcome,
-            clock=self._clock,
-            chance=self._chance,
-            details=details,
-            began_ms=began_ms,
-        )
 
     def _conclude_unstarted(self, job: ClaimedJob) -> JobEnd:
         self.counts.given_back += 1
