@@ -25,7 +25,7 @@ from perdure.clock import to_ms
 from perdure.errors import NondeterminismError, UsageError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.events import CancelRequested, SignalReceived, UnreadableEventError
-from perdure.model.instances import InstanceRow, NewInstance
+from perdure.model.instances import InstanceRow, NewInstance, Stamp
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InstanceEnd, TurnStatus, WorkerRow
@@ -323,6 +323,16 @@ class ClientCore:
         self.endings.tell_gone(instance_id)
         self._forget_here(instance_id, incarnation)
         self.stop_jobs(instance_id, incarnation)
+
+    def noticed_reset(self, instance_id: str, stamp: Stamp) -> None:
+        """An instance was reset by this client: stop the jobs that its old execution has here, and
+        let a worker of this process look for the new one."""
+        if self.beside is not None:
+            jobs = self.beside.jobs
+            owner = (instance_id, *stamp.key)
+            jobs.cancel([lease.key for lease in jobs.leases() if lease.key[:3] == owner])
+        self.endings.tell_change(instance_id)
+        self.noticed_work()
 
     def noticed_job_end(self, key: JobKey) -> None:
         """A job was ended by hand, whichever worker runs it."""

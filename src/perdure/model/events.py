@@ -19,6 +19,9 @@ from perdure.model.failures import Cause as Cause
 from perdure.model.failures import Failure as Failure
 from perdure.model.lineage import Lineage
 from perdure.model.lineage import Parent as Parent
+from perdure.model.origins import Origin as Origin
+from perdure.model.origins import RestartedChild as RestartedChild
+from perdure.model.origins import Seed as Seed
 from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
 
 NULL = msgspec.Raw(b"null")
@@ -75,6 +78,21 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     """The instance that started this one and does not wait for it; empty: a client or a parent."""
     lineage: Lineage | None = None
     """Where a child is in its tree; None: its parent is no child itself."""
+    origin: Origin | None = None
+    """The execution whose first events this one begins with: it was reset, or forked."""
+
+
+class WentBack(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """What is above was taken over from another execution; from here on it is this one's own. All
+    that is open here is opened again: calls get jobs, timers their due times, children new ids."""
+
+    kind: ClassVar[str] = "went_back"
+    seed: Seed
+    """Whose ids and random numbers are drawn from here on."""
+    answered: int = 0
+    """The call whose answer was kept and comes next; 0: none."""
+    children: tuple[RestartedChild, ...] = ()
+    reason: str = ""
 
 
 class InputTaken(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -98,6 +116,8 @@ class ActivityCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=T
     schedule: int
     result: msgspec.Raw
     failures: tuple[Failure, ...] = ()
+    edited: bool = False
+    """Whether a person put the result in the place of the recorded one."""
 
 
 class ActivityFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -148,6 +168,7 @@ class ChildCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True
     kind: ClassVar[str] = "child_completed"
     schedule: int
     result: msgspec.Raw
+    edited: bool = False
 
 
 class ChildFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,7 +10,13 @@ import asyncio
 import heapq
 from collections import deque
 
-from perdure.core.orchestrations.pending import Ask, PendingCall, PendingTimer, cancellation
+from perdure.core.orchestrations.pending import (
+    Ask,
+    PendingCall,
+    PendingTimer,
+    begun_again,
+    cancellation,
+)
 from perdure.errors import LimitExceededError
 from perdure.limits import MAX_OPEN_CALLS as MAX_OPEN_CALLS
 from perdure.model.events import (
@@ -21,6 +27,7 @@ from perdure.model.events import (
     SignalReceived,
     SignalTaken,
     TimerScheduled,
+    WentBack,
 )
 
 
@@ -143,6 +150,24 @@ class OpenCalls:
             assert isinstance(event, TimerScheduled)
             self.open[seq] = ask
             heapq.heappush(self._due, (event.due_ms, seq))
+
+    def reopen(self, event: WentBack, now_ms: int) -> None:
+        """Let all that is open begin again, in another execution and at another time."""
+        child_ids = {child.schedule: child.instance_id for child in event.children}
+        for seq, ask in self.open.items():
+            if isinstance(ask, PendingCall):
+                ask.event = begun_again(ask, now_ms, child_ids.get(seq))
+        self._due, self._starts = [], []
+        for seq, ask in self.open.items():
+            if isinstance(ask.event, TimerScheduled):
+                self._due.append((ask.event.due_ms, seq))
+            elif isinstance(ask.event, ActivityScheduled):
+                if ask.event.deadline_ms is not None:
+                    self._due.append((ask.event.deadline_ms, seq))
+                if ask.event.start_by_ms is not None:
+                    self._starts.append((ask.event.start_by_ms, seq))
+        heapq.heapify(self._due)
+        heapq.heapify(self._starts)
 
     # ------------------------------------------------------------------ being answered
 

@@ -70,6 +70,7 @@ class ExecutionScope:
         "_calls",
         "_children",
         "_continued_at",
+        "_random",
         "_torn",
         "_uuids",
         "context",
@@ -87,12 +88,15 @@ class ExecutionScope:
         "patches",
         "report",
         "root",
+        "seed",
         "values",
         "version",
     )
 
     def __init__(self, id: ExecutionId, name: str, version: str, calls: OpenCalls) -> None:
         self.id = id
+        self.seed = id
+        """Whose ids and random numbers it makes; of a prefix that was taken over, the origin's."""
         self.instance_id = id.instance_id
         self.execution = id.execution
         self.name = name
@@ -116,6 +120,7 @@ class ExecutionScope:
         self._calls = calls
         self._children = 0
         self._uuids = 0
+        self._random: random.Random | None = None
         self._torn = 0
         self._continued_at: Place | None = None
 
@@ -176,7 +181,7 @@ class ExecutionScope:
 
     def _new_id(self, request: ChildRequest | DetachedRequest) -> str:
         self._children += 1
-        return request.instance_id or child_id(self.id, self._children)
+        return request.instance_id or child_id(self.seed, self._children)
 
     # ------------------------------------------- what needs no answer (authoring.Scope)
 
@@ -251,11 +256,19 @@ class ExecutionScope:
     def make_uuid(self) -> UUID:
         """Return the next id of this execution's own series."""
         self._uuids += 1
-        return made_uuid(self.id, self._uuids)
+        return made_uuid(self.seed, self._uuids)
 
     def make_random(self) -> random.Random:
         """Return this execution's random numbers."""
-        return made_random(self.id)
+        self._random = made_random(self.seed)
+        return self._random
+
+    def reseed(self, seed: ExecutionId) -> None:
+        """Make ids and random numbers of another series from now on."""
+        self.seed = seed
+        if self._random is not None:
+            # The code may hold it.
+            self._random.setstate(made_random(seed).getstate())
 
     # ------------------------------------------- what the loop tells (loop.LoopOwner)
 
