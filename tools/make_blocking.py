@@ -50,7 +50,7 @@ from perdure.client.loop_thread import CallersThread, LoopThread
 '''
 
 PART_HEADER = '''
-"""Methods of `BlockingClient`, which wait where those of `{module}.py` are awaited.
+"""Methods of `{owner}`, which wait where those of `{module}.py` are awaited.
 
 Made by `tools/make_blocking.py` from `{module}.py`: change that, and run it again.
 """
@@ -136,8 +136,14 @@ AMBIGUOUS = {"I": "  # noqa: E741 - the contract's letter for an input"}
 LATE = "if TYPE_CHECKING:\n    "
 """Before a line that only type checkers need."""
 
-BLOCKING = ("BlockingClient", f"{LATE}from perdure.client.blocking import BlockingClient")
-"""The class of the methods that are made, for the modules that do not define it."""
+BLOCKING = [
+    (name, f"{LATE}from perdure.client.blocking import {name}")
+    for name in ("BlockingClient", "BlockingHandle")
+]
+"""The classes of the methods that are made, for the modules that do not define them."""
+
+SELVES = {"self: Client": "self: BlockingClient", "self: Handle[": "self: BlockingHandle["}
+"""Whose methods the functions of a module are, there and here."""
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -243,29 +249,37 @@ def make() -> dict[Path, str]:
         arguments=_forwarded(init),
         within=client.doc_of("within"),
     )
-    parts = sorted({module for _, module, _ in client.listed()})
+    parts = {
+        **{module: "self._handle" for _, module, _ in handle.listed()},
+        **{module: "self._client" for _, module, _ in client.listed()},
+    }
     body = [
         head,
         *_methods(client, through="self._client"),
         *(f"    {name} = blocking_{module}.{there}" for name, module, there in client.listed()),
         HANDLE.format(doc=handle.doc),
         *_methods(handle, through="self._handle"),
+        *(f"    {name} = blocking_{module}.{there}" for name, module, there in handle.listed()),
     ]
-    imports = "\n".join(f"from perdure.client import blocking_{module}" for module in parts)
+    imports = "\n".join(f"from perdure.client import blocking_{module}" for module in sorted(parts))
     header = HEADER.format(parts=imports)
-    made = {FOLDER / f"blocking_{module}.py": _part(module) for module in parts}
+    made = {
+        FOLDER / f"blocking_{module}.py": _part(module, through)
+        for module, through in parts.items()
+    }
     return {FOLDER / "blocking.py": _module(header, body, [handle, client]), **made}
 
 
-def _part(module: str) -> str:
+def _part(module: str, through: str) -> str:
     source = Source(f"{module}.py")
-    body = list(_methods(source, through="self._client", indent=""))
-    return _module(PART_HEADER.format(module=module), body, [source])
+    owner = "BlockingHandle" if through == "self._handle" else "BlockingClient"
+    body = list(_methods(source, through=through, indent=""))
+    return _module(PART_HEADER.format(module=module, owner=owner), body, [source])
 
 
 def _module(header: str, parts: list[str], sources: list[Source]) -> str:
     body = "\n".join(parts)
-    known = [BLOCKING, *(name for source in sources for name in source.names())]
+    known = [*BLOCKING, *(name for source in sources for name in source.names())]
     imports, constants = _needed(body, known)
     return _tidy("\n".join([header, *imports, *constants, body]))
 
@@ -304,7 +318,9 @@ def _written(method: Function, body: Iterable[str], indent: str) -> str:
         raise UnknownConstructError(f"{method.name} returns {returns}")
     returns = returns.replace("Handle[", "BlockingHandle[")
     decorators = [f"{indent}@{ast.unparse(decorator)}" for decorator in method.decorator_list]
-    parameters = ast.unparse(method.args).replace("self: Client", "self: BlockingClient")
+    parameters = ast.unparse(method.args)
+    for there, here in SELVES.items():
+        parameters = parameters.replace(there, here)
     signature = f"{indent}def {method.name}({parameters}) -> {returns}:"
     return "\n".join([*decorators, signature, *(f"{indent}    {line}" for line in body)])
 

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from perdure.authoring.decider import Decider
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.client import blocking_admin, blocking_deciders, blocking_projections
+from perdure.client import (
+    blocking_admin,
+    blocking_deciders,
+    blocking_kept_values,
+    blocking_projections,
+)
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.history import History
-from perdure.client.info import (
-    ExecutionInfo,
-    InstanceInfo,
-    InstanceTree,
-    JobInfo,
-    Json,
-    Progress,
-    Report,
-)
+from perdure.client.info import ExecutionInfo, InstanceInfo, InstanceTree, JobInfo, Json, Progress
 from perdure.client.lifetimes import entered_without_async
 from perdure.client.loop_thread import CallersThread, LoopThread
 from perdure.clock import Clock, system_clock
@@ -33,8 +30,6 @@ from perdure.model.admin import DeletedCounts, InstanceStats
 from perdure.model.options import IfHeld
 from perdure.telemetry import Metrics
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeForm
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -267,65 +262,6 @@ class BlockingHandle(Generic[R_co]):
         """
         return self._thread.run(self._handle.result(timeout=timeout, if_held=if_held))
 
-    def report(self) -> Report | None:
-        """Return what the instance says of its progress; None if it never said anything."""
-        return self._thread.run(self._handle.report())
-
-    def wait_report(self, *, after: int = 0, timeout: Duration | None = None) -> Report | None:
-        """Wait for a report that is newer than the one with version `after`; None if none comes.
-
-        It is the newest then: those between are not kept. An instance that has ended says nothing
-        more, so whoever asks for the next one until there is none sees the last one and goes on.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            ResultTimeoutError: It did not come in time; the text says what the instance waits for.
-        """
-        return self._thread.run(self._handle.wait_report(after=after, timeout=timeout))
-
-    @overload
-    def kv(self, /) -> dict[str, Json]: ...
-    @overload
-    def kv(self, key: str, /) -> Json: ...
-    @overload
-    def kv(self, key: str, type: type[T], /) -> T | None: ...
-    @overload
-    def kv(self, key: str, type: TypeForm[T], /) -> T | None: ...
-    def kv(self, key: Any = None, type: Any = Any, /) -> Any:
-        """Return what the instance keeps: all its values by key, sorted, or the one of a key.
-
-        Args:
-            key: The key; None if there is nothing under it.
-            type: What the value is decoded as.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            PayloadError: The value is not of that type.
-        """
-        return self._thread.run(self._handle.kv(key, type))
-
-    @overload
-    def wait_kv(self, key: str, /, *, timeout: Duration | None = None) -> Json: ...
-    @overload
-    def wait_kv(
-        self, key: str, type: type[T], /, *, timeout: Duration | None = None
-    ) -> T | None: ...
-    @overload
-    def wait_kv(
-        self, key: str, type: TypeForm[T], /, *, timeout: Duration | None = None
-    ) -> T | None: ...
-    def wait_kv(self, key: str, type: Any = Any, /, *, timeout: Duration | None = None) -> Any:
-        """Wait until the instance keeps a value under a key, and return it.
-
-        An instance that has ended sets nothing more: if it has no such value, None is returned.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            ResultTimeoutError: It did not come in time; the text says what the instance waits for.
-            PayloadError: The value is not of that type.
-        """
-        return self._thread.run(self._handle.wait_kv(key, type, timeout=timeout))
-
     def info(self) -> InstanceInfo:
         """Return where the instance stands."""
         return self._thread.run(self._handle.info())
@@ -456,3 +392,8 @@ class BlockingHandle(Generic[R_co]):
             InstanceNotFoundError: There is no such instance.
         """
         return self._thread.run(self._handle.prune(keep_last=keep_last, before=before))
+
+    report = blocking_kept_values.report
+    wait_report = blocking_kept_values.wait_report
+    kv = blocking_kept_values.kv
+    wait_kv = blocking_kept_values.wait_kv

@@ -12,6 +12,12 @@ CREATE TABLE migrations (
     applied_ms   INTEGER NOT NULL
 ) STRICT;
 
+-- What the whole store has one of: a single row.
+CREATE TABLE perdure_settings (
+    settings_no INTEGER PRIMARY KEY CHECK (settings_no = 0),
+    secret      BLOB NOT NULL CHECK (length(secret) = 32)  -- signs the tokens of promises; not shown
+) STRICT;
+
 -- Small lasting numbers for what claims ask for: orchestrations by version, activities by tag.
 CREATE TABLE definitions (
     definition_no INTEGER PRIMARY KEY,

@@ -127,6 +127,7 @@ class Renderer:
             store_title=settings.title,
             insecure=settings.insecure_no_auth,
             read_only=settings.read_only,
+            strip=settings.strip,
             scopes=access.scopes,
             csrf=csrf_token(settings, access),
             static=lambda name: f"{base}/static/{self._names[name]}",

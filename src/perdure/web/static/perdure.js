@@ -124,11 +124,21 @@ document.addEventListener("click", (event) => {
     });
     return;
   }
+  const pressed = event.target.closest("[data-press]");
+  if (pressed) { press(pressed); return; }
   const many = event.target.closest("[data-bulk]");
   if (many) { bulk(many.dataset.bulk); return; }
   const row = event.target.closest("tr[data-href]");
   if (row && !event.target.closest("a, button, input, label") && !getSelection().toString()) location.assign(row.dataset.href);
 });
+
+// A button that asks nothing, and is not pressed twice.
+async function press(button) {
+  button.disabled = true;
+  try { await ask("POST", button.dataset.press); } catch (error) { toast(error.message); }
+  button.disabled = false;
+  refresh();
+}
 
 document.addEventListener("submit", async (event) => {
   const form = event.target;
@@ -284,7 +294,9 @@ async function refresh() {
     try { answer = await fetch(location.href, { headers, cache: "no-store" }); } catch { return; } // The stream says that the server is gone.
     if (answer.status === 404) location.reload(); // It was deleted meanwhile: that has a page too.
     if (answer.status === 304 || !answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("#live");
+    const whole = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = $("#live", whole);
+    $("#strip-text")?.replaceChildren(...($("#strip-text", whole)?.childNodes || []));
     if ((!tag && fresh.textContent === served) || put(fresh)) tag = answer.headers.get("ETag") || "";
   } finally {
     busy = false;
