@@ -17,8 +17,12 @@ import msgspec
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import orchestration_key
+from perdure.client import resetting
+from perdure.client.points import Point
 from perdure.client.removal import Removal
+from perdure.client.resetting import ResetPlan
 from perdure.client.sending import SentWithin
+from perdure.client.starting import refuse_deciders_id
 from perdure.client.stopping import terminate
 from perdure.client.watch import InstanceWatch
 from perdure.clock import to_ms
@@ -209,6 +213,19 @@ class ClientCore:
     async def terminate(self, instance_id: str, reason: str) -> None:
         """Stop an instance now; its code is not asked."""
         await terminate(self, instance_id, reason)
+
+    async def plan_reset(self, instance_id: str, point: Point | None) -> ResetPlan:
+        """Return what a reset would do."""
+        return await resetting.plan(self, instance_id, point)
+
+    async def reset(self, instance_id: str, point: Point | None, reason: str) -> None:
+        """Let an instance go on from an earlier point."""
+        await resetting.reset(self, instance_id, point, reason)
+
+    async def fork(self, instance_id: str, new_id: str, point: Point | None) -> None:
+        """Start another instance from a point of this one."""
+        refuse_deciders_id(self, new_id)
+        await resetting.fork(self, instance_id, new_id, point)
 
     def removal(self) -> Removal:
         """Return what deletes and prunes."""

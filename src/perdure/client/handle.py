@@ -29,11 +29,13 @@ from perdure.client.info import (
 from perdure.client.lists import check_count, check_time
 from perdure.client.outcomes import result_in
 from perdure.client.overview import unclaimed_key, unclaimed_row
+from perdure.client.points import Point, check_point
 from perdure.client.recorded import read_execution, write_mappings
+from perdure.client.resetting import ResetPlan
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import successor
 from perdure.client.trees import nested, read_shown
-from perdure.codec import ValueCodec, check_text
+from perdure.codec import ValueCodec, check_id, check_text
 from perdure.durations import Duration, as_duration
 from perdure.errors import (
     InstanceEndedError,
@@ -53,7 +55,6 @@ from perdure.model.options import IfHeld, check_if_held
 from perdure.store.base import ExecutionKey
 
 if TYPE_CHECKING:
-
     from perdure.client.core import ClientCore
 
 T = TypeVar("T")
@@ -309,6 +310,55 @@ class Handle(Generic[R_co]):
             # Otherwise somebody else has restarted it meanwhile.
             if await self._core.replace(row, new) is None:
                 return
+
+    # ------------------------------------------------------- going back, branching off
+
+    async def plan(self, point: Point | None = None, /) -> ResetPlan:
+        """Return what `reset` would do: what is kept, what runs again, and, where the code is here,
+        whether it fits. Writes nothing.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            UsageError: It cannot be reset, or has no such point.
+        """
+        return await self._core.plan_reset(self.instance_id, check_point(point))
+
+    async def reset(self, point: Point | None = None, /, *, reason: str = "") -> None:
+        """Go on from an earlier point, with the code that workers have today.
+
+        The next execution begins with what happened up to the point. What was open there is open
+        again, calls behind it are made again, and signals that came since come again. An instance
+        that has ended is running again.
+
+        Args:
+            point: Where to, by `before`, `after` or `at_event` of `perdure.repair`. Not given: just
+                before what it failed at, or before it was asked to stop.
+            reason: Why, for its row and its history.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            InstanceRunningError: It has not ended, and no point was given.
+            UsageError: It is a decider's, or has no such point.
+        """
+        checked = check_text("reason", reason)
+        await self._core.reset(self.instance_id, check_point(point), checked)
+
+    async def fork(self, instance_id: str, point: Point | None = None, /) -> Handle[R_co]:
+        """Start another instance that begins with what this one did up to a point. This one is left
+        as it is, and may run.
+
+        Args:
+            instance_id: The id of the new one.
+            point: As in `reset`.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            AlreadyExistsError: The id is taken.
+            UsageError: It is a decider's, or has no such point.
+        """
+        new_id = check_id("instance id", instance_id)
+        await self._core.fork(self.instance_id, new_id, check_point(point))
+        return Handle(self._core, new_id, self._codec)
 
     async def unpark(self) -> bool:
         """Let a parked or blocked instance be tried again by any worker.

@@ -8,10 +8,9 @@ worker that takes the first turn.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
 
 from perdure.client.points import Point, find_cut
 from perdure.clock import not_before
@@ -124,9 +123,9 @@ async def _read_source(core: ClientCore, instance_id: str) -> Found | None:
     if live is None and not row.status.is_terminal:
         return None
     execution = row.execution if live is None else live.stamp.execution
-    id = ExecutionId(instance_id, row.incarnation, execution)
-    [history] = await store.read_histories([ExecutionKey(*id)])
-    if live is not None and (live.stamp.next_seq != len(history) + 1 or id[1:] != live.stamp.key):
+    present = ExecutionId(instance_id, row.incarnation, execution)
+    [history] = await store.read_histories([ExecutionKey(*present)])
+    if live is not None and live.stamp.place != (*present[1:], len(history) + 1):
         return None
     if not history:
         raise UsageError(
@@ -134,11 +133,11 @@ async def _read_source(core: ClientCore, instance_id: str) -> Found | None:
         )
     start = read_event(history[0].kind, history[0].body)
     assert isinstance(start, Started), "a history begins with its start"
-    stamp = Stamp(*id[1:], len(history) + 1) if live is None else live.stamp
+    stamp = Stamp(*present[1:], len(history) + 1) if live is None else live.stamp
     waiting: list[StoredEvent] = []
     if live is not None and start.origin is not None and start.origin.cut == len(history):
-        waiting = await _waiting_answer(core, id, len(history))
-    source = Source(id, [*history, *waiting], row.status.is_terminal, len(waiting))
+        waiting = await _waiting_answer(core, present, len(history))
+    source = Source(present, [*history, *waiting], row.status.is_terminal, len(waiting))
     return Found(row, stamp, source, start)
 
 
@@ -276,7 +275,7 @@ def choose_cut(found: Found, point: Point | None) -> Cut:
     )
 
 
-def _before_failure(history: list[StoredEvent] | tuple[StoredEvent, ...]) -> Cut:
+def _before_failure(history: Sequence[StoredEvent]) -> Cut:
     """Return the cut before the call that made an instance fail; if its own code raised, before the
     last message, which comes again."""
     last = _event(history[-1])
@@ -307,7 +306,7 @@ def _causes(failure: Failure) -> list[tuple[str, str]]:
     return found
 
 
-def _before_stop(history: list[StoredEvent] | tuple[StoredEvent, ...]) -> Cut:
+def _before_stop(history: Sequence[StoredEvent]) -> Cut:
     """Return the cut before an instance was asked to stop."""
     for stored in history:
         if stored.kind in (CancelRequested.kind, Terminated.kind):
@@ -358,7 +357,7 @@ async def plan(core: ClientCore, instance_id: str, point: Point | None) -> Reset
     )
 
 
-def _answered(history: list[StoredEvent] | tuple[StoredEvent, ...], cut: Cut) -> int:
+def _answered(history: Sequence[StoredEvent], cut: Cut) -> int:
     if not cut.answer:
         return 0
     schedule: int = getattr(_event(history[cut.answer - 1]), "schedule", 0)
@@ -382,5 +381,6 @@ def _try_code(
         return True, str(error), []
     finally:
         execution.tear_down()
-    names = [getattr(_event(begun.rewind.prefix[seq - 1]), "name", "") for seq in execution.kept]
-    return True, None, names
+    kept = [] if execution.taken_over is None else execution.taken_over.kept
+    events = [_event(begun.rewind.prefix[seq - 1]) for seq in kept]
+    return True, None, [getattr(event, "name", event.kind) for event in events]

@@ -17,6 +17,7 @@ from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.client.core import ClientCore
 from perdure.client.info import Json
 from perdure.client.inputs import InputSender
+from perdure.client.points import Point
 from perdure.core.deciders.answers import DirectInput, InputOutcome
 from perdure.errors import UsageError
 from perdure.model.admin import KvRow, ReportRow
@@ -88,6 +89,14 @@ class CoreWithin(ClientCore):
     async def terminate(self, instance_id: str, reason: str) -> None:
         """Refuse."""
         _refuse("terminate")
+
+    async def reset(self, instance_id: str, point: Point | None, reason: str) -> None:
+        """Refuse."""
+        _refuse("reset")
+
+    async def fork(self, instance_id: str, new_id: str, point: Point | None) -> None:
+        """Refuse."""
+        _refuse("fork")
 
     # -------------------------------------------------------------------- deciders
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from perdure.core.identity import ExecutionId, restarted_id
+from perdure.core.identity import ExecutionId, given_id, is_made, restarted_id
 from perdure.core.orchestrations.values import Values
 from perdure.core.summary import Summary, closed_children
 from perdure.model.digests import digest_for
@@ -26,6 +26,7 @@ from perdure.model.events import (
     ChildCompleted,
     ChildFailed,
     ChildScheduled,
+    DetachedScheduled,
     Event,
     KvCleared,
     KvPruned,
@@ -45,10 +46,10 @@ from perdure.model.events import (
     write_event,
 )
 from perdure.model.messages import CarriedMessage, Delivery
-from perdure.model.rewinds import KeptValue, Rewind
+from perdure.model.rewinds import RestoredValue, Rewind
 
 _KV = (KvSet, KvRemoved, KvCleared, KvPruned)
-_ANSWERS = (ActivityCompleted, ActivityFailed, ChildCompleted, ChildFailed)
+_STARTS = (ChildScheduled.kind, DetachedScheduled.kind)
 
 
 class Cut(NamedTuple):
@@ -191,6 +192,7 @@ class _Beginning:
                 digest=hexdigest,
                 commit_id=commit_id,
                 reason=self._reason,
+                taken=() if cut.kept else tuple(_taken(source.history, cut)),
             ),
         )
 
@@ -219,8 +221,30 @@ class _Beginning:
             if isinstance(event, ChildScheduled) and seq != answered
         )
         return WentBack(
-            seed=Seed(*self._own), answered=answered, children=children, reason=self._reason
+            seed=Seed(*self._own),
+            answered=answered,
+            children=children,
+            taken=tuple(_taken(self._source.history, self._cut)),
+            reason=self._reason,
         )
+
+
+def _taken(history: Sequence[StoredEvent], cut: Cut) -> list[str]:
+    """Return the ids that the code gave to instances behind a cut, or before it went back to one
+    that is behind it."""
+    found: set[str] = set()
+    for stored in history:
+        if stored.kind not in (*_STARTS, WentBack.kind, Started.kind):
+            continue
+        event = read_event(stored.kind, stored.body)
+        if isinstance(event, WentBack):
+            found.update(event.taken)
+        elif isinstance(event, Started) and event.origin is not None:
+            found.update(event.origin.taken)
+        elif isinstance(event, ChildScheduled | DetachedScheduled):
+            is_given = stored.seq > cut.kept and not is_made(event.instance_id)
+            found.update([given_id(event.instance_id)] if is_given else [])
+    return sorted(found)
 
 
 def _carried(source: Source, cut: Cut, answer: MessageEvent) -> CarriedMessage:
@@ -265,9 +289,9 @@ def _kept_values(history: Sequence[StoredEvent], start: Started) -> KeptFacts:
 
 def _changes(
     before: dict[str, tuple[bytes, int]], after: dict[str, tuple[bytes, int]]
-) -> Iterator[KeptValue]:
+) -> Iterator[RestoredValue]:
     for key in sorted({**before, **after}):
         if key not in after:
-            yield KeptValue(key, None, 0)
+            yield RestoredValue(key, None, 0)
         elif before.get(key) != after[key]:
-            yield KeptValue(key, *after[key])
+            yield RestoredValue(key, *after[key])

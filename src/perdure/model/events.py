@@ -11,7 +11,7 @@ are raw JSON inside the body and are never opened here.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ from perdure.model.lineage import Parent as Parent
 from perdure.model.origins import Origin as Origin
 from perdure.model.origins import RestartedChild as RestartedChild
 from perdure.model.origins import Seed as Seed
+from perdure.model.stored_events import Body as Body
+from perdure.model.stored_events import StoredEvent as StoredEvent
 from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
 
 NULL = msgspec.Raw(b"null")
@@ -92,6 +94,9 @@ class WentBack(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     answered: int = 0
     """The call whose answer was kept and comes next; 0: none."""
     children: tuple[RestartedChild, ...] = ()
+    taken: tuple[str, ...] = ()
+    """Ids that the code gave to instances behind the cut. If it gives them again, others are made
+    of them: the instances that have them are still there."""
     reason: str = ""
 
 
@@ -458,22 +463,6 @@ TERMINAL_KINDS = frozenset({Completed.kind, Failed.kind, Cancelled.kind, Termina
 
 LAST_KINDS = TERMINAL_KINDS | {ContinuedAsNew.kind}
 """The kinds that end an execution. Nothing follows them in it."""
-
-
-class StoredEvent(NamedTuple):
-    """An event as the store keeps it: numbered from 1 within its execution."""
-
-    seq: int
-    kind: str
-    at_ms: int
-    body: bytes
-
-
-class Body(NamedTuple):
-    """An event or message as bytes, ready for the store, which never opens it."""
-
-    kind: str
-    body: bytes
 
 
 _encoder = msgspec.json.Encoder()

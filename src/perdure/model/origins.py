@@ -29,8 +29,10 @@ class Origin(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     digest: str = ""
     """Hash of the whole history that it departs from, in hexadecimal."""
     commit_id: int = 0
-    """Of the commit that made it: whoever lost the answer to that finds it here."""
+    """Of the commit that made it: a client that lost the answer to that finds it here."""
     reason: str = ""
+    taken: tuple[str, ...] = ()
+    """If it starts over: ids that were given to children before, see `WentBack.taken`."""
 
 
 class RestartedChild(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

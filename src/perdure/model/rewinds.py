@@ -8,7 +8,7 @@ from perdure.model.events import Body, StoredEvent
 from perdure.model.messages import CarriedMessage
 
 
-class KeptValue(NamedTuple):
+class RestoredValue(NamedTuple):
     """What is under a key after going back; None: nothing."""
 
     key: str
@@ -27,7 +27,7 @@ class Rewind(NamedTuple):
     """A message that had been taken behind the prefix and is kept. It comes next."""
     unread: tuple[CarriedMessage, ...]
     """Signals that had come behind the prefix, in order. They come before those in the inbox."""
-    kv: tuple[KeptValue, ...] = ()
+    kv: tuple[RestoredValue, ...] = ()
     """What changes under its keys."""
     report: bytes | None = None
     """What the instance reports then, as JSON; None: as before."""

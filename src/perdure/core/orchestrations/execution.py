@@ -24,9 +24,10 @@ from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId as ExecutionId
 from perdure.core.orchestrations.calls import OpenCalls
 from perdure.core.orchestrations.ending import ending
-from perdure.core.orchestrations.mismatch import Code, matches, matches_kept, mismatch
+from perdure.core.orchestrations.mismatch import Code, matches, mismatch
 from perdure.core.orchestrations.pending import Ask
 from perdure.core.orchestrations.scope import ExecutionScope
+from perdure.core.orchestrations.taken_over import TakenOver
 from perdure.core.orchestrations.teardown import tear_down
 from perdure.core.orchestrations.values import Values
 from perdure.model.digests import Digest
@@ -46,11 +47,9 @@ from perdure.model.events import (
     DetachedStarted,
     InlineScheduled,
     InputTaken,
-    KvSet,
     MessageEvent,
     Patched,
     Reported,
-    Seed,
     SignalReceived,
     Started,
     StoredEvent,
@@ -89,16 +88,13 @@ class Execution:
         "_digest",
         "_outer_loop",
         "_prefer",
-        "_seeds",
         "calls",
         "cancel_reason",
-        "cut",
         "execution",
         "guard",
         "has_chosen",
         "id",
         "instance_id",
-        "kept",
         "last_seq",
         "lineage",
         "name",
@@ -108,6 +104,7 @@ class Execution:
         "scope",
         "since_ms",
         "started_by",
+        "taken_over",
         "terminal",
         "version",
     )
@@ -150,11 +147,8 @@ class Execution:
         self.terminal: AskedEvent | Terminated | None = None
         """The last event, once there is one."""
         self.cancel_reason: str | None = None
-        self.cut = 0
-        """How many of its events were taken over from another execution."""
-        self.kept: list[int] = []
-        """Numbers of the calls among these whose recorded input is another than the code's."""
-        self._seeds: list[tuple[int, ExecutionId]] = []
+        self.taken_over: TakenOver | None = None
+        """What it began with, if it was reset or forked."""
         self.since_ms = 0
         """When the first execution of the instance started."""
         self.started_by = ""
@@ -281,7 +275,7 @@ class Execution:
             case InputTaken():
                 return False  # It was meant for a decider.
             case WentBack():
-                return self.last_seq <= self.cut
+                return self.taken_over is not None and self.last_seq <= self.taken_over.cut
         return True
 
     def digest(self) -> bytes:
@@ -353,17 +347,9 @@ class Execution:
         return position
 
     def _is_asked(self, ask: Ask, recorded: StoredEvent, returns: ValueCodec[Any]) -> bool:
-        """Tell whether the code asks for what is recorded; of what was taken over, for a call of
-        the same: its recorded input stands."""
         if matches(ask, recorded, returns):
             return True
-        if recorded.seq > self.cut or not matches_kept(ask, recorded):
-            return False
-        self.kept.append(recorded.seq)
-        if isinstance(ask.event, KvSet):
-            assert self.scope.values is not None
-            self.scope.values.apply(ask.event, self.scope.now_ms)
-        return True
+        return self.taken_over is not None and self.taken_over.matches(ask, recorded)
 
     def _know_patch(self, stored: StoredEvent) -> None:
         event = read_row(stored)
@@ -425,7 +411,8 @@ class Execution:
                 self.terminal = event
                 return
             case WentBack():
-                self._go_back(event, seq)
+                assert self.taken_over is not None
+                self.taken_over.end(event, seq, calls)
                 return
             case DetachedStarted(schedule=schedule) | DetachedRefused(schedule=schedule):
                 calls.answer(schedule, event)
@@ -444,27 +431,15 @@ class Execution:
         report = bytes(event.report)
         scope.report = None if report == b"null" else report
         self._code_then = event.code
-        if event.origin is not None and event.origin.seed is not None:
-            self.cut = event.origin.cut
-            self._reseed(event.origin.seed, 1)
+        if event.origin is not None:
+            self.taken_over = TakenOver(event.origin, scope)
         # An empty context: what the worker's own code has set must not reach an orchestration.
         context = contextvars.Context()
         scope.root = scope.loop.start(self._main(bytes(event.input)), context)
 
-    def _go_back(self, event: WentBack, seq: int) -> None:
-        """From here on the execution is its own: its ids are, and what is open begins again."""
-        self._reseed(event.seed, seq)
-        self.calls.reopen(event, self.scope.now_ms)
-
-    def _reseed(self, seed: Seed, seq: int) -> None:
-        made_by = ExecutionId(seed.instance_id, seed.incarnation, seed.execution)
-        self._seeds.append((seq, made_by))
-        self.scope.reseed(made_by)
-
     def asked_by(self, seq: int) -> ExecutionId:
         """Return the execution that has first asked for what is recorded as event number `seq`."""
-        first = [made_by for since, made_by in self._seeds if since <= seq]
-        return first[-1] if first else self.id
+        return self.id if self.taken_over is None else self.taken_over.asked_by(seq, self.id)
 
     async def _main(self, input: bytes) -> bytes:
         definition = self.orchestration.definition

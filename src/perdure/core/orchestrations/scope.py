@@ -29,7 +29,7 @@ from perdure.authoring.scope import (
     SignalRequest,
 )
 from perdure.clock import to_datetime
-from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid
+from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid, restarted_id
 from perdure.core.orchestrations.calls import OpenCalls
 from perdure.core.orchestrations.ending import ContinueAsNewError
 from perdure.core.orchestrations.loop import DurableLoop
@@ -89,6 +89,7 @@ class ExecutionScope:
         "report",
         "root",
         "seed",
+        "taken",
         "values",
         "version",
     )
@@ -97,6 +98,8 @@ class ExecutionScope:
         self.id = id
         self.seed = id
         """Whose ids and random numbers it makes; of a prefix that was taken over, the origin's."""
+        self.taken: set[str] = set()
+        """Ids that it gave to others before it went back."""
         self.instance_id = id.instance_id
         self.execution = id.execution
         self.name = name
@@ -181,7 +184,10 @@ class ExecutionScope:
 
     def _new_id(self, request: ChildRequest | DetachedRequest) -> str:
         self._children += 1
-        return request.instance_id or child_id(self.seed, self._children)
+        given = request.instance_id
+        if not given:
+            return child_id(self.seed, self._children)
+        return restarted_id(given, self.seed) if given in self.taken else given
 
     # ------------------------------------------- what needs no answer (authoring.Scope)
 

@@ -1,5 +1,5 @@
 -- Load how an instance ended that is to be reset.
--- Params: part, instance_id. Returns: incarnation, execution, definition_no, digest, or no row.
+-- Params: part; instance_id. Returns: incarnation, execution, definition_no, digest, or no row.
 SELECT incarnation, execution, definition_no, digest
 FROM instances
 WHERE part = :part
