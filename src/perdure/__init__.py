@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Rejected,
     )
     from perdure.authoring.describing import describe
+    from perdure.authoring.for_each import Page, for_each
     from perdure.authoring.inline import inline
     from perdure.authoring.orchestration import Orchestration, orchestration
     from perdure.authoring.race import race
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from perdure.errors import PerdureError
     from perdure.model.instances import Status
     from perdure.model.options import Retention, Retry, WorkerOptions
+    from perdure.tallies import Tally
 
 __all__ = [
     "Acceptance",
@@ -57,12 +59,14 @@ __all__ = [
     "Handle",
     "InstanceRef",
     "Orchestration",
+    "Page",
     "PerdureError",
     "Rejected",
     "Retention",
     "Retry",
     "Signal",
     "Status",
+    "Tally",
     "Worker",
     "WorkerOptions",
     "activity",
@@ -70,6 +74,7 @@ __all__ = [
     "context",
     "default_url",
     "describe",
+    "for_each",
     "inline",
     "orchestration",
     "race",
@@ -84,6 +89,7 @@ _HOMES = {
     "authoring.decider": ("DeadEffect", "Decider", "EndedOrchestration"),
     "authoring.decision": ("Acceptance", "Accepted", "AlreadyCompleted", "Decision", "Rejected"),
     "authoring.describing": ("describe",),
+    "authoring.for_each": ("Page", "for_each"),
     "authoring.inline": ("inline",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
     "authoring.race": ("race",),
@@ -100,6 +106,7 @@ _HOMES = {
     "errors": ("PerdureError",),
     "model.instances": ("Status",),
     "model.options": ("Retention", "Retry", "WorkerOptions"),
+    "tallies": ("Tally",),
 }
 
 

@@ -101,3 +101,14 @@ BULK_MAX = 1_000
 
 MAX_LABEL_SETS = 1_000
 """How many combinations of labels one metric has; what comes after counts under `other`."""
+
+# ------------------------------------------------------------------------ for_each
+
+MAX_PAGES_AT_ONCE = 300
+"""Into how many pages the items of a sequence, or one page of a source, may be cut."""
+
+MAX_PAGE_SIZE = 5_000
+"""How many items one page of `for_each` may have: its history has two events for each."""
+
+MAX_PAGES_UNDER_WAY = 1_000
+"""How many pages of one `for_each` may be under way."""

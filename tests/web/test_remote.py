@@ -7,7 +7,7 @@ import inspect
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -29,6 +29,7 @@ from perdure.errors import (
     PerdureError,
     ResultTimeoutError,
     StoreUnavailableError,
+    UnexpectedCountError,
     UsageError,
 )
 from perdure.model.instances import Status
@@ -314,6 +315,28 @@ async def test_inputs_are_decided_over_http(fresh: Pair) -> None:
     await until(is_deposited)
     with pytest.raises(PayloadError):
         await fresh.remote.send(Account, "nothing")  # type: ignore[misc]
+
+
+async def test_one_thing_is_done_to_many_over_http(fresh: Pair) -> None:
+    remote = fresh.remote
+    for number in range(3):
+        await remote.start(f"many-{number}", ship, "book")
+
+    since = datetime.now(UTC) - timedelta(days=1)
+    with pytest.raises(UnexpectedCountError, match="nothing was done") as caught:
+        await remote.terminate_all(prefix="many-", created_after=since, expect=2)
+    assert (caught.value.expected, caught.value.found) == (2, 3)
+    with pytest.raises(UsageError, match="cancel_all needs a condition"):
+        await remote.cancel_all(expect=0)
+    unheard = Signal("unheard", str)
+    for reached in (3, 0):
+        sent = await remote.signal_all(unheard, "x", prefix="many-", expect=3, message_id="m-1")
+        assert sent == reached
+    assert await remote.retry_all(prefix="many-", expect=3) == 0
+    assert await remote.unpark_all(prefix="many-", expect=0) == 0
+    assert await remote.terminate_all(prefix="many-", created_after=since, expect=3) == 3
+
+    assert await remote.count(prefix="many-", status="terminated") == 3
 
 
 async def test_what_needs_the_store_itself_is_refused_with_advice(pair: Pair) -> None:

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from perdure.authoring.activity import Activity
+from perdure.authoring.builtin_orchestrations import BUILTIN_CODE, BUILTIN_ORCHESTRATIONS
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import DeciderDefinition, definition_of, is_concrete
 from perdure.authoring.definition import DefinedFunction
@@ -104,11 +105,16 @@ class Registry:
 
     def orchestration(self, name: str, version: str) -> Orchestration[..., Any]:
         """Return an orchestration by name and exact version."""
-        found = self.orchestrations.get((name, version))
+        found = self.code_for(name, version)
         if found is None:
             known = [f"{name}@{version}" for name, version in self.orchestrations]
             raise NotRegisteredError("orchestration", f"{name}@{version}", known=known)
         return found
+
+    def code_for(self, name: str, version: str) -> Orchestration[..., Any] | None:
+        """Return an orchestration by name and exact version, also one of perdure's own."""
+        key = name, version
+        return self.orchestrations.get(key) or BUILTIN_ORCHESTRATIONS.get(key)
 
     def decider(self, name: str) -> DeciderDefinition:
         """Return a decider by name."""
@@ -129,6 +135,8 @@ class Registry:
     def code_of(self, name: str, version: str) -> str:
         """Return the digest of the code behind an orchestration."""
         key = (name, version)
+        if key in BUILTIN_ORCHESTRATIONS:
+            return BUILTIN_CODE
         code = self._code.get(key)
         if code is None:
             code = self._code[key] = self._find_code(self.orchestrations[key].fn)

@@ -20,7 +20,7 @@ import msgspec
 
 from perdure.errors import UsageError
 from perdure.forks import after_fork
-from perdure.model.events import ActivityFailed, AskedEvent, KvEntry, Parent
+from perdure.model.events import ActivityFailed, AskedEvent, ChildFailed, KvEntry, Parent
 from perdure.model.options import ParentClose
 
 
@@ -91,6 +91,8 @@ class ChildRequest(msgspec.Struct, frozen=True):
     decode: Callable[[bytes], Any]
     same_input: Callable[[bytes, bytes], bool]
     delay_ms: int = 0
+    revive: Callable[[str, ChildFailed], BaseException] | None = None
+    """Turns a recorded failure into the exception that the code sees; None: a `ChildError`."""
 
 
 class DetachedRequest(msgspec.Struct, frozen=True):

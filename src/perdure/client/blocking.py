@@ -14,6 +14,7 @@ from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.client import (
     blocking_admin,
+    blocking_bulk,
     blocking_deciders,
     blocking_kept_values,
     blocking_projections,
@@ -217,6 +218,11 @@ class BlockingClient:
     fail_job = blocking_admin.fail_job
     inbox = blocking_admin.inbox
     drop_message = blocking_admin.drop_message
+    cancel_all = blocking_bulk.cancel_all
+    terminate_all = blocking_bulk.terminate_all
+    signal_all = blocking_bulk.signal_all
+    unpark_all = blocking_bulk.unpark_all
+    retry_all = blocking_bulk.retry_all
     projections = blocking_projections.projections
     projection = blocking_projections.projection
     pause_projection = blocking_projections.pause_projection

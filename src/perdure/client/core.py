@@ -210,9 +210,11 @@ class ClientCore:
         await self.removal().delete_children(ended)
         return await self.begin(msgspec.structs.replace(new, replaces=ended.incarnation))
 
-    async def terminate(self, instance_id: str, reason: str) -> None:
-        """Stop an instance now; its code is not asked."""
-        await terminate(self, instance_id, reason)
+    async def terminate(
+        self, instance_id: str, reason: str, *, incarnation: int | None = None
+    ) -> bool:
+        """Stop an instance now; its code is not asked. Tell whether it had not ended before."""
+        return await terminate(self, instance_id, reason, incarnation=incarnation)
 
     async def plan_reset(self, instance_id: str, point: Point | None) -> ResetPlan:
         """Return what a reset would do."""

@@ -58,6 +58,9 @@ async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[Work
     """Ask the store for all that the sentence needs."""
     instance_id = row.instance_id
     live = await store.read_live(instance_id)
+    if live is None and not row.status.is_terminal:  # it has ended since its row was read
+        [newer] = await store.read_instances([instance_id])
+        row = newer or row
     number = None if live is None else live.definition_no
     jobs = await store.read_jobs(instance_id)
     history = []

@@ -182,7 +182,7 @@ class MessageInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page(Generic[T]):
+class ListPart(Generic[T]):
     """A part of a list."""
 
     items: list[T]

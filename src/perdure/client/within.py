@@ -86,7 +86,9 @@ class CoreWithin(ClientCore):
         """Refuse."""
         _refuse("replace an instance that has ended")
 
-    async def terminate(self, instance_id: str, reason: str) -> None:
+    async def terminate(
+        self, instance_id: str, reason: str, *, incarnation: int | None = None
+    ) -> bool:
         """Refuse."""
         _refuse("terminate")
 

@@ -14,6 +14,7 @@ from perdure.client.info import (
 )
 from perdure.client.overview import QueueInfo, SessionInfo
 from perdure.client.projections import ProjectionInfo
+from perdure.client.replay_check import ReplayCheck
 from perdure.model.admin import InstanceStats, StoreTotals
 from perdure.web.api import actions, deciders, instances, overview
 from perdure.web.operations import ApiRoute
@@ -94,6 +95,14 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         scope="read",
         handler=instances.list_executions,
         returns=list[ExecutionInfo],
+    ),
+    ApiRoute(
+        method="POST",
+        path=f"{ONE}/replay",
+        scope="read",
+        handler=instances.check_code,
+        body=instances.ReplayBody,
+        returns=ReplayCheck,
     ),
     ApiRoute(
         method="GET",

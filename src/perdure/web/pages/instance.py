@@ -24,7 +24,7 @@ from perdure.web.pages.differences import differences
 from perdure.web.pages.instances import without_head
 from perdure.web.pages.timeline import bars_of, drawn
 
-Tab = Literal["timeline", "state", "history", "payload", "children", "jobs"]
+Tab = Literal["timeline", "state", "history", "payload", "children", "jobs", "check"]
 
 TIMELINE_EVENTS = 400
 """How much of a history, its newest part, is drawn."""
@@ -78,6 +78,8 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
             data["children"] = await _children(ask, info)
         case "jobs":
             data |= await _jobs(ask.client, handle)
+        case "check":
+            data["has_code"] = ask.client._core.beside is not None
         case "state":
             data["decider"] = await _decider(ask, info)
     return PageContent(template="instance.html", title=instance_id, data=data, drawing=drawing)

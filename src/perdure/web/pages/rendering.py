@@ -56,6 +56,7 @@ NAVIGATION = (
     ("/workers", "Workers", "w"),
     ("/projections", "Projections", "p"),
     ("/definitions", "Definitions", "d"),
+    ("/charts", "Charts", "c"),
 )
 
 

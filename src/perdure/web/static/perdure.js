@@ -126,6 +126,8 @@ document.addEventListener("click", (event) => {
   }
   const pressed = event.target.closest("[data-press]");
   if (pressed) { press(pressed); return; }
+  const checked = event.target.closest("[data-check]");
+  if (checked) { check(checked); return; }
   const many = event.target.closest("[data-bulk]");
   if (many) { bulk(many.dataset.bulk); return; }
   const row = event.target.closest("tr[data-href]");
@@ -138,6 +140,27 @@ async function press(button) {
   try { await ask("POST", button.dataset.press); } catch (error) { toast(error.message); }
   button.disabled = false;
   refresh();
+}
+
+// Whether the code fits a history: the word first, then both sides.
+async function check(button) {
+  const place = $("#check-answer");
+  const status = document.createElement("span");
+  button.disabled = true;
+  try {
+    const found = await ask("POST", button.dataset.check, {});
+    status.className = `status ${found.fits ? "completed" : "failed"}`;
+    status.textContent = found.fits ? "✓ it fits" : "✕ it does not fit";
+    const more = document.createElement(found.fits ? "p" : "pre");
+    if (!found.fits) { more.className = "value trace"; more.tabIndex = 0; }
+    more.textContent = found.fits ? `All ${found.events} events are what the code asks for now.` : found.text;
+    place.replaceChildren(status, more);
+  } catch (error) {
+    status.className = "problem";
+    status.textContent = error.message;
+    place.replaceChildren(status);
+  }
+  button.disabled = false;
 }
 
 document.addEventListener("submit", async (event) => {
@@ -315,6 +338,8 @@ function put(fresh) {
   const at = $("tr.at")?.dataset.href;
   const open = $$("details", live).map((one) => one.open);
   if ($$("details[open] form", live).some((form) => [...form.elements].some((one) => one.value !== one.defaultValue && "defaultValue" in one))) return false;
+  const answer = $("#check-answer", live);
+  if (answer) $("#check-answer", fresh)?.replaceWith(answer);
   live.replaceChildren(...fresh.childNodes);
   for (const one of $$("#bulk [name=id]")) one.checked = chosen.has(one.value);
   if (all && $("#all-matching")) $("#all-matching").checked = true;
