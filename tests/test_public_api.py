@@ -55,6 +55,7 @@ CLIENT = [
     "prune",
     "queues",
     "rebuild_projection",
+    "reset_all",
     "resume_projection",
     "retry_all",
     "retry_dead_job",

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from perdure import Handle, Signal, Status, activity, context, orchestration
+from perdure import Defined, Engine, Handle, Signal, Status, activity, context, orchestration
+from perdure.authoring.registry import Registry
 from perdure.checking.invariants import check
 from perdure.errors import (
     AlreadyExistsError,
@@ -123,7 +124,7 @@ async def twice(left: int) -> str:
     return await charge(left, "twice")
 
 
-ALL = [price, charge, slow, checkout, talk, fetch, below, above, above_named, twice]
+ALL: list[Defined] = [price, charge, slow, checkout, talk, fetch, below, above, above_named, twice]
 
 
 async def failed(stage: Stage, id: str = "c-1", *, cold: bool = False) -> Handle[str]:
@@ -429,7 +430,7 @@ async def test_a_parent_hears_of_a_reset_child_once(stage: Stage) -> None:
     assert (await parent.info()).status is Status.COMPLETED
 
 
-async def only_child(engine: Any, parent: Handle[Any]) -> Handle[Any]:
+async def only_child(engine: Engine, parent: Handle[Any]) -> Handle[Any]:
     [child] = (await parent.tree()).children
     return engine.handle(child.info.instance_id)
 
@@ -598,7 +599,7 @@ async def test_a_worker_elsewhere_drops_what_it_has_in_memory(stage: Stage) -> N
 
 
 async def heard(handle: Handle[Any], count: int) -> bool:
-    return await handle.kv("heard") == count
+    return bool(await handle.kv("heard") == count)
 
 
 async def test_of_a_reset_and_a_turn_at_once_one_comes_first(stage: Stage) -> None:
@@ -665,7 +666,7 @@ async def test_a_blocked_instance_goes_back_to_where_the_code_fits(stage: Stage)
 
 
 async def test_what_cannot_be_reset_is_refused_with_a_sentence(stage: Stage) -> None:
-    engine = await stage.engine([*ALL, Account])
+    engine = await stage.engine(Registry([*ALL, Account]))
     await engine.execute(Account, Deposit("n-1", 1))
     handle = await engine.start("c-1", checkout, "book")
     await handle.result()

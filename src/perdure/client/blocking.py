@@ -223,6 +223,7 @@ class BlockingClient:
     signal_all = blocking_bulk.signal_all
     unpark_all = blocking_bulk.unpark_all
     retry_all = blocking_bulk.retry_all
+    reset_all = blocking_bulk.reset_all
     projections = blocking_projections.projections
     projection = blocking_projections.projection
     pause_projection = blocking_projections.pause_projection

@@ -220,9 +220,17 @@ class ClientCore:
         """Return what a reset would do."""
         return await resetting.plan(self, instance_id, point)
 
-    async def reset(self, instance_id: str, point: Point | None, reason: str) -> None:
-        """Let an instance go on from an earlier point."""
-        await resetting.reset(self, instance_id, point, reason)
+    async def reset(
+        self,
+        instance_id: str,
+        point: Point | None,
+        reason: str,
+        *,
+        only: tuple[int, int] | None = None,
+    ) -> bool:
+        """Let an instance go on from an earlier point; only while it is of this incarnation and
+        execution, if that is given. Return whether it does."""
+        return await resetting.reset(self, instance_id, point, reason, only)
 
     async def fork(self, instance_id: str, new_id: str, point: Point | None) -> None:
         """Start another instance from a point of this one."""

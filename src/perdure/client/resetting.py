@@ -156,8 +156,15 @@ async def _waiting_answer(core: ClientCore, id: ExecutionId, seq: int) -> list[S
 # ---------------------------------------------------------------------- doing it
 
 
-async def reset(core: ClientCore, instance_id: str, point: Point | None, reason: str) -> None:
-    """Let the next execution of an instance begin with a part of its history.
+async def reset(
+    core: ClientCore,
+    instance_id: str,
+    point: Point | None,
+    reason: str,
+    only: tuple[int, int] | None,
+) -> bool:
+    """Let the next execution of an instance begin with a part of its history; return whether it
+    does. Where an incarnation and execution are given, only that one is left.
 
     Raises:
         InstanceNotFoundError: There is no such instance.
@@ -169,7 +176,9 @@ async def reset(core: ClientCore, instance_id: str, point: Point | None, reason:
         found = await find_source(core, instance_id)
         origin = found.start.origin
         if origin is not None and origin.commit_id in tried:
-            return  # It happened, and the answer was lost.
+            return True  # It happened, and the answer was lost.
+        if only is not None and found.stamp.key != only:
+            return False
         commit_id = fresh_id()
         tried.add(commit_id)
         cut = choose_cut(found, point)
@@ -177,7 +186,7 @@ async def reset(core: ClientCore, instance_id: str, point: Point | None, reason:
         if await _commit(core, found, begun, commit_id):
             core.metrics.client_resets.add((found.row.name, found.row.version))
             core.noticed_reset(instance_id, found.stamp)
-            return
+            return True
         if tries >= PAUSE_AFTER:
             await asyncio.sleep(PAUSE_S)
     raise _kept_moving(instance_id)

@@ -92,7 +92,14 @@ class CoreWithin(ClientCore):
         """Refuse."""
         _refuse("terminate")
 
-    async def reset(self, instance_id: str, point: Point | None, reason: str) -> None:
+    async def reset(
+        self,
+        instance_id: str,
+        point: Point | None,
+        reason: str,
+        *,
+        only: tuple[int, int] | None = None,
+    ) -> bool:
         """Refuse."""
         _refuse("reset")
 
