@@ -262,6 +262,20 @@ def test_a_killed_fan_out_asks_no_shop_twice_that_has_answered(tmp_path: Path) -
     assert after[-2] == "Sold 4,821.75 in all, most of it in Riga."
 
 
+def test_a_killed_dunning_goes_on_and_reminds_of_every_invoice(tmp_path: Path) -> None:
+    before = kill_example_after(tmp_path, "reminded of", "dunning", "november")
+    *after, count, first, second, third = run_example(tmp_path, "dunning", "november")
+
+    expected = {f"reminded of invoice {number}" for number in range(0, 1_000, 100)}
+    assert {*before, *after} == expected
+    assert count == "997 reminded, 3 not:"
+    assert [line.split(",")[0] for line in (first, second, third)] == [
+        "  item 13",
+        "  item 413",
+        "  item 813",
+    ]
+
+
 def test_a_killed_agent_makes_no_recorded_call_again(tmp_path: Path) -> None:
     before = kill_example_after(tmp_path, "tool   track_parcel", "agent_loop", "ticket-7")
     after = run_example(tmp_path, "agent_loop", "ticket-7")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Activity, WorkerOptions, activity, context, for_each, orchestration
+from perdure import Activity, Stream, WorkerOptions, activity, context, for_each, orchestration
 from perdure import limits as module
 from perdure.authoring.failures import describe
 from perdure.client.lists import check_limit
@@ -117,6 +117,7 @@ REFUSED: dict[str, Callable[[int], object]] = {
     "MAX_KV_VALUE_BYTES": lambda size: run_inside(
         lambda: context().kv.__setitem__("key", text(size))
     ),
+    "MAX_ITEM_BYTES": lambda size: run_inside(lambda: Stream("s", str).send(text(size))),
     "MAX_REPORT_BYTES": lambda size: run_inside(lambda: context().report(text(size))),
     "MAX_TAGS": lambda count: WorkerOptions(tags=[f"tag {number}" for number in range(count)]),
     "MAX_TAG_BYTES": lambda size: WorkerOptions(tags=["x" * size]),
@@ -134,6 +135,8 @@ ELSEWHERE = {
     "MAX_DETAILS_BYTES": "engine/test_engine_limits.py",
     "BULK_MAX": "engine/test_engine_limits.py",
     "MAX_LABEL_SETS": "test_telemetry.py",
+    "MAX_UNFLUSHED_BYTES": "engine/test_streams.py",
+    "STREAM_WARNING_ITEMS": "jobs/test_sending.py",
     "HISTORY_WARNING_EVENTS": "engine/test_retention.py",
     "HISTORY_WARNING_BYTES": "engine/test_retention.py",
 }

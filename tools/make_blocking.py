@@ -145,6 +145,12 @@ BLOCKING = [
 SELVES = {"self: Client": "self: BlockingClient", "self: Handle[": "self: BlockingHandle["}
 """Whose methods the functions of a module are, there and here."""
 
+READERS = ("ItemReader[", "BlockingItemReader[")
+"""What is iterated over with `async for`, and with `for`."""
+
+READER = ("BlockingItemReader", "from perdure.client.item_reader import BlockingItemReader")
+"""The class of the latter."""
+
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -279,7 +285,7 @@ def _part(module: str, through: str) -> str:
 
 def _module(header: str, parts: list[str], sources: list[Source]) -> str:
     body = "\n".join(parts)
-    known = [*BLOCKING, *(name for source in sources for name in source.names())]
+    known = [*BLOCKING, READER, *(name for source in sources for name in source.names())]
     imports, constants = _needed(body, known)
     return _tidy("\n".join([header, *imports, *constants, body]))
 
@@ -305,6 +311,8 @@ def _body(method: Function, through: str, *, gives_handle: bool) -> list[str]:
         # Opening and closing are also the thread's beginning and end.
         verb = method.name if method.name in ("open", "close") else "run"
         call = f"self._thread.{verb}({call})"
+    if READERS[0] in _returned(method):
+        return [f"return BlockingItemReader(self._thread, {call})"]
     if gives_handle:
         return [f"return BlockingHandle(self._thread, {call})"]
     if _returned(method) == "Self":
@@ -317,6 +325,7 @@ def _written(method: Function, body: Iterable[str], indent: str) -> str:
     if "Async" in returns or "Await" in returns:
         raise UnknownConstructError(f"{method.name} returns {returns}")
     returns = returns.replace("Handle[", "BlockingHandle[")
+    returns = returns.replace(*READERS)
     decorators = [f"{indent}@{ast.unparse(decorator)}" for decorator in method.decorator_list]
     parameters = ast.unparse(method.args)
     for there, here in SELVES.items():

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.registry import Defined
     from perdure.authoring.signal import Signal
+    from perdure.authoring.stream import Item, Stream
     from perdure.authoring.transaction import transaction
     from perdure.client.blocking import BlockingClient
     from perdure.client.client import Client, default_url
@@ -58,6 +59,7 @@ __all__ = [
     "Engine",
     "Handle",
     "InstanceRef",
+    "Item",
     "Orchestration",
     "Page",
     "PerdureError",
@@ -66,6 +68,7 @@ __all__ = [
     "Retry",
     "Signal",
     "Status",
+    "Stream",
     "Tally",
     "Worker",
     "WorkerOptions",
@@ -96,6 +99,7 @@ _HOMES = {
     "authoring.ref": ("InstanceRef",),
     "authoring.registry": ("Defined",),
     "authoring.signal": ("Signal",),
+    "authoring.stream": ("Item", "Stream"),
     "authoring.transaction": ("transaction",),
     "client.blocking": ("BlockingClient",),
     "client.client": ("Client", "default_url"),

@@ -47,6 +47,16 @@ MAX_KV_VALUE_BYTES = 64 * 1024
 MAX_REPORT_BYTES = 256 * 1024
 """Largest report of an instance, as JSON."""
 
+MAX_ITEM_BYTES = 64 * 1024
+"""Largest item of a stream, as JSON."""
+
+MAX_UNFLUSHED_BYTES = 16 * 1024 * 1024
+"""How many bytes one activity, or one turn of an orchestration, may have sent to streams and not
+stored yet."""
+
+STREAM_WARNING_ITEMS = 1_000_000
+"""An activity that sends so many items is warned about, and again whenever they have doubled."""
+
 HISTORY_WARNING_EVENTS = 10_000
 """A history of so many events is warned about, and again whenever it has doubled."""
 

@@ -69,6 +69,8 @@ CHANGED_IN_PLACE = {
     "instances",
     "kv",
     "reports",
+    "perdure_streams",
+    "perdure_stream_heads",
     "sessions",
     "snapshots",
     "checkpoints",

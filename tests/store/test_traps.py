@@ -85,10 +85,12 @@ OUT: dict[str, dict[int, str]] = {
     SQLITE: {
         1: "46bfc9a1659fde6a0b02dbd6266d7eb7081d3cd4a2c0a664c002ccc785224669",
         2: "56dc3b8ca8ce02090e585806379ee41d4f4430a8c1ef1ed9c3e88ddb8bd00a32",
+        3: "024516187b31cc2fc36d7ccb9a127035485605599d0126ac07fc3863c8e408aa",
     },
     POSTGRES: {
         1: "77712f6819a7b2aea0389b77b20ffb8ad0b74992f14cf124c45d815a4d1b4ef3",
         2: "b9006684ce7aa4c72f481bf0daa4d072e7161b01bf4dd3663634734e35d05eaa",
+        3: "148c7365fff1c40ccb87acfa9827ab0dccca217a56005cd942e0baa8b18d4f48",
     },
 }
 """What the migrations hash to. Only ever added to."""

@@ -171,6 +171,10 @@ class Scope(Protocol):
         """Put something on record that needs no answer, and let it take effect at once."""
         ...
 
+    def send_item(self, stream: str, item: bytes) -> None:
+        """Send an item to a stream, with the turn's commit; nothing of what is replayed."""
+        ...
+
     def patched(self, change: str) -> bool:
         """Return whether this execution takes the new side of a change of its code."""
         ...

@@ -18,6 +18,7 @@ from perdure.client import (
     blocking_deciders,
     blocking_kept_values,
     blocking_projections,
+    blocking_stream_items,
 )
 from perdure.client.client import Client
 from perdure.client.handle import Handle
@@ -317,7 +318,8 @@ class BlockingHandle(Generic[R_co]):
 
         What it started and waits for are `children`. Deciders that were given inputs, by
         `ctx.execute` and `ctx.send` or by the decision of another decider, are `calls` of the one
-        that did so, as the histories of its newest 100 executions tell.
+        that did so, as the histories of its newest 100 executions tell. Pages of a `for_each` are
+        below its coordinator, if that is asked; there may be thousands of them.
 
         Args:
             calls: Whether to look for calls. Without them only rows are read, no histories.
@@ -450,3 +452,5 @@ class BlockingHandle(Generic[R_co]):
     wait_report = blocking_kept_values.wait_report
     kv = blocking_kept_values.kv
     wait_kv = blocking_kept_values.wait_kv
+    stream = blocking_stream_items.stream
+    streams = blocking_stream_items.streams

@@ -32,6 +32,7 @@ from perdure.model.events import CancelRequested, SignalReceived, UnreadableEven
 from perdure.model.instances import InstanceRow, NewInstance, Stamp
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.streams import StreamPlace
 from perdure.model.turns import InstanceEnd, TurnStatus, WorkerRow
 from perdure.store.base import PATIENCE_S, Store
 from perdure.store.forking import ProcessMark
@@ -318,6 +319,10 @@ class ClientCore:
     async def wait_kept(self, instance_id: str, key: str) -> KvRow | None:
         """Wait for a value under a key, or the end."""
         return await self._watching().kept(instance_id, key)
+
+    async def wait_sent(self, place: StreamPlace) -> None:
+        """Wait until there may be something behind a place in a stream, or for the end."""
+        await self._watching().sent(place)
 
     def _watching(self) -> InstanceWatch:
         self.refuse_closed()
