@@ -100,8 +100,8 @@ class Commit:
                 return _TAKEN
             return self._obstacle(turn) or self._accept_first(turn, turn.start)
         row = self.rows.live.get(turn.instance_id)
-        if row is None and turn.rewound is not None:
-            row = self._rewinds.revive(turn, turn.rewound)
+        if turn.rewound is not None:
+            return self._rewind(turn, row, turn.rewound)
         if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):
             if row is not None and turn.lease and row.fits(turn.stamp) and row.attempts > 1:
                 # Late, and overtaken by another claim, but alive: its worker did not die of it.
@@ -187,8 +187,6 @@ class Commit:
         if turn.jobs_buried:
             self._jobs.bury(turn, row)
         first_seq = row.next_seq
-        if turn.rewound is not None:
-            return self._rewind(turn, row, turn.rewound)
         self._append(turn, row)
         if turn.definition is not None:
             row.definition_no = self._number_of(turn.definition)
@@ -313,8 +311,11 @@ class Commit:
         row.execution = old + 1
         row.blocked_by = None
 
-    def _rewind(self, turn: Turn, row: LiveState, rewind: Rewind) -> TurnReceipt:
+    def _rewind(self, turn: Turn, row: LiveState | None, rewind: Rewind) -> TurnReceipt:
         """Leave an execution as it is, and begin the next one with a part of its history (S35)."""
+        row = row or self._rewinds.revive(turn, rewind)
+        if row is None or not self._is_fenced_in(turn, row):
+            return _REFUSED
         assert row.definition_no is not None
         self._settle(turn, row)
         row.home = None  # No worker has it in memory as it is now.
