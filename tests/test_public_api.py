@@ -71,11 +71,13 @@ CLIENT = [
     "terminate_all",
     "transitions",
     "unpark_all",
+    "update_with_start",
     "within",
     "workers",
 ]
 
 HANDLE = [
+    "ask",
     "cancel",
     "delete",
     "executions",
@@ -101,6 +103,7 @@ HANDLE = [
     "terminate",
     "tree",
     "unpark",
+    "update",
     "wait_kv",
     "wait_report",
 ]

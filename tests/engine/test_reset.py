@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from perdure import Defined, Engine, Handle, Signal, Status, activity, context, orchestration
+from perdure import (
+    Defined,
+    Engine,
+    Handle,
+    Signal,
+    Status,
+    Update,
+    activity,
+    context,
+    orchestration,
+)
 from perdure.authoring.registry import Registry
 from perdure.checking.invariants import check
 from perdure.errors import (
@@ -660,6 +670,66 @@ async def test_a_blocked_instance_goes_back_to_where_the_code_fits(stage: Stage)
     await handle.reset(at_event(2))
 
     assert await handle.result() == ["a", "paid 1 for a"]
+
+
+# ---------------------------------------------------------------------- updates
+
+
+add = Update("add", int, int)
+
+
+@orchestration
+async def adds(count: int) -> int:
+    total = 0
+    for _ in range(count):
+        request = await add.receive()
+        total += request.value
+        request.answer(total)
+    return total
+
+
+async def test_updates_that_were_answered_are_taken_again_and_their_answers_stand(
+    stage: Stage,
+) -> None:
+    engine = await stage.engine([adds])
+    handle = await engine.start("u-1", adds, 3)
+    first = await handle.update(add, 1, update_id="one")
+    second = await handle.update(add, 2, update_id="two")
+
+    plan = await handle.plan(at_event(2))
+    await handle.reset(at_event(2))
+    third = await handle.update(add, 3, update_id="three")
+
+    assert plan.updates_answered == ("one", "two")
+    assert plan.refused is None
+    assert (first, second, third) == (1, 3, 6)
+    assert await handle.result() == 6
+    assert await handle.update(add, 2, update_id="two") == 3
+
+
+async def test_a_reset_behind_which_callers_were_answered_must_name_the_event(
+    stage: Stage,
+) -> None:
+    @orchestration
+    async def asks(count: int) -> int:
+        await price("x")
+        request = await add.receive()
+        request.answer(request.value)
+        return await price("y")
+
+    engine = await stage.engine([asks, price])
+    handle = await engine.start("u-1", asks, 1)
+    await handle.update(add, 1, update_id="one")
+    await handle.result()
+
+    plan = await handle.plan(before(price, nth=0))
+    with pytest.raises(UsageError, match="update 'one' was answered behind this point"):
+        await handle.reset(before(price, nth=0))
+
+    assert plan.refused is not None
+    assert await (await handle.fork("u-2", before(price, nth=0))).result() == 1
+    await handle.reset(at_event(5))
+    assert await handle.result() == 1
 
 
 # ---------------------------------------------------------------------- refused

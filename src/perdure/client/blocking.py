@@ -12,6 +12,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from perdure.authoring.decider import Decider
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
+from perdure.authoring.update import AskedUpdate
 from perdure.client import (
     blocking_admin,
     blocking_bulk,
@@ -19,6 +20,7 @@ from perdure.client import (
     blocking_kept_values,
     blocking_projections,
     blocking_stream_items,
+    blocking_updates,
 )
 from perdure.client.client import Client
 from perdure.client.handle import Handle
@@ -34,6 +36,7 @@ from perdure.model.admin import DeletedCounts, InstanceStats
 from perdure.model.options import IfHeld
 from perdure.telemetry import Metrics
 
+A = TypeVar("A")
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -169,6 +172,40 @@ class BlockingClient:
                     signal, value, instance_id, orchestration, *args, **kwargs
                 )
             ),
+        )
+
+    def update_with_start(
+        self,
+        update: AskedUpdate[T, A],
+        value: T,
+        instance_id: str,
+        orchestration: Orchestration[P, Any],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> A:
+        """Ask an instance, and start it first if it does not exist: in one commit; then wait for
+        the answer, as `Handle.update` does.
+
+        A live instance is only asked, whatever its input. Of an ended one
+        `orchestration.with_options(if_exists=...)` decides, unless the update was given before:
+        *restart* and *terminate* replace it, anything else refuses.
+        `update.with_options(update_id=..., timeout=...)` says under which id, and for how long.
+
+        Raises:
+            UpdateRefusedError: The code refused it; the error has the reason.
+            UpdateUnansweredError: What took it has ended, or the instance ended before.
+            InstanceEndedError: The instance has ended; nothing was sent.
+            AlreadyExistsError: The id is taken by another definition, or has ended and
+                `if_exists="fail"` was asked for.
+            InputIdReusedError: The id of the update was given before, with another one.
+            PayloadError: The value or an argument cannot be stored.
+            ResultTimeoutError: There is no answer in time.
+        """
+        return self._thread.run(
+            self._client.update_with_start(
+                update, value, instance_id, orchestration, *args, **kwargs
+            )
         )
 
     @overload
@@ -454,3 +491,5 @@ class BlockingHandle(Generic[R_co]):
     wait_kv = blocking_kept_values.wait_kv
     stream = blocking_stream_items.stream
     streams = blocking_stream_items.streams
+    update = blocking_updates.update
+    ask = blocking_updates.ask

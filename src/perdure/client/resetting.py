@@ -42,6 +42,7 @@ from perdure.model.events import (
     StoredEvent,
     Terminated,
     UnreadableEventError,
+    UpdateAnswered,
     WentBack,
     read_event,
 )
@@ -79,6 +80,11 @@ class ResetPlan:
     inputs_kept: tuple[str, ...] = ()
     """Calls in what is kept whose arguments the code here would make differently: the recorded ones
     stand."""
+    updates_answered: tuple[str, ...] = ()
+    """Ids of updates that were answered behind it. Their callers were told something; the requests
+    come again, and the first answers stand."""
+    refused: str | None = None
+    """Why `reset` would refuse; None: it would not."""
 
 
 class Found(NamedTuple):
@@ -182,6 +188,9 @@ async def reset(
         commit_id = fresh_id()
         tried.add(commit_id)
         cut = choose_cut(found, point)
+        refusal = _refusal(found, cut, point)
+        if refusal is not None:
+            raise UsageError(refusal)
         begun = reset_of(found.source, cut, commit_id=commit_id, reason=reason)
         if await _commit(core, found, begun, commit_id):
             core.metrics.client_resets.add((found.row.name, found.row.version))
@@ -240,6 +249,25 @@ async def fork(core: ClientCore, instance_id: str, new_id: str, point: Point | N
         raise AlreadyExistsError(new_id, "and was not forked to", advice="use another id")
     core.metrics.client_forks.add((row.name, row.version))
     core.noticed_work()
+
+
+def _refusal(found: Found, cut: Cut, point: Point | None) -> str | None:
+    """Return why an instance is not reset: callers of updates were answered behind the point, which
+    was not chosen by its number."""
+    told = _updates_answered(found.source.history, cut)
+    if not told or (point is not None and point.side == "event"):
+        return None
+    many = f"{len(told)} updates were" if len(told) > 1 else f"update {told[0]!r} was"
+    return (
+        f"{many} answered behind this point of instance {found.row.instance_id!r}: the callers "
+        "keep their answers, and the code takes the requests again. If that is meant, name the "
+        f"event: handle.reset(at_event({max(cut.kept, cut.answer)}))"
+    )
+
+
+def _updates_answered(history: Sequence[StoredEvent], cut: Cut) -> tuple[str, ...]:
+    behind = [_event(one) for one in history[cut.kept :] if one.kind == UpdateAnswered.kind]
+    return tuple(event.update_id for event in behind if isinstance(event, UpdateAnswered))
 
 
 def _kept_moving(instance_id: str) -> StoreUnavailableError:
@@ -363,6 +391,8 @@ async def plan(core: ClientCore, instance_id: str, point: Point | None) -> Reset
         mismatch=mismatch,
         checked=checked,
         inputs_kept=tuple(differing),
+        updates_answered=_updates_answered(found.source.history, cut),
+        refused=_refusal(found, cut, point),
     )
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from perdure.model.failures import Cause as Cause
 from perdure.model.failures import Failure as Failure
+from perdure.model.kv_entries import KvEntry as KvEntry
 from perdure.model.lineage import Lineage
 from perdure.model.lineage import Parent as Parent
 from perdure.model.origins import Origin as Origin
@@ -28,14 +29,6 @@ from perdure.model.unreadable import UnreadableEventError as UnreadableEventErro
 
 NULL = msgspec.Raw(b"null")
 """No value. A field cannot be `Raw | None`: msgspec would read nothing but null into it."""
-
-
-class KvEntry(msgspec.Struct, frozen=True, gc=False):
-    """A value that an instance keeps under a key, and when it was set."""
-
-    key: str
-    value: msgspec.Raw
-    updated_ms: int
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -378,6 +371,15 @@ class Replied(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: ClassVar[str] = "replied"
     value: msgspec.Raw
+
+
+class UpdateAnswered(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code answered an update that it had taken, or refused it."""
+
+    kind: ClassVar[str] = "update_answered"
+    update_id: str
+    answer: msgspec.Raw = NULL
+    refusal: str | None = None
 
 
 class KvSet(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
