@@ -16,6 +16,7 @@ from perdure.authoring.update import AskedUpdate
 from perdure.client import (
     blocking_admin,
     blocking_bulk,
+    blocking_decider_json,
     blocking_deciders,
     blocking_kept_values,
     blocking_projections,
@@ -234,6 +235,8 @@ class BlockingClient:
     send_json = blocking_deciders.send_json
     state = blocking_deciders.state
     events = blocking_deciders.events
+    state_json = blocking_decider_json.state_json
+    events_json = blocking_decider_json.events_json
     transitions = blocking_deciders.transitions
     dry_run = blocking_deciders.dry_run
     observations = blocking_deciders.observations

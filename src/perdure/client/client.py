@@ -11,7 +11,7 @@ from perdure.authoring.decider_definition import definition_of
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.authoring.update import AskedUpdate
-from perdure.client import admin, bulk, deciders
+from perdure.client import admin, bulk, decider_json, deciders
 from perdure.client import projections as readers
 from perdure.client.core import ClientCore
 from perdure.client.existing import check_same_definition, settle, settle_ended
@@ -307,6 +307,8 @@ class Client:
     send_json = deciders.send_json
     state = deciders.state
     events = deciders.events
+    state_json = decider_json.state_json
+    events_json = decider_json.events_json
     transitions = deciders.transitions
     dry_run = deciders.dry_run
     observations = deciders.observations

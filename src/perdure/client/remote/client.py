@@ -13,6 +13,7 @@ from perdure.authoring.describing import Transition
 from perdure.authoring.orchestration import Orchestration
 from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
+from perdure.client.decided_events import DecidedEvent
 from perdure.client.decisions import DryRun, Observed
 from perdure.client.histories import named_in_errors
 from perdure.client.info import InstanceInfo, Json, ListPart
@@ -263,6 +264,26 @@ class RemoteClient(Client):
         definition, history = await self._history_of(decider, instance_id)
         with named_in_errors(None):
             return domain_history(definition, history)
+
+    async def state_json(self, decider: str, instance_id: str, /, *, at: int | None = None) -> Json:
+        """Return the state of an instance as JSON, folded by the server's code; see
+        `Client.state_json`."""
+        told = await self._connection.get(
+            "deciders", check_id("decider", decider), "instances", instance_id, "state", at=at
+        )
+        return told["state"]
+
+    async def events_json(
+        self, decider: str, instance_id: str, /, *, after: int = 0, limit: int = 100
+    ) -> list[DecidedEvent]:
+        """Return events of an instance as they are recorded; see `Client.events_json`."""
+        told = await self._connection.get(
+            *("deciders", check_id("decider", decider), "instances", instance_id, "events"),
+            after=after,
+            limit=limit,
+        )
+        found: list[DecidedEvent] = read(list[DecidedEvent], told["items"])
+        return found
 
     async def transitions(
         self,
