@@ -18,8 +18,10 @@ from perdure.client import (
     blocking_bulk,
     blocking_decider_json,
     blocking_deciders,
+    blocking_going_back,
     blocking_kept_values,
     blocking_projections,
+    blocking_promises,
     blocking_stream_items,
     blocking_updates,
 )
@@ -30,7 +32,6 @@ from perdure.client.info import ExecutionInfo, InstanceInfo, InstanceTree, JobIn
 from perdure.client.lifetimes import entered_without_async
 from perdure.client.loop_thread import CallersThread, LoopThread
 from perdure.client.points import Point
-from perdure.client.resetting import ResetPlan
 from perdure.clock import Clock, system_clock
 from perdure.durations import Duration
 from perdure.model.admin import DeletedCounts, InstanceStats
@@ -229,6 +230,8 @@ class BlockingClient:
         """
         return BlockingHandle(self._thread, self._client.handle(instance_id, definition))
 
+    resolve = blocking_promises.resolve
+    reject = blocking_promises.reject
     execute = blocking_deciders.execute
     send = blocking_deciders.send
     execute_json = blocking_deciders.execute_json
@@ -420,35 +423,6 @@ class BlockingHandle(Generic[R_co]):
         """
         self._thread.run(self._handle.restart())
 
-    def plan(self, point: Point | None = None, /) -> ResetPlan:
-        """Return what `reset` would do: what is kept, what runs again, and, where the code is here,
-        whether it fits. Writes nothing.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            UsageError: It cannot be reset, or has no such point.
-        """
-        return self._thread.run(self._handle.plan(point))
-
-    def reset(self, point: Point | None = None, /, *, reason: str = "") -> None:
-        """Go on from an earlier point, with the code that workers have today.
-
-        The next execution begins with what happened up to the point. What was open there is open
-        again, calls behind it are made again, and signals that came since come again. An instance
-        that has ended is running again.
-
-        Args:
-            point: Where to, by `before`, `after` or `at_event` of `perdure.repair`. Not given: just
-                before what it failed at, or before it was asked to stop.
-            reason: Why, for its row and its history.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            InstanceRunningError: It has not ended, and no point was given.
-            UsageError: It is a decider's, or has no such point.
-        """
-        self._thread.run(self._handle.reset(point, reason=reason))
-
     def fork(self, instance_id: str, point: Point | None = None, /) -> BlockingHandle[R_co]:
         """Start another instance that begins with what this one did up to a point. This one is left
         as it is, and may run.
@@ -488,6 +462,8 @@ class BlockingHandle(Generic[R_co]):
         """
         return self._thread.run(self._handle.prune(keep_last=keep_last, before=before))
 
+    plan = blocking_going_back.plan
+    reset = blocking_going_back.reset
     report = blocking_kept_values.report
     wait_report = blocking_kept_values.wait_report
     kv = blocking_kept_values.kv

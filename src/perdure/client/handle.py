@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perdure.authoring.signal import Signal
-from perdure.client import kept_values, stream_items, updates
+from perdure.client import going_back, kept_values, stream_items, updates
 from perdure.client.display import ShownTable
 from perdure.client.explain import explain, gather_evidence
 from perdure.client.history import History
@@ -31,7 +31,6 @@ from perdure.client.outcomes import result_in
 from perdure.client.overview import unclaimed_key, unclaimed_row
 from perdure.client.points import Point, check_point
 from perdure.client.recorded import read_execution, write_mappings
-from perdure.client.resetting import ResetPlan
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import successor
 from perdure.client.trees import nested, read_shown
@@ -314,36 +313,6 @@ class Handle(Generic[R_co]):
 
     # ------------------------------------------------------- going back, branching off
 
-    async def plan(self, point: Point | None = None, /) -> ResetPlan:
-        """Return what `reset` would do: what is kept, what runs again, and, where the code is here,
-        whether it fits. Writes nothing.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            UsageError: It cannot be reset, or has no such point.
-        """
-        return await self._core.plan_reset(self.instance_id, check_point(point))
-
-    async def reset(self, point: Point | None = None, /, *, reason: str = "") -> None:
-        """Go on from an earlier point, with the code that workers have today.
-
-        The next execution begins with what happened up to the point. What was open there is open
-        again, calls behind it are made again, and signals that came since come again. An instance
-        that has ended is running again.
-
-        Args:
-            point: Where to, by `before`, `after` or `at_event` of `perdure.repair`. Not given: just
-                before what it failed at, or before it was asked to stop.
-            reason: Why, for its row and its history.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            InstanceRunningError: It has not ended, and no point was given.
-            UsageError: It is a decider's, or has no such point.
-        """
-        checked = check_text("reason", reason)
-        await self._core.reset(self.instance_id, check_point(point), checked)
-
     async def fork(self, instance_id: str, point: Point | None = None, /) -> Handle[R_co]:
         """Start another instance that begins with what this one did up to a point. This one is left
         as it is, and may run.
@@ -396,6 +365,8 @@ class Handle(Generic[R_co]):
 
     # What follows is written where it belongs by its subject; this is the whole list.
 
+    plan = going_back.plan
+    reset = going_back.reset
     report = kept_values.report
     wait_report = kept_values.wait_report
     kv = kept_values.kv
