@@ -273,7 +273,7 @@ async def wait_kv(ask: CheckedRequest[WaitQuery, None]) -> KeptValue:
     has_ended = (await handle.info()).status.is_terminal
     if ask.query.wait and not has_ended:
         with suppress(ResultTimeoutError):
-            await handle.wait_kv(key, timeout=_limit(ask, ask.query.wait))
+            await handle.wait_kv(key, timeout=wait_limit(ask, ask.query.wait))
     kept = await handle.kv()
     return KeptValue(is_set=key in kept, value=kept.get(key), has_ended=has_ended)
 
@@ -303,7 +303,9 @@ async def wait_report(ask: CheckedRequest[ReportQuery, None]) -> Report | Respon
     if not ask.query.wait:
         return None if ask.query.after else found
     try:
-        return await handle.wait_report(after=ask.query.after, timeout=_limit(ask, ask.query.wait))
+        return await handle.wait_report(
+            after=ask.query.after, timeout=wait_limit(ask, ask.query.wait)
+        )
     except ResultTimeoutError:
         return None
 
@@ -316,7 +318,8 @@ def handle_of(ask: CheckedRequest[Any, Any]) -> Handle[Json]:
 # ------------------------------------------------------------------------- inside
 
 
-def _limit(ask: CheckedRequest[Any, Any], wait_s: float) -> timedelta:
+def wait_limit(ask: CheckedRequest[Any, Any], wait_s: float) -> timedelta:
+    """Return how long a request may wait that asks for so many seconds."""
     return timedelta(seconds=min(wait_s, ask.site.settings.limits.wait_s))
 
 
@@ -324,7 +327,7 @@ async def _outcome(ask: CheckedRequest[Any, Any], wait_s: float | None) -> Outco
     handle = handle_of(ask)
     instance_id = handle.instance_id
     try:
-        timeout = None if wait_s is None else _limit(ask, wait_s)
+        timeout = None if wait_s is None else wait_limit(ask, wait_s)
         result = await handle.result(timeout=timeout, if_held="wait")
     except OutcomeError as error:
         info = await handle.info()
@@ -344,7 +347,7 @@ async def _end(ask: CheckedRequest[Any, Any]) -> AsyncIterator[StreamEvent]:
 
 
 async def _reports(ask: CheckedRequest[ReportQuery, None]) -> AsyncIterator[StreamEvent]:
-    after = _last_event(ask, ask.query.after)
+    after = last_event(ask, ask.query.after)
     while (found := await handle_of(ask).wait_report(after=after)) is not None:
         after = found.version
         yield StreamEvent("report", found, after)
@@ -354,7 +357,7 @@ async def _reports(ask: CheckedRequest[ReportQuery, None]) -> AsyncIterator[Stre
 async def _new_events(ask: CheckedRequest[HistoryQuery, None]) -> AsyncIterator[StreamEvent]:
     """Return the events of the execution that is asked for, or of the current one, to its end."""
     handle = handle_of(ask)
-    after = _last_event(ask, ask.query.after)
+    after = last_event(ask, ask.query.after)
     execution = ask.query.execution or (await handle.info()).execution
     async for _ in changed(ask.client):
         # Before the events: what is recorded after this look is not missed.
@@ -368,7 +371,7 @@ async def _new_events(ask: CheckedRequest[HistoryQuery, None]) -> AsyncIterator[
             return
 
 
-def _last_event(ask: CheckedRequest[Any, Any], after: int) -> int:
+def last_event(ask: CheckedRequest[Any, Any], after: int) -> int:
     """Return where a stream goes on: a browser that was cut off says what it saw last."""
     seen = ask.request.headers.get("last-event-id", "")
     if not seen:
