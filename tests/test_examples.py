@@ -258,6 +258,24 @@ def test_bank_transfers_move_money_and_keep_the_sum(tmp_path: Path) -> None:
 # ------------------------------------------------------------- killed, and run again
 
 
+def test_cart_has_each_thing_once(tmp_path: Path) -> None:
+    *added, refused, seen, paid = run_example(tmp_path, "cart")
+
+    assert len(added) == 60
+    assert refused == "refused: a price is not negative"
+    assert seen.startswith("in the cart: 6630 cents, dearest Item(name=")
+    assert paid == "Ada pays 66.30 for 60 things with a card, each once"
+
+
+def test_a_killed_cart_is_asked_again_and_does_nothing_twice(tmp_path: Path) -> None:
+    before = kill_example_after(tmp_path, "bob-7 ", "cart")
+
+    *added, _, _, paid = run_example(tmp_path, "cart")
+
+    assert set(before) <= set(added)
+    assert paid == "Ada pays 66.30 for 60 things with a card, each once"
+
+
 def test_killed_bank_transfers_go_on_and_make_none_twice(tmp_path: Path) -> None:
     kill_example_after(tmp_path, "Grace pays Ada 5.00", "bank_transfers", "monday")
 
@@ -275,6 +293,20 @@ def test_a_killed_fan_out_asks_no_shop_twice_that_has_answered(tmp_path: Path) -
     assert "Berlin sold 1,200.50" in before
     assert "Berlin sold 1,200.50" not in after
     assert after[-2] == "Sold 4,821.75 in all, most of it in Riga."
+
+
+def test_a_killed_dunning_goes_on_and_reminds_of_every_invoice(tmp_path: Path) -> None:
+    before = kill_example_after(tmp_path, "reminded of", "dunning", "november")
+    *after, count, first, second, third = run_example(tmp_path, "dunning", "november")
+
+    expected = {f"reminded of invoice {number}" for number in range(0, 1_000, 100)}
+    assert {*before, *after} == expected
+    assert count == "997 reminded, 3 not:"
+    assert [line.split(",")[0] for line in (first, second, third)] == [
+        "  item 13",
+        "  item 413",
+        "  item 813",
+    ]
 
 
 def test_a_killed_agent_makes_no_recorded_call_again(tmp_path: Path) -> None:

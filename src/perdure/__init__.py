@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from perdure.authoring.describing import describe
     from perdure.authoring.for_each import Page, for_each
     from perdure.authoring.inline import inline
+    from perdure.authoring.key import Key
     from perdure.authoring.orchestration import Orchestration, orchestration
+    from perdure.authoring.query import Query
     from perdure.authoring.race import race
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.registry import Defined
     from perdure.authoring.signal import Signal
     from perdure.authoring.stream import Item, Stream
     from perdure.authoring.transaction import transaction
+    from perdure.authoring.update import Request, Update
     from perdure.client.blocking import BlockingClient
     from perdure.client.client import Client, default_url
     from perdure.client.engine import Engine
@@ -60,16 +63,20 @@ __all__ = [
     "Handle",
     "InstanceRef",
     "Item",
+    "Key",
     "Orchestration",
     "Page",
     "PerdureError",
+    "Query",
     "Rejected",
+    "Request",
     "Retention",
     "Retry",
     "Signal",
     "Status",
     "Stream",
     "Tally",
+    "Update",
     "Worker",
     "WorkerOptions",
     "activity",
@@ -94,13 +101,16 @@ _HOMES = {
     "authoring.describing": ("describe",),
     "authoring.for_each": ("Page", "for_each"),
     "authoring.inline": ("inline",),
+    "authoring.key": ("Key",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
+    "authoring.query": ("Query",),
     "authoring.race": ("race",),
     "authoring.ref": ("InstanceRef",),
     "authoring.registry": ("Defined",),
     "authoring.signal": ("Signal",),
     "authoring.stream": ("Item", "Stream"),
     "authoring.transaction": ("transaction",),
+    "authoring.update": ("Request", "Update"),
     "client.blocking": ("BlockingClient",),
     "client.client": ("Client", "default_url"),
     "client.engine": ("Engine",),

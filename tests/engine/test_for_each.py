@@ -325,6 +325,27 @@ async def test_a_page_that_has_too_many_bytes_for_a_history_is_not_read_into_it(
     assert (await engine.handle(await coordinator(engine)).info()).execution == 5
 
 
+async def test_a_source_of_empty_pages_fills_no_history(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "EVENTS_PER_EXECUTION", 12)
+
+    @activity
+    async def empty(after: str | None) -> Page[int]:
+        number = int(after or "0")
+        return Page([], next=str(number + 1)) if number < 20 else Page([1], next=None)
+
+    @orchestration
+    async def over_empty() -> Tally:
+        return await for_each(double, empty)
+
+    engine = await stage.engine([double, empty, over_empty])
+
+    assert (await (await engine.start("all", over_empty)).result()).done == 1
+    found = await engine.handle(await coordinator(engine)).info()
+    assert found.execution == 6
+
+
 async def test_the_report_of_the_coordinator_is_the_tally(stage: Stage) -> None:
     engine = await stage.engine(ALL)
     await (await engine.start("all", over_items, 30)).result()

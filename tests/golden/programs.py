@@ -21,11 +21,14 @@ from typing import NoReturn
 from uuid import UUID
 
 from perdure.authoring.activity import activity
+from perdure.authoring.builtin_orchestrations import BUILTIN_ORCHESTRATIONS
 from perdure.authoring.context import Context
+from perdure.authoring.for_each import Page, for_each
 from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.race import race
 from perdure.authoring.signal import Signal
+from perdure.authoring.update import Update
 from perdure.errors import (
     ActivityError,
     AlreadyExistsError,
@@ -34,7 +37,9 @@ from perdure.errors import (
     InstanceEndedError,
     InstanceFailedError,
     InstanceNotFoundError,
+    TooManyFailuresError,
 )
+from perdure.model.options import Retry
 
 
 class CardDeclinedError(Exception):
@@ -709,3 +714,75 @@ async def leaves_a_generator() -> list[str]:
         seen = [word]
         break
     return [*seen, await say("c")]
+
+
+add = Update("add", Line, int)
+
+
+@orchestration
+async def answers() -> list[str]:
+    taken: list[str] = []
+    while len(taken) < 2:
+        request = await add.receive()
+        if request.value.amount < 0:
+            request.refuse("less than nothing")
+        else:
+            taken.append(await say(request.value.article))
+            request.answer(len(taken))
+    return taken
+
+
+@orchestration
+async def serves() -> str:
+    def count(line: Line) -> int:
+        return line.amount
+
+    async with add.served_by(count):
+        await say("while it serves")
+    return "closed"
+
+
+@orchestration
+async def leaves_unanswered() -> None:
+    await add.receive()
+    leaves_unanswered.continue_as_new()
+
+
+# ---------------------------------------------------------------------- very many items
+
+
+@dataclass
+class Invoice:
+    number: int
+    cents: Decimal = Decimal(0)
+
+
+@activity(retry=Retry(max_attempts=2, first_delay=timedelta(seconds=3), jitter=0))
+async def remind(invoice: Invoice) -> None: ...
+
+
+@activity
+async def unpaid(after: str | None) -> Page[Invoice]:
+    return Page([], next=None)
+
+
+@orchestration
+async def hands_items_over() -> tuple[int, int]:
+    few = [Invoice(1, Decimal("9.50")), Invoice(2)]
+    tally = await for_each(remind.with_options(tag="mail"), few, page_size=1, max_failures=None)
+    return tally.done, tally.failed
+
+
+@orchestration
+async def hands_a_source_over() -> list[str]:
+    try:
+        await for_each(remind, unpaid, pages=2, max_failures=1)
+    except TooManyFailuresError as error:
+        return [f"{error.tally.done} done", *error.tally.failures]
+    except ChildError as error:
+        return [error.status]
+    return []
+
+
+coordinates = BUILTIN_ORCHESTRATIONS["perdure.for_each", "1.0.0"]
+does_a_page = BUILTIN_ORCHESTRATIONS["perdure.page", "1.0.0"]

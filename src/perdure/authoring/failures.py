@@ -177,7 +177,7 @@ def revive_activity_error(
         origin=recorded(last),
         not_rebuilt=last.not_rebuilt,
     )
-    original = rebuild(last, raises)
+    original = _rebuild(last, raises)
     if original is None:
         return error
     original.__cause__ = error
@@ -226,8 +226,7 @@ def recorded(failure: Failure | Cause) -> RecordedError:
     return error
 
 
-def rebuild(failure: Failure, raises: Sequence[type[Exception]]) -> Exception | None:
-    """Return the exception itself, if it is of one of these classes and its content was kept."""
+def _rebuild(failure: Failure, raises: Sequence[type[Exception]]) -> Exception | None:
     if not failure.details:
         return None
     content: dict[str, Any] = JSON.decode(failure.details.encode())

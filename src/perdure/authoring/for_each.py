@@ -16,7 +16,7 @@ import msgspec
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.call import Call
-from perdure.authoring.failures import rebuild, revive_child_error
+from perdure.authoring.failures import revive_child_error
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.scope import ChildRequest, Place, current_scope
 from perdure.clock import to_ms
@@ -289,10 +289,26 @@ def _tally(data: bytes) -> Tally:
     return Tally(done=found.done, failed=found.failed, failures=found.failures)
 
 
+class _CountedItems(msgspec.Struct):
+    """What a failure keeps of a `TooManyFailuresError`, whatever module that is in."""
+
+    done: int
+    failed: int
+    failures: tuple[str, ...]
+
+
+class _KeptError(msgspec.Struct):
+    state: _CountedItems
+
+
 def _revive(instance_id: str, failed: ChildFailed) -> BaseException:
-    error = revive_child_error(instance_id, failed.status, failed.failure)
-    original = rebuild(failed.failure, (TooManyFailuresError,))
-    if original is None:
+    failure = failed.failure
+    error = revive_child_error(instance_id, failed.status, failure)
+    if failure.type_name != TooManyFailuresError.__name__ or not failure.details:
         return error
-    original.__cause__ = error
-    return original
+    counted = msgspec.json.decode(failure.details, type=_KeptError).state
+    too_many = TooManyFailuresError(
+        Tally(done=counted.done, failed=counted.failed, failures=counted.failures)
+    )
+    too_many.__cause__ = error
+    return too_many

@@ -95,9 +95,8 @@ class _Coordinator:
         self._done = plan.done
         self._failed = plan.failed
         self._failures = plan.failures
-        self._open: dict[asyncio.Task[bytes], int] = {}
-        """Pages under way, each with its number."""
-        self._started = 0
+        self._open: dict[asyncio.Task[bytes], None] = {}
+        """Pages under way, in the order of their starts."""
         self._events = 0
         self._bytes = 0
 
@@ -117,7 +116,8 @@ class _Coordinator:
         count = -(-len(self._items) // size)
         if count > MAX_PAGES_AT_ONCE:
             raise _too_many_pages(len(self._items), size, count)
-        if self._started and self._events + count * EVENTS_PER_PAGE > EVENTS_PER_EXECUTION:
+        is_full = self._events + count * EVENTS_PER_PAGE > EVENTS_PER_EXECUTION
+        if is_full and self._events > EVENTS_PER_READ:
             await self._continue()
         while self._items:
             while len(self._open) >= self._plan.pages:
@@ -131,8 +131,7 @@ class _Coordinator:
         page = PageInput(plan.do, self._begun, may_fail, plan.results, items)
         data = msgspec.json.encode(page)
         call = _call(self._scope, partial(_page_request, data))
-        self._open[asyncio.create_task(call)] = self._started
-        self._started += 1
+        self._open[asyncio.create_task(call)] = None
         self._begun += len(items)
         self._events += EVENTS_PER_PAGE
         self._bytes += len(data)
@@ -141,7 +140,7 @@ class _Coordinator:
         """Read the next page of the source."""
         source = self._plan.source
         assert source is not None, "without a source there is nothing to be read"
-        if self._started and (
+        if (
             self._events + EVENTS_PER_READ + EVENTS_PER_PAGE > EVENTS_PER_EXECUTION
             or self._bytes > BYTES_PER_EXECUTION
         ):

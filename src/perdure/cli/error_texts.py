@@ -53,6 +53,8 @@ WHAT_TO_DO: Mapping[type[PerdureError], str] = {
     errors.ActivityError: "Catch it at the await to compensate. perdure job list --dead lists what "
     "ran out of attempts; perdure retry ID puts it back.",
     errors.ChildError: "Catch it at the await. perdure explain CHILD says what became of it.",
+    errors.TooManyFailuresError: "Its tally names the first failures. Let more fail with "
+    "max_failures, or give the activity a retry; then start again with the items that are left.",
     errors.InstanceFailedError: "perdure history ID has the exception with its traceback; "
     "perdure restart ID begins it anew.",
     errors.InstanceCancelledError: "The reason says who asked it to stop.",

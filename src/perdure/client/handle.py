@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perdure.authoring.signal import Signal
-from perdure.client import kept_values, stream_items
+from perdure.client import kept_values, stream_items, updates
 from perdure.client.display import ShownTable
 from perdure.client.explain import explain, gather_evidence
 from perdure.client.history import History
@@ -198,7 +198,8 @@ class Handle(Generic[R_co]):
 
         What it started and waits for are `children`. Deciders that were given inputs, by
         `ctx.execute` and `ctx.send` or by the decision of another decider, are `calls` of the one
-        that did so, as the histories of its newest 100 executions tell.
+        that did so, as the histories of its newest 100 executions tell. Pages of a `for_each` are
+        below its coordinator, if that is asked; there may be thousands of them.
 
         Args:
             calls: Whether to look for calls. Without them only rows are read, no histories.
@@ -350,6 +351,10 @@ class Handle(Generic[R_co]):
     wait_kv = kept_values.wait_kv
     stream = stream_items.stream
     streams = stream_items.streams
+
+    # Asking the instance itself.
+    update = updates.update
+    ask = updates.ask
 
     # ------------------------------------------------------------------ inside
 

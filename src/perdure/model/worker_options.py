@@ -42,9 +42,13 @@ class Retention:
     dead_jobs: timedelta | None = None
     """How long jobs that ran out of attempts are kept for a person to look at."""
 
+    pages: timedelta | None = timedelta(hours=1)
+    """How long pages of `for_each` that completed or were cancelled are kept, though the tree that
+    they belong to stays. None: as long as that."""
+
     def __post_init__(self) -> None:
         take_types(self)
-        for name in ("ended", "receipts", "unborn", "dead_jobs"):
+        for name in ("ended", "receipts", "unborn", "dead_jobs", "pages"):
             value = getattr(self, name)
             if value is not None and value < ZERO:
                 raise OptionError(f"{name} must not be negative, got {value}")

@@ -17,7 +17,7 @@ from perdure.client.overview import QueueInfo, SessionInfo
 from perdure.client.projections import ProjectionInfo
 from perdure.client.replay_check import ReplayCheck
 from perdure.model.admin import InstanceStats, StoreTotals
-from perdure.web.api import actions, deciders, instances, overview, streams
+from perdure.web.api import actions, deciders, instances, overview, streams, updates
 from perdure.web.operations import ApiRoute
 
 ONE = "/instances/{instance_id}"
@@ -146,7 +146,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         path=f"{ONE}/kv/{{key}}",
         scope="read",
         handler=instances.wait_kv,
-        query=instances.WaitQuery,
+        query=instances.KeptQuery,
         returns=instances.KeptValue,
     ),
     ApiRoute(
@@ -206,6 +206,22 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         body=actions.SignalBody,
         returns=None,
         status=204,
+    ),
+    ApiRoute(
+        method="POST",
+        path=f"{ONE}/updates",
+        scope="write",
+        handler=updates.ask_update,
+        body=updates.UpdateAskedBody,
+        returns=updates.UpdateAnswer,
+    ),
+    ApiRoute(
+        method="GET",
+        path=f"{ONE}/queries/{{query}}",
+        scope="read",
+        handler=updates.ask_query,
+        query=updates.AtQuery,
+        returns=updates.ViewAnswer,
     ),
     ApiRoute(
         method="POST",

@@ -142,6 +142,14 @@ class ReportQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     wait: Annotated[float, msgspec.Meta(ge=0)] = 0
 
 
+class KeptQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait for a value, in seconds, and after which time it must have been set, in
+    milliseconds since 1970."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0)] = 0
+    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
 class KeptValue(msgspec.Struct, frozen=True, kw_only=True):
     """What an instance keeps under a key."""
 
@@ -266,14 +274,19 @@ async def list_kv(ask: CheckedRequest[Nothing, None]) -> dict[str, Json]:
     return await handle_of(ask).kv()
 
 
-async def wait_kv(ask: CheckedRequest[WaitQuery, None]) -> KeptValue:
+async def wait_kv(ask: CheckedRequest[KeptQuery, None]) -> KeptValue:
     """Return what an instance keeps under a key; wait up to so many seconds for it."""
     handle, key = handle_of(ask), ask.path["key"]
     # Before the value: what is set after this look is waited for, or found by the next request.
     has_ended = (await handle.info()).status.is_terminal
     if ask.query.wait and not has_ended:
         with suppress(ResultTimeoutError):
-            await handle.wait_kv(key, timeout=wait_limit(ask, ask.query.wait))
+            limit = wait_limit(ask, ask.query.wait)
+            value = await handle.wait_kv(key, after=ask.query.after, timeout=limit)
+            if ask.query.after and value is not None:
+                return KeptValue(is_set=True, value=value, has_ended=has_ended)
+    if ask.query.after:
+        return KeptValue(is_set=False, has_ended=has_ended)
     kept = await handle.kv()
     return KeptValue(is_set=key in kept, value=kept.get(key), has_ended=has_ended)
 
@@ -315,12 +328,12 @@ def handle_of(ask: CheckedRequest[Any, Any]) -> Handle[Json]:
     return ask.client.handle(ask.path["instance_id"])
 
 
-# ------------------------------------------------------------------------- inside
-
-
 def wait_limit(ask: CheckedRequest[Any, Any], wait_s: float) -> timedelta:
-    """Return how long a request may wait that asks for so many seconds."""
+    """Return how long a request may wait."""
     return timedelta(seconds=min(wait_s, ask.site.settings.limits.wait_s))
+
+
+# ------------------------------------------------------------------------- inside
 
 
 async def _outcome(ask: CheckedRequest[Any, Any], wait_s: float | None) -> Outcome:
