@@ -57,6 +57,7 @@ from perdure.model.events import (
     UpdateAnswered,
 )
 from perdure.model.lineage import Parent
+from perdure.model.streams import ForwardedItems
 from perdure.telemetry import error_facts, shown_error
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class ExecutionScope:
         "_uuids",
         "context",
         "execution",
+        "forwarded",
         "id",
         "instance_id",
         "is_replaying",
@@ -115,6 +117,8 @@ class ExecutionScope:
         """What was reported since the last commit."""
         self.sent: Outbox | None = None
         """What was sent to streams since the last commit; None as long as there is nothing."""
+        self.forwarded: tuple[ForwardedItems, ...] = ()
+        """What was sent to streams of others since the last commit."""
         self.sent_bytes = 0
         """How many bytes of items this stretch has sent."""
         self.patches: dict[str, bool] = {}
@@ -229,6 +233,12 @@ class ExecutionScope:
             if self.sent is None:
                 self.sent = Outbox()
             self.sent.add(stream, item)
+
+    def forward(self, items: ForwardedItems) -> None:
+        """Send items to a stream of another instance, with the turn's commit."""
+        self._refuse_torn()
+        if not self.is_replaying:
+            self.forwarded += (items,)
 
     def set_report(self, value: bytes) -> None:
         """Report something; null: nothing."""

@@ -140,6 +140,9 @@ class _Changes:
         sent: tuple[SentItems, ...] = ()
         if scope.sent is not None:
             sent, scope.sent = scope.sent.take(), None
+        forwarded = scope.forwarded
+        if forwarded:
+            scope.forwarded = ()
         return Turn(
             instance_id=execution.instance_id,
             stamp=terms.stamp,
@@ -165,6 +168,7 @@ class _Changes:
             report=report,
             receipts=tuple(self._receipts),
             sent=sent,
+            forwarded=forwarded,
             continued=continued,
             outcome=outcome,
         )
