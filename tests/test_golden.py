@@ -30,6 +30,7 @@ from perdure.model.events import (
     StoredEvent,
     read_event,
 )
+from tests.core.harness import SECRET
 from tests.golden import programs
 from tests.golden.worlds import GOLDEN
 from tools import record_golden
@@ -76,7 +77,7 @@ class Record:
         code: Orchestration[..., Any] = getattr(programs, program or self.facts["program"])
         facts = self.facts
         number = ExecutionId(facts["instance_id"], facts["incarnation"], facts["execution"])
-        return Execution(code, number, self.started.code, GUARD)
+        return Execution(code, number, self.started.code, GUARD, secret=SECRET)
 
 
 RECORDS = [Record.read(file) for file in sorted(FOLDER.glob("*.json"))]

@@ -56,6 +56,8 @@ CLIENT = [
     "prune",
     "queues",
     "rebuild_projection",
+    "reject",
+    "resolve",
     "resume_projection",
     "retry_all",
     "retry_dead_job",

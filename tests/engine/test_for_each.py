@@ -519,7 +519,7 @@ async def test_a_stream_of_another_type_is_refused(stage: Stage) -> None:
 
     @orchestration
     async def mistaken() -> Tally:
-        return await for_each(double, [1], results=words)  # type: ignore[arg-type]  # on purpose
+        return await for_each(double, [1], results=words)  # type: ignore[misc]  # on purpose
 
     engine = await stage.engine([double, mistaken])
 

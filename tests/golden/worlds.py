@@ -25,6 +25,7 @@ from perdure.model.events import (
     Failure,
     MessageEvent,
     Parent,
+    PromiseMade,
     SignalReceived,
     read_event,
 )
@@ -865,3 +866,24 @@ def a_page_sends_its_results(world: World) -> None:
     world.complete(2, "first")
     [sent] = world.turns[-1].forwarded
     assert sent == ("dunning-1", 4_400_000_044, "sent", (b'"first"', b'"third"'))
+
+
+@golden(programs.makes_promises)
+def promises_are_kept_late_and_rejected(world: World) -> None:
+    keep = "promise:paid#1.{}"
+    world.say(*[one.token[:6] for one in _made(world)])
+    world.signal(keep.format(1), 1)
+    world.fire()
+    world.deliver(SignalReceived(name=keep.format(3), value=raw(None), rejected="no"))
+    world.signal(keep.format(2), 2)
+
+
+@golden(programs.makes_promises)
+def promises_are_open(world: World) -> None:
+    world.say(*[one.token[:6] for one in _made(world)])
+    world.deliver(SignalReceived(name="promise:paid#1.3", value=raw(None), rejected="no"))
+
+
+def _made(world: World) -> list[PromiseMade]:
+    events = [read_event(one.kind, one.body) for one in world.history]
+    return [one for one in events if isinstance(one, PromiseMade)]

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -283,7 +283,7 @@ def _too_many_pages(items: int, page_size: int, count: int) -> LimitExceededErro
     )
 
 
-def _call(scope: Scope, request: Callable[[Place], AnyRequest]) -> Call[Any]:
+def _call(scope: Scope, request: Callable[[Place], AnyRequest]) -> Coroutine[object, None, bytes]:
     frame = sys._getframe(1)
     return Call(scope, request(Place(frame.f_code, frame.f_lasti)))
 

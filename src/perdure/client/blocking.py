@@ -20,6 +20,7 @@ from perdure.client import (
     blocking_deciders,
     blocking_kept_values,
     blocking_projections,
+    blocking_promises,
     blocking_stream_items,
     blocking_updates,
 )
@@ -227,6 +228,8 @@ class BlockingClient:
         """
         return BlockingHandle(self._thread, self._client.handle(instance_id, definition))
 
+    resolve = blocking_promises.resolve
+    reject = blocking_promises.reject
     execute = blocking_deciders.execute
     send = blocking_deciders.send
     execute_json = blocking_deciders.execute_json

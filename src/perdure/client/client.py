@@ -11,7 +11,7 @@ from perdure.authoring.decider_definition import definition_of
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.authoring.update import AskedUpdate
-from perdure.client import admin, bulk, decider_json, deciders
+from perdure.client import admin, bulk, decider_json, deciders, promises
 from perdure.client import projections as readers
 from perdure.client.core import ClientCore
 from perdure.client.existing import check_same_definition, settle, settle_ended
@@ -299,6 +299,10 @@ class Client:
         return Client._around(core, SenderWithin(core))
 
     # What follows is written where it belongs by its subject; this is the whole list.
+
+    # Promises.
+    resolve = promises.resolve
+    reject = promises.reject
 
     # Deciders.
     execute = deciders.execute

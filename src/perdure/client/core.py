@@ -76,6 +76,8 @@ class ClientCore:
         self._alone: TurnRunner | None = None
         """Decides inputs where there is no worker, once there was one."""
         self._said_unborn: set[str] = set()
+        self._secret: tuple[int, bytes] | None = None
+        """Read once in an epoch of the store."""
         self._is_open = False
         self._was_closed = False
         self.owner = owner
@@ -248,7 +250,7 @@ class ClientCore:
             if status in (DeliveryStatus.DELIVERED, DeliveryStatus.BUFFERED):
                 if (delivery.message_id or "").startswith(UPDATE_PREFIX):
                     self.metrics.client_updates.add()
-                elif delivery.kind == SignalReceived.kind:
+                elif delivery.kind == SignalReceived.kind and not delivery.outlives:
                     self.metrics.client_signals.add()
                 elif delivery.kind == CancelRequested.kind:
                     self.metrics.client_cancels.add()
@@ -272,6 +274,13 @@ class ClientCore:
                 instance_id,
                 extra={"instance_id": instance_id},
             )
+
+    async def read_secret(self) -> bytes:
+        """Return what tokens of promises are signed with."""
+        epoch = self.store.epoch.number
+        if self._secret is None or self._secret[0] != epoch:
+            self._secret = (epoch, await self.store.read_secret())
+        return self._secret[1]
 
     # ---------------------------------------------------------------------- waiting
 

@@ -132,6 +132,10 @@ class CoreWithin(ClientCore):
     def say_unborn(self, signal: str, instance_id: str) -> None:
         """Do nothing: the instance may be started in the same transaction."""
 
+    async def read_secret(self) -> bytes:
+        """Refuse."""
+        _refuse("keep a promise, since whether it was the first is known after the commit")
+
     async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
         """Refuse."""
         _refuse("wait for an instance")

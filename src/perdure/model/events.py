@@ -15,37 +15,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from perdure.model.event_base import NULL as NULL
+from perdure.model.event_base import AskedEvent as AskedEvent
+from perdure.model.event_base import Event as Event
+from perdure.model.event_base import KvEntry as KvEntry
+from perdure.model.event_base import MessageEvent as MessageEvent
 from perdure.model.failures import Cause as Cause
 from perdure.model.failures import Failure as Failure
 from perdure.model.lineage import Lineage
 from perdure.model.lineage import Parent as Parent
 from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
-
-NULL = msgspec.Raw(b"null")
-"""No value. A field cannot be `Raw | None`: msgspec would read nothing but null into it."""
-
-
-class KvEntry(msgspec.Struct, frozen=True, gc=False):
-    """A value that an instance keeps under a key, and when it was set."""
-
-    key: str
-    value: msgspec.Raw
-    updated_ms: int
-
-
-class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """A recorded fact. Its number and time are kept beside it, see `StoredEvent`."""
-
-    kind: ClassVar[str]
-
-
-class MessageEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A fact that came from outside and makes the code run on."""
-
-
-class AskedEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A fact that the code caused: it must ask for the same at every replay."""
-
 
 # ------------------------------------------------------------------ messages
 
@@ -140,6 +119,8 @@ class SignalReceived(MessageEvent, frozen=True, kw_only=True, omit_defaults=True
     name: str
     value: msgspec.Raw
     wait: int | None = None
+    rejected: str | None = None
+    """Why a promise was rejected; its value is null then."""
 
 
 class ChildCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -252,6 +233,18 @@ class SignalWaitCancelled(AskedEvent, frozen=True, kw_only=True, omit_defaults=T
 
     kind: ClassVar[str] = "signal_wait_cancelled"
     schedule: int
+
+
+class PromiseMade(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code made a promise, and has its token. It is kept by a signal."""
+
+    kind: ClassVar[str] = "promise_made"
+    name: str
+    number: int
+    """Counted from 1 in the execution."""
+    execution: int
+    """The one that made it: of a beginning that was taken over, an earlier one."""
+    token: str
 
 
 class ChildScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):

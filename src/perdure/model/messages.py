@@ -38,6 +38,9 @@ class Delivery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Only for this incarnation; None: for the instance that has the id now."""
     execution: int = 0
     """Only for this execution; 0: for any."""
+    outlives: bool = False
+    """Whether the execution is compared when it is delivered, and one that takes over from it gets
+    what was not taken: as the next one after a reset does."""
     message_id: str | None = None
     """Given twice, the message is delivered once."""
     if_absent: Literal["buffer", "refuse", "drop"] = "drop"

@@ -219,6 +219,11 @@ class Metrics:
         self.client_signals = Counter(
             "perdure_client_signals_total", "Signals that were delivered."
         )
+        self.client_promises = Counter(
+            "perdure_client_promises_total",
+            "Promises that were resolved, rejected, or kept before.",
+            ("outcome",),
+        )
         self.client_updates = Counter("perdure_client_updates_total", "Updates that were sent.")
         self.update_wait = Histogram(
             "perdure_client_update_wait_seconds",

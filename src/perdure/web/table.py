@@ -16,7 +16,7 @@ from perdure.client.overview import QueueInfo, SessionInfo
 from perdure.client.projections import ProjectionInfo
 from perdure.client.replay_check import ReplayCheck
 from perdure.model.admin import InstanceStats, StoreTotals
-from perdure.web.api import actions, deciders, instances, overview, updates
+from perdure.web.api import actions, deciders, instances, overview, promises, updates
 from perdure.web.operations import ApiRoute
 
 ONE = "/instances/{instance_id}"
@@ -239,6 +239,22 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         handler=actions.restart_instance,
         body=actions.NoBody,
         returns=InstanceInfo,
+    ),
+    ApiRoute(
+        method="POST",
+        path="/promises/resolve",
+        scope="write",
+        handler=promises.resolve_promise,
+        body=promises.ResolveBody,
+        returns=promises.Kept,
+    ),
+    ApiRoute(
+        method="POST",
+        path="/promises/reject",
+        scope="write",
+        handler=promises.reject_promise,
+        body=promises.RejectBody,
+        returns=promises.Kept,
     ),
     ApiRoute(
         method="POST",

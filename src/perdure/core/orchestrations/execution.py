@@ -47,6 +47,7 @@ from perdure.model.events import (
     InputTaken,
     MessageEvent,
     Patched,
+    PromiseMade,
     Reported,
     SignalReceived,
     Started,
@@ -114,6 +115,7 @@ class Execution:
         *,
         version: str | None = None,
         prefer: Callable[[str], str] | None = None,
+        secret: bytes | None = None,
     ) -> None:
         """Make an execution that has not begun.
 
@@ -125,6 +127,7 @@ class Execution:
             version: The version on record, or the one to put there; that of the code if not given.
             prefer: Tells to which version of a name an execution goes on that continues as new and
                 does not say it; the one it has if not given.
+            secret: What tokens of promises are signed with; not needed to replay.
         """
         self.id = id
         self.instance_id = id.instance_id
@@ -137,6 +140,7 @@ class Execution:
         self.open = self.calls.open
         """Everything without an answer, by the number of the event that asked for it."""
         self.scope = ExecutionScope(id, self.name, self.version, self.calls)
+        self.scope.secret = secret
         self.parent: Parent | None = None
         self.lineage: Lineage | None = None
         self.last_seq = 0
@@ -182,6 +186,8 @@ class Execution:
         for stored in history:
             if stored.kind == Patched.kind:
                 self._know_patch(stored)
+            elif stored.kind == PromiseMade.kind:
+                self._know_promise(stored)
         position = 0
         try:
             while position < len(history):
@@ -342,6 +348,11 @@ class Execution:
         event = read_row(stored)
         assert isinstance(event, Patched)
         self.scope.patches[event.change] = True
+
+    def _know_promise(self, stored: StoredEvent) -> None:
+        event = read_row(stored)
+        assert isinstance(event, PromiseMade)
+        self.scope.promises[event.number] = event
 
     def _skip_patches(self, history: Sequence[StoredEvent], position: int) -> int:
         """Pass over recorded changes: what they say is known, and the code may be rid of them."""

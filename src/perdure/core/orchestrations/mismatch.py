@@ -35,6 +35,7 @@ from perdure.model.events import (
     KvRemoved,
     KvSet,
     Patched,
+    PromiseMade,
     Reported,
     SignalAwaited,
     SignalReceived,
@@ -216,6 +217,8 @@ def _subject(event: Event) -> str:
         case Started(name=name) | ActivityScheduled(name=name) | InlineScheduled(name=name):
             return f" {name}"
         case SignalReceived(name=name) | SignalAwaited(name=name) | SignalTaken(name=name):
+            return f" {name}"
+        case PromiseMade(name=name):
             return f" {name}"
         case (
             ActivityCompleted(schedule=schedule)

@@ -78,8 +78,10 @@ class PendingCall(Ask):
         match answer:
             case ActivityCompleted(result=raw) | ChildCompleted(result=raw):
                 return request.decode(bytes(raw))
-            case SignalReceived(value=raw):
+            case SignalReceived(rejected=None, value=raw):
                 return request.decode(bytes(raw))
+            case SignalReceived(rejected=str(reason)):
+                raise request.reject(reason)
             case ActivityFailed():
                 raise request.revive(answer)
             case ChildFailed(status=status, failure=failure):

@@ -51,12 +51,14 @@ from perdure.model.events import (
     DetachedScheduled,
     KvEntry,
     Patched,
+    PromiseMade,
     Reported,
     SignalAwaited,
     SignalTaken,
     UpdateAnswered,
 )
 from perdure.model.lineage import Parent
+from perdure.model.promises import UNSIGNED, PromiseId, write_token
 from perdure.model.streams import ForwardedItems
 from perdure.telemetry import error_facts, shown_error
 
@@ -74,6 +76,7 @@ class ExecutionScope:
         "_calls",
         "_children",
         "_continued_at",
+        "_promises",
         "_torn",
         "_uuids",
         "context",
@@ -90,8 +93,10 @@ class ExecutionScope:
         "numbers",
         "parent",
         "patches",
+        "promises",
         "report",
         "root",
+        "secret",
         "sent",
         "sent_bytes",
         "values",
@@ -123,6 +128,10 @@ class ExecutionScope:
         """How many bytes of items this stretch has sent."""
         self.patches: dict[str, bool] = {}
         """Which side of a change of the code this execution takes, by name of the change."""
+        self.promises: dict[int, PromiseMade] = {}
+        """The promises that are on record, by number."""
+        self.secret: bytes | None = None
+        """What tokens of promises are signed with; None: nothing new is given away here."""
         self.views: dict[str, View] = {}
         """What answers queries, by their names."""
         self.root: asyncio.Task[Any] | None = None
@@ -131,6 +140,7 @@ class ExecutionScope:
         self.loop = DurableLoop(self, self)  # type: ignore[abstract]  # refused ones: a table
         self._calls = calls
         self._children = 0
+        self._promises = 0
         self._uuids = 0
         self._torn = 0
         self._continued_at: Place | None = None
@@ -298,6 +308,38 @@ class ExecutionScope:
     def make_random(self) -> random.Random:
         """Return this execution's random numbers."""
         return made_random(self.id)
+
+    # ---------------------------------------------------------------------- promises
+
+    def make_promise(self, name: str) -> tuple[PromiseId, str]:
+        """Return the next promise of this execution, and its token.
+
+        What is on record stands: a token outlives the secret that signed it, and a history can be
+        replayed where that secret is not.
+        """
+        self._refuse_torn()
+        self._promises += 1
+        made = self.promises.get(self._promises)
+        if made is None or made.name != name:
+            made = self._new_promise(name)
+        self._calls.asks.append(Ask(made, user_place()))
+        promise = PromiseId(
+            self.instance_id, self.id.incarnation, made.execution, made.number, name
+        )
+        return promise, made.token
+
+    def _new_promise(self, name: str) -> PromiseMade:
+        secret = self.secret
+        if secret is None:
+            assert self.is_replaying, "tokens are signed where they are given away"
+            secret = UNSIGNED
+        promise = PromiseId(*self.id, self._promises, name)
+        return PromiseMade(
+            name=name,
+            number=promise.number,
+            execution=promise.execution,
+            token=write_token(secret, promise),
+        )
 
     # ------------------------------------------- what the loop tells (loop.LoopOwner)
 

@@ -56,7 +56,7 @@ class Inboxes:
             row,
             delivery.kind,
             delivery.body,
-            execution=delivery.execution,
+            execution=0 if delivery.outlives else delivery.execution,
             hurries=delivery.hurries,
         )
         self._keep_receipt(row, message_id)
