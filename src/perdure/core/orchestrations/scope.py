@@ -82,7 +82,6 @@ class ExecutionScope:
         "_uuids",
         "context",
         "execution",
-        "forwarded",
         "id",
         "instance_id",
         "is_replaying",
@@ -129,8 +128,6 @@ class ExecutionScope:
         """What was reported since the last commit."""
         self.sent: Outbox | None = None
         """What was sent to streams since the last commit; None as long as there is nothing."""
-        self.forwarded: tuple[ForwardedItems, ...] = ()
-        """What was sent to streams of others since the last commit."""
         self.sent_bytes = 0
         """How many bytes of items this stretch has sent."""
         self.patches: dict[str, bool] = {}
@@ -257,7 +254,9 @@ class ExecutionScope:
         """Send items to a stream of another instance, with the turn's commit."""
         self._refuse_torn()
         if not self.is_replaying:
-            self.forwarded += (items,)
+            if self.sent is None:
+                self.sent = Outbox()
+            self.sent.forwarded.append(items)
 
     def set_report(self, value: bytes) -> None:
         """Report something; null: nothing."""

@@ -46,7 +46,7 @@ from perdure.model.jobs import NewJob
 from perdure.model.lineage import FIRST, Lineage, Parent, lineage_below
 from perdure.model.messages import Delivery, Message
 from perdure.model.rows import read_message
-from perdure.model.streams import SentItems
+from perdure.model.streams import ForwardedItems, SentItems
 from perdure.model.turns import (
     ChildStart,
     Continuation,
@@ -147,11 +147,10 @@ class _Changes:
         if report is not None:
             scope.new_report = None
         sent: tuple[SentItems, ...] = ()
+        forwarded: tuple[ForwardedItems, ...] = ()
         if scope.sent is not None:
+            forwarded = tuple(scope.sent.forwarded)
             sent, scope.sent = scope.sent.take(), None
-        forwarded = scope.forwarded
-        if forwarded:
-            scope.forwarded = ()
         return Turn(
             instance_id=execution.instance_id,
             stamp=terms.stamp,
