@@ -41,10 +41,12 @@ async def slow() -> list[int]:
 
 @orchestration
 async def quick(answered: int) -> None:
-    """Continues in the very stretch in which it answers."""
-    request = await add.receive()
-    request.answer(answered + 1)
-    quick.continue_as_new(answered + 1)
+    """Continues in the very stretch in which it answers every fifth."""
+    async for request in add:
+        answered += 1
+        request.answer(answered)
+        if request.value % 5 == 4:
+            quick.continue_as_new(answered)
 
 
 @orchestration

@@ -22,6 +22,8 @@ from perdure.errors import UsageError
 from perdure.forks import after_fork
 from perdure.model.events import ActivityFailed, AskedEvent, ChildFailed, KvEntry, Parent
 from perdure.model.options import ParentClose
+from perdure.model.promises import PromiseId
+from perdure.model.streams import ForwardedItems
 
 
 class Place(NamedTuple):
@@ -113,11 +115,13 @@ class ContinueRequest(msgspec.Struct, frozen=True):
 
 
 class SignalRequest(msgspec.Struct, frozen=True):
-    """Wait for a signal."""
+    """Wait for a signal, or for a promise, which is one."""
 
     label: str
     place: Place
     decode: Callable[[bytes], Any]
+    reject: Callable[[str], BaseException] | None = None
+    """Turns the reason for which a promise was rejected into the exception that the code sees."""
 
 
 AnyRequest = ActivityRequest | InlineRequest | ChildRequest | SignalRequest | DetachedRequest
@@ -173,6 +177,11 @@ class Scope(Protocol):
         """Send an item to a stream, with the turn's commit; nothing of what is replayed."""
         ...
 
+    def forward(self, items: ForwardedItems) -> None:
+        """Send items to a stream of another instance, with the turn's commit; nothing of what is
+        replayed."""
+        ...
+
     def patched(self, change: str) -> bool:
         """Return whether this execution takes the new side of a change of its code."""
         ...
@@ -203,6 +212,10 @@ class Scope(Protocol):
 
     def make_random(self) -> random.Random:
         """Return this execution's random numbers."""
+        ...
+
+    def make_promise(self, name: str) -> tuple[PromiseId, str]:
+        """Return the next promise of this execution, and its token."""
         ...
 
 

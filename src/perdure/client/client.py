@@ -11,7 +11,7 @@ from perdure.authoring.decider_definition import definition_of
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.authoring.update import AskedUpdate
-from perdure.client import admin, bulk, deciders
+from perdure.client import admin, bulk, decider_json, deciders, promises
 from perdure.client import projections as readers
 from perdure.client.core import ClientCore
 from perdure.client.existing import check_same_definition, settle, settle_ended
@@ -102,6 +102,7 @@ class Client:
         return self._core.metrics
 
     async def __aenter__(self) -> Self:
+        self._core.enter()
         return await self.open()
 
     async def __aexit__(
@@ -188,7 +189,7 @@ class Client:
         checked = check_id("instance id", instance_id)
         refuse_deciders_id(core, checked)
         delivery = signal_delivery(checked, signal, value)
-        # Looked at before: a signal for somebody else cannot be called back.
+        # Looked at before: a signal for another instance cannot be called back.
         [found] = await core.store.read_instances([checked])
         if found is not None and not found.status.is_terminal:
             check_same_definition(found, asked)
@@ -300,6 +301,10 @@ class Client:
 
     # What follows is written where it belongs by its subject; this is the whole list.
 
+    # Promises.
+    resolve = promises.resolve
+    reject = promises.reject
+
     # Deciders.
     execute = deciders.execute
     send = deciders.send
@@ -307,6 +312,8 @@ class Client:
     send_json = deciders.send_json
     state = deciders.state
     events = deciders.events
+    state_json = decider_json.state_json
+    events_json = decider_json.events_json
     transitions = deciders.transitions
     dry_run = deciders.dry_run
     observations = deciders.observations
@@ -338,6 +345,7 @@ class Client:
     signal_all = bulk.signal_all
     unpark_all = bulk.unpark_all
     retry_all = bulk.retry_all
+    reset_all = bulk.reset_all
 
     # Projections and subscriptions, for operators.
     projections = readers.projections

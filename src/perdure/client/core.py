@@ -6,27 +6,35 @@ a transaction of the user's own it is another one (`within.py`).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.pure import PurePlace
 from perdure.authoring.registry import orchestration_key
+from perdure.client import resetting
+from perdure.client.points import Point
 from perdure.client.removal import Removal
+from perdure.client.resetting import ResetPlan
 from perdure.client.sending import SentWithin
+from perdure.client.starting import refuse_deciders_id
 from perdure.client.stopping import terminate
 from perdure.client.update_requests import UpdateRequest, outcome_of_update
 from perdure.client.watch import InstanceWatch
 from perdure.clock import to_ms
+from perdure.codec import check_id
+from perdure.core.orchestrations.loop import DurableLoop
 from perdure.errors import NondeterminismError, UsageError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.events import CancelRequested, SignalReceived, UnreadableEventError
-from perdure.model.instances import InstanceRow, NewInstance
+from perdure.model.instances import InstanceRow, NewInstance, Stamp
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.streams import StreamPlace
@@ -76,13 +84,31 @@ class ClientCore:
         self._alone: TurnRunner | None = None
         """Decides inputs where there is no worker, once there was one."""
         self._said_unborn: set[str] = set()
+        self._secret: tuple[int, bytes] | None = None
+        """Read once in an epoch of the store."""
         self._is_open = False
         self._was_closed = False
+        self._is_entered = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where it was opened: what it waits for is woken there. None: anywhere."""
         self.owner = owner
         """What users call the thing that is open or closed."""
         self._process = ProcessMark(owner)
 
     # -------------------------------------------------------------------- lifetime
+
+    def enter(self) -> None:
+        """Begin the block whose end closes it.
+
+        Raises:
+            UsageError: There is one already, which would be left with nothing.
+        """
+        if self._is_open and self._is_entered:
+            raise UsageError(
+                f"this {self.owner} is in a block already, whose end closes it: use it there, or "
+                f"make another {self.owner}(...)"
+            )
+        self._is_entered = True
 
     async def open(self) -> bool:
         """Connect to the store; return whether it was not open yet."""
@@ -96,6 +122,7 @@ class ClientCore:
             )
         await self.raw_store.open()
         self._is_open = True
+        self._loop = asyncio.get_running_loop()
         self._process.set(self)
         return True
 
@@ -131,10 +158,32 @@ class ClientCore:
             raise UsageError(f"this {self.owner} {advice}")
         self._process.refuse_elsewhere()
 
+    def _refuse_loop(self, loop: asyncio.AbstractEventLoop) -> NoReturn:
+        """Refuse calls from where their answer would never be heard."""
+        if isinstance(loop, DurableLoop | PurePlace):
+            raise UsageError(
+                f"this {self.owner} cannot be used inside an orchestration or a decider, whose "
+                "code is replayed: use context().start, .execute, .send or .ref there, or do it in "
+                "an activity"
+            )
+        raise UsageError(
+            f"this {self.owner} was opened in another event loop, and works only there: open "
+            "one in each loop, or use a BlockingClient in other threads; a fixture of "
+            "pytest-asyncio needs the loop_scope of its tests"
+        )
+
     @property
     def store(self) -> Store:
-        """The open store."""
+        """The open store, for what awaits it here.
+
+        Raises:
+            UsageError: It is not open here, or was opened in another event loop.
+        """
         self.refuse_closed()
+        if self._loop is not None:
+            loop = asyncio._get_running_loop()
+            if loop is not self._loop and loop is not None:
+                self._refuse_loop(loop)
         return self.raw_store
 
     @property
@@ -154,7 +203,12 @@ class ClientCore:
         return self._alone
 
     def find_decider(self, name: str) -> DeciderDefinition | None:
-        """Return a decider that was handed to the worker of this process."""
+        """Return a decider that was handed to the worker of this process.
+
+        Raises:
+            InvalidIdError: That is no name.
+        """
+        check_id("decider", name)
         return None if self.beside is None else self.beside.registry.deciders.get(name)
 
     def find_code(self, row: InstanceRow) -> Orchestration[..., Any] | None:
@@ -215,6 +269,27 @@ class ClientCore:
         """Stop an instance now; its code is not asked. Tell whether it had not ended before."""
         return await terminate(self, instance_id, reason, incarnation=incarnation)
 
+    async def plan_reset(self, instance_id: str, point: Point | None) -> ResetPlan:
+        """Return what a reset would do."""
+        return await resetting.plan(self, instance_id, point)
+
+    async def reset(
+        self,
+        instance_id: str,
+        point: Point | None,
+        reason: str,
+        *,
+        only: tuple[int, int] | None = None,
+    ) -> bool:
+        """Let an instance go on from an earlier point; only while it is of this incarnation and
+        execution, if that is given. Return whether it does."""
+        return await resetting.reset(self, instance_id, point, reason, only)
+
+    async def fork(self, instance_id: str, new_id: str, point: Point | None) -> None:
+        """Start another instance from a point of this one."""
+        refuse_deciders_id(self, new_id)
+        await resetting.fork(self, instance_id, new_id, point)
+
     def removal(self) -> Removal:
         """Return what deletes and prunes."""
         return Removal(self.store, self.noticed_gone)
@@ -252,7 +327,7 @@ class ClientCore:
             if status in (DeliveryStatus.DELIVERED, DeliveryStatus.BUFFERED):
                 if (delivery.message_id or "").startswith(UPDATE_PREFIX):
                     self.metrics.client_updates.add()
-                elif delivery.kind == SignalReceived.kind:
+                elif delivery.kind == SignalReceived.kind and not delivery.outlives:
                     self.metrics.client_signals.add()
                 elif delivery.kind == CancelRequested.kind:
                     self.metrics.client_cancels.add()
@@ -286,6 +361,13 @@ class ClientCore:
                 instance_id,
                 extra={"instance_id": instance_id},
             )
+
+    async def read_secret(self) -> bytes:
+        """Return what tokens of promises are signed with."""
+        epoch = self.store.epoch.number
+        if self._secret is None or self._secret[0] != epoch:
+            self._secret = (epoch, await self.store.read_secret())
+        return self._secret[1]
 
     # ---------------------------------------------------------------------- waiting
 
@@ -360,6 +442,16 @@ class ClientCore:
         self.endings.tell_gone(instance_id)
         self._forget_here(instance_id, incarnation)
         self.stop_jobs(instance_id, incarnation)
+
+    def noticed_reset(self, instance_id: str, stamp: Stamp) -> None:
+        """An instance was reset by this client: stop the jobs that its old execution has here, and
+        let a worker of this process look for the new one."""
+        if self.beside is not None:
+            jobs = self.beside.jobs
+            owner = (instance_id, *stamp.key)
+            jobs.cancel([lease.key for lease in jobs.leases() if lease.key[:3] == owner])
+        self.endings.tell_change(instance_id)
+        self.noticed_work()
 
     def noticed_job_end(self, key: JobKey) -> None:
         """A job was ended by hand, whichever worker runs it."""

@@ -61,6 +61,8 @@ class Executions:
         self._later_guards: dict[object, Guard] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self.taken = TakenKeys()
+        self.secret: bytes | None = None
+        """What tokens of promises are signed with: the worker sets it."""
 
     def new(
         self, orchestration: Orchestration[..., Any], execution_id: ExecutionId, *, version: str
@@ -79,6 +81,7 @@ class Executions:
             self._guard_for(orchestration.definition),
             version=version,
             prefer=self._prefer,
+            secret=self.secret,
         )
 
     def new_decider(
@@ -260,7 +263,7 @@ def _refold(execution: AnyExecution, past: Past) -> None:
 
 
 def _with_taken(turn: Turn, messages: Sequence[Message]) -> Turn:
-    """Let a turn that is accepted whoever has the lease say which messages it took."""
+    """Let a turn that is accepted whichever worker has the lease say which messages it took."""
     if not turn.seize or turn.start is not None or not any(turn.consumed):
         return turn
     return msgspec.structs.replace(turn, taken=digest_of(messages, turn.consumed))

@@ -11,12 +11,21 @@ from perdure.client.info import (
     MessageInfo,
     Progress,
     Report,
+    StreamInfo,
 )
 from perdure.client.overview import QueueInfo, SessionInfo
 from perdure.client.projections import ProjectionInfo
 from perdure.client.replay_check import ReplayCheck
 from perdure.model.admin import InstanceStats, StoreTotals
-from perdure.web.api import actions, deciders, instances, overview, updates
+from perdure.web.api import (
+    actions,
+    deciders,
+    instances,
+    overview,
+    promises,
+    streams,
+    updates,
+)
 from perdure.web.operations import ApiRoute
 
 ONE = "/instances/{instance_id}"
@@ -182,6 +191,22 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         streams="`report`: each that is seen; `end`: the instance has ended",
     ),
     ApiRoute(
+        method="GET",
+        path=f"{ONE}/streams",
+        scope="read",
+        handler=streams.list_streams,
+        returns=list[StreamInfo],
+    ),
+    ApiRoute(
+        method="GET",
+        path=f"{ONE}/streams/{{stream}}",
+        scope="read",
+        handler=streams.read_stream,
+        query=streams.StreamQuery,
+        returns=streams.ItemPage,
+        streams="`item`: each, its index is the id; `discard`: what is void; `end`: that was all",
+    ),
+    ApiRoute(
         method="POST",
         path=f"{ONE}/signals",
         scope="write",
@@ -239,6 +264,22 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         handler=actions.restart_instance,
         body=actions.NoBody,
         returns=InstanceInfo,
+    ),
+    ApiRoute(
+        method="POST",
+        path="/promises/resolve",
+        scope="write",
+        handler=promises.resolve_promise,
+        body=promises.ResolveBody,
+        returns=promises.Kept,
+    ),
+    ApiRoute(
+        method="POST",
+        path="/promises/reject",
+        scope="write",
+        handler=promises.reject_promise,
+        body=promises.RejectBody,
+        returns=promises.Kept,
     ),
     ApiRoute(
         method="POST",

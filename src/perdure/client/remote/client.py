@@ -13,13 +13,14 @@ from perdure.authoring.describing import Transition
 from perdure.authoring.orchestration import Orchestration
 from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
+from perdure.client.decided_events import DecidedEvent
 from perdure.client.decisions import DryRun, Observed
 from perdure.client.histories import named_in_errors
 from perdure.client.info import InstanceInfo, Json, ListPart
 from perdure.client.lists import InstanceQuery, check_limit
 from perdure.client.overview import QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.projections import ProjectionInfo
-from perdure.client.remote import bulk, jobs, starting
+from perdure.client.remote import bulk, jobs, promises, starting
 from perdure.client.remote.connection import RemoteConnection, encoded, read
 from perdure.client.remote.handle import RemoteHandle
 from perdure.client.remote.values import (
@@ -89,6 +90,9 @@ class RemoteClient(Client):
     def telemetry(self) -> Metrics:
         """Nothing: the server counts."""
         return self._metrics
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
 
     async def open(self) -> Self:
         """Be ready to ask the server."""
@@ -264,6 +268,26 @@ class RemoteClient(Client):
         with named_in_errors(None):
             return domain_history(definition, history)
 
+    async def state_json(self, decider: str, instance_id: str, /, *, at: int | None = None) -> Json:
+        """Return the state of an instance as JSON, folded by the server's code; see
+        `Client.state_json`."""
+        told = await self._connection.get(
+            "deciders", check_id("decider", decider), "instances", instance_id, "state", at=at
+        )
+        return told["state"]
+
+    async def events_json(
+        self, decider: str, instance_id: str, /, *, after: int = 0, limit: int = 100
+    ) -> list[DecidedEvent]:
+        """Return events of an instance as they are recorded; see `Client.events_json`."""
+        told = await self._connection.get(
+            *("deciders", check_id("decider", decider), "instances", instance_id, "events"),
+            after=after,
+            limit=limit,
+        )
+        found: list[DecidedEvent] = read(list[DecidedEvent], told["items"])
+        return found
+
     async def transitions(
         self,
         decider: type[Decider[S, Any, Any, Any]],
@@ -397,6 +421,9 @@ class RemoteClient(Client):
     fail_job = jobs.fail_job
     inbox = jobs.inbox
     drop_message = jobs.drop_message
+
+    resolve = promises.resolve
+    reject = promises.reject
 
     cancel_all = bulk.cancel_all
     terminate_all = bulk.terminate_all

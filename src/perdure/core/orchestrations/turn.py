@@ -38,6 +38,7 @@ from perdure.model.events import (
     TimerFired,
     TimerScheduled,
     UpdateAnswered,
+    WentBack,
     write_event,
 )
 from perdure.model.instances import DefinitionKey, NewInstance
@@ -45,7 +46,7 @@ from perdure.model.jobs import NewJob
 from perdure.model.lineage import FIRST, Lineage, Parent, lineage_below
 from perdure.model.messages import Delivery, Message
 from perdure.model.rows import read_message
-from perdure.model.streams import SentItems
+from perdure.model.streams import ForwardedItems, SentItems
 from perdure.model.turns import (
     ChildStart,
     Continuation,
@@ -113,6 +114,14 @@ class _Changes:
         came = Body(message.kind, message.body)
         for ask in execution.advance(event, self._events, came):
             self._change(ask)
+        if isinstance(event, WentBack):
+            self._open_again(event)
+
+    def _open_again(self, event: WentBack) -> None:
+        """Put all under way that is open, but for the call whose answer was kept."""
+        for seq, ask in self._execution.open.items():
+            if seq != event.answered:
+                self._change(ask)
 
     def turn(self) -> Turn:
         """Return everything as one value."""
@@ -138,7 +147,9 @@ class _Changes:
         if report is not None:
             scope.new_report = None
         sent: tuple[SentItems, ...] = ()
+        forwarded: tuple[ForwardedItems, ...] = ()
         if scope.sent is not None:
+            forwarded = tuple(scope.sent.forwarded)
             sent, scope.sent = scope.sent.take(), None
         return Turn(
             instance_id=execution.instance_id,
@@ -165,6 +176,7 @@ class _Changes:
             report=report,
             receipts=tuple(self._receipts),
             sent=sent,
+            forwarded=forwarded,
             continued=continued,
             outcome=outcome,
         )
@@ -321,7 +333,7 @@ class _Changes:
         )
         return NewInstance(
             instance_id=event.instance_id,
-            incarnation=child_incarnation(execution.id, seq),
+            incarnation=child_incarnation(execution.id if parent else execution.asked_by(seq), seq),
             definition=orchestration_key(event.name, event.version),
             input=bytes(event.input),
             start_kind=kind,

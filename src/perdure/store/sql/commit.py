@@ -4,8 +4,8 @@ Works on the rows that `rows.load` brought and leaves behind what `flush` writes
 touches the database, except that a definition seen for the first time is given its number.
 
 What always holds: a turn is accepted only if its stamp is the stored one, the commit that it is
-based on included, and the lease is its own or nobody's (S7). One that was accepted is found by its
-commit id in the history, for ever; so a refused one never happened (S8, S45). An accepted turn
+based on included, and the lease is its own or there is none (S7). One that was accepted is found by
+its commit id in the history, for ever; so a refused one never happened (S8, S45). An accepted turn
 appends from the stored next number on, so there is no gap and no repeat (S1); an ended instance has
 no live row, so nothing can follow its end (S3, S9). A refused change leaves nothing behind but the
 results of its jobs.
@@ -19,6 +19,8 @@ from perdure.errors import RowError
 from perdure.model.blocked import going_on, held_by, is_held
 from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
 from perdure.model.jobs import JobEnd, JobKey
+from perdure.model.rewinds import Rewind
+from perdure.model.streams import SentItems
 from perdure.model.turns import (
     NOBODY,
     ChildStart,
@@ -42,6 +44,7 @@ from perdure.store.sql.changes import (
 from perdure.store.sql.decisions import Decisions, has_decisions
 from perdure.store.sql.inboxes import Inboxes
 from perdure.store.sql.jobs import Jobs
+from perdure.store.sql.rewinds import Rewinds
 from perdure.store.sql.rows import (
     RANK_START,
     RANK_TIMER,
@@ -78,6 +81,7 @@ class Commit:
         self.inboxes = Inboxes(rows, self.changes, now_ms=now_ms)
         self._decisions = Decisions(rows, self.changes)
         self._jobs = Jobs(rows, self.changes, number_of, now_ms=now_ms)
+        self._rewinds = Rewinds(rows, self.changes, self.inboxes, now_ms=now_ms)
 
     def has_started_assumed(self) -> bool:
         """Tell whether all instances were started that were taken for new: see `LoadedRows`."""
@@ -97,6 +101,8 @@ class Commit:
                 return _TAKEN
             return self._obstacle(turn) or self._accept_first(turn, turn.start)
         row = self.rows.live.get(turn.instance_id)
+        if turn.rewound is not None:
+            return self._rewind(turn, row, turn.rewound)
         if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):
             if row is not None and turn.lease and row.fits(turn.stamp) and row.attempts > 1:
                 # Late, and overtaken by another claim, but alive: its worker did not die of it.
@@ -142,12 +148,13 @@ class Commit:
             return _VANISHED
         row = self.rows.live.get(turn.instance_id)
         if row is not None and row.last_commit == turn.commit_id:
-            has_unseen = turn.continued is not None or turn.vanishes
+            has_unseen = bool(turn.continued or turn.rewound or turn.vanishes)
             has_unseen = has_unseen or row.last_no > turn.seen_no + len(turn.timers)
             return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen)
         if turn.commit_id not in self.rows.accepted:
             return None
-        # Others have gone on from it, or it has ended: whoever has it in memory reads it again.
+        # Others have gone on from it, or it has ended: a worker that has it in memory reads it
+        # again.
         last_no = 0 if row is None else row.last_no
         return TurnReceipt(TurnStatus.ACCEPTED, last_no, has_unseen=row is not None)
 
@@ -155,8 +162,10 @@ class Commit:
         if not row.is_born or not row.fits(turn.stamp) or not self.rows.has_taken(turn):
             return False
         if row.blocked_by == NOBODY and not turn.lease:
-            # It waits for an operator, who may end it; inputs of callers are not decided, and who
-            # still has it in memory does not go on.
+            # It waits for an operator, who may end or reset it; inputs of callers are not decided,
+            # and who still has it in memory does not go on.
+            if turn.rewound is not None:
+                return True
             return turn.outcome is not None and turn.outcome.status is Status.TERMINATED
         if turn.seize or self._holds(turn.lease, row):
             return True
@@ -165,7 +174,7 @@ class Commit:
         return turn.lease == 0 and row.home == turn.worker_id
 
     def _holds(self, lease: int, row: LiveState) -> bool:
-        """Tell whether a lease is the stored one; without one, whether nobody has it now."""
+        """Tell whether a lease is the stored one; without one, whether there is none now."""
         if lease:
             return row.lease == lease
         return row.lease == 0 or row.lease_until_ms <= self._now_ms
@@ -190,9 +199,8 @@ class Commit:
             self._decisions.keep(turn, row, first_seq)
         if turn.kv or turn.report is not None:
             self._keep_values(turn, row)
-        if turn.sent:
-            key = JobKey(row.instance_id, row.incarnation, row.execution, first_seq)
-            self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, turn.sent))
+        if turn.sent or turn.forwarded:
+            self._send(turn, row, first_seq)
         has_unseen = row.last_no > turn.seen_no
         if not has_unseen:
             self.inboxes.emptied(row)
@@ -212,6 +220,19 @@ class Commit:
         last_no = row.last_no
         self._tell_others(turn)
         return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
+
+    def _send(self, turn: Turn, row: LiveState, first_seq: int) -> None:
+        """Send items to own streams, and to those of others that have not ended and are the ones
+        that were meant."""
+        if turn.sent:
+            key = JobKey(row.instance_id, row.incarnation, row.execution, first_seq)
+            self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, turn.sent))
+        for to_id, incarnation, stream, items in turn.forwarded:
+            other = self.rows.live.get(to_id)
+            if other is not None and other.is_born and other.incarnation == incarnation:
+                key = JobKey(to_id, incarnation, other.execution, other.next_seq)
+                sent = (SentItems(stream, items),)
+                self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, sent))
 
     def _tell_others(self, turn: Turn) -> None:
         for child in turn.children:
@@ -288,15 +309,8 @@ class Commit:
 
     def _continue(self, turn: Turn, row: LiveState, following: Continuation) -> None:
         """Leave an execution with all that is addressed to it, and begin the next one (S35)."""
-        old = row.execution
-        self.changes.left.append((row.part, row.instance_id, row.incarnation, old))
-        self._jobs.leave(row)
-        for no in turn.consumed:
-            self.changes.consumed.append((row.part, row.instance_id, no))
-        row.messages = [message for message in row.messages if message.execution != old]
-        row.execution = old + 1
+        self._leave(turn, row)
         row.next_seq = 1
-        row.blocked_by = None
         row.definition_no = self._number_of(following.definition)
         kind, body = following.start
         self.inboxes.put(row, kind, body, execution=row.execution, rank=RANK_START)
@@ -304,6 +318,32 @@ class Commit:
         row.wake_at_ms = self._now_ms
         row.is_due_unsure = False
         self._move(row, row.definition_no, following.input)
+
+    def _leave(self, turn: Turn, row: LiveState) -> None:
+        old = row.execution
+        self.changes.left.append((row.part, row.instance_id, row.incarnation, old))
+        self._jobs.leave(row)
+        for no in turn.consumed:
+            self.changes.consumed.append((row.part, row.instance_id, no))
+        row.messages = [message for message in row.messages if message.execution != old]
+        row.execution = old + 1
+        row.blocked_by = None
+
+    def _rewind(self, turn: Turn, row: LiveState | None, rewind: Rewind) -> TurnReceipt:
+        """Leave an execution as it is, and begin the next one with a part of its history (S35)."""
+        row = row or self._rewinds.revive(turn, rewind)
+        if row is None or not self._is_fenced_in(turn, row):
+            return _REFUSED
+        assert row.definition_no is not None
+        self._settle(turn, row)
+        row.home = None  # No worker has it in memory as it is now.
+        self._leave(turn, row)
+        self._rewinds.begin(row, rewind, turn.commit_id)
+        self.changes.statuses[row.instance_id] = StatusChange(row, Status.RUNNING, rewind.reason)
+        self._move(row, row.definition_no)
+        self.rows.accepted.add(turn.commit_id)
+        self._tell_others(turn)
+        return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen=True)
 
     def _end(self, turn: Turn, row: LiveState, outcome: InstanceEnd) -> None:
         if turn.continued is not None:
@@ -342,6 +382,10 @@ class Commit:
             self._deliver_if_live(instance)
             return False
         row = self._make_live(instance)
+        if instance.forked is not None:
+            row.last_commit = instance.commit_id
+            self._rewinds.begin(row, instance.forked, instance.commit_id)
+            return True
         self.inboxes.put(row, instance.start_kind, instance.start_body, rank=RANK_START)
         row.last_commit = instance.commit_id
         row.wake_at_ms = max(self._now_ms, instance.visible_at_ms)
@@ -430,7 +474,7 @@ class Commit:
         row.wake_at_ms = None
         row.lease = 0
         row.lease_until_ms = 0
-        row.attempts = 0  # Whoever holds it has not died of it.
+        row.attempts = 0  # The worker that holds it has not died of it.
         row.dirty = True
         self.changes.statuses[hold.instance_id] = StatusChange(row, hold.status, hold.reason)
         return True

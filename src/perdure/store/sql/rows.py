@@ -15,6 +15,7 @@ from perdure.model.jobs import JobEnd, JobKey, NewJob
 from perdure.model.messages import Delivery, Message, digest_of
 from perdure.model.turns import Hold, Turn, UniqueKey
 from perdure.store.sql.connection import Connection
+from perdure.store.sql.ended_rows import EndedState, load_ended
 from perdure.store.sql.packing import pack, unpack
 
 RANK_START, RANK_MESSAGE, RANK_TIMER = 0, 1, 2
@@ -90,7 +91,7 @@ class LiveState:
         """Whether `wake_at_ms` may be the time of a timer that is no longer there."""
         self.writer: str | None = None
         """The transaction that has written it last, if that is known: as long as it is the last,
-        nobody else has changed the row."""
+        no other process has changed the row."""
         self.messages: list[PendingMessage] = []
         self.jobs: list[PendingJob] = []
         self.definition_no: int | None = None
@@ -165,9 +166,11 @@ class LoadedRows:
     observed: dict[str, int] = field(default_factory=dict)
     """The number of the newest observed input, of instances of which more are observed."""
     busy: set[str] = field(default_factory=set)
-    """Instances that somebody else has locked, where locks are not waited for."""
+    """Instances that another transaction has locked, where locks are not waited for."""
     waiting: dict[str, dict[int, int]] = field(default_factory=dict)
     """Numbers and ranks of the stored messages of instances that may vanish."""
+    ended: dict[str, EndedState] = field(default_factory=dict)
+    """How instances ended that are to be reset."""
     taken: dict[TurnPlace, int] = field(default_factory=dict)
     """What tells the stored messages that turns took without a lease from others."""
     accepted: set[int] = field(default_factory=set)
@@ -176,12 +179,13 @@ class LoadedRows:
     remembered: tuple[str, ...] = ()
     """Instances whose rows were remembered and not loaded; also those that have ended since."""
     assumed_new: set[str] = field(default_factory=set)
-    """Instances that nobody has looked for: what is decided holds only if the batch starts them,
+    """Instances that were not looked for: what is decided holds only if the batch starts them,
     because then inserting their rows shows whether they were there."""
 
     def has_taken(self, turn: Turn) -> bool:
         """Tell whether the messages that a turn took are those that are stored. Where it has a
-        lease, that tells: whoever has lost the messages has lost the claim that came after."""
+        lease, that tells: a database that has lost the messages has lost the claim that came
+        after."""
         return not turn.taken or turn.taken == self.taken.get(place_of(turn))
 
 
@@ -222,6 +226,11 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
             found = connection.run("read_inbox", part=part, instance_id=turn.instance_id)
             stored = [Message(*row) for row in found]
             rows.taken[place_of(turn)] = digest_of(stored, set(turn.consumed))
+    if wanted.goes_back:
+        rows.ended = load_ended(
+            connection,
+            [one.instance_id for one in wanted.turns if one.instance_id not in rows.live],
+        )
     late = [turn for turn in wanted.turns if not is_next(turn, rows)]
     if late:
         keys = [(part_of(turn.instance_id), *place_of(turn)) for turn in late]
@@ -232,6 +241,8 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
 
 def place_of(turn: Turn) -> TurnPlace:
     """Return where the first event of a turn goes."""
+    if turn.rewound is not None:
+        return turn.instance_id, turn.stamp.incarnation, turn.stamp.execution + 1, 1
     return (turn.instance_id, *turn.stamp.place)
 
 
@@ -246,10 +257,11 @@ def is_next(turn: Turn, rows: LoadedRows) -> bool:
 def _put_off_locked(
     connection: Connection, rows: LoadedRows, missing: list[tuple[int, str]]
 ) -> list[tuple[int, str]]:
-    """Note which instances were not found because somebody else has locked them; return the rest.
+    """Note which instances were not found because another transaction has locked them; return the
+    rest.
 
-    Their wide rows must not be locked: whoever has the live row may want the wide one next, and
-    would wait for us, as we might for them.
+    Their wide rows must not be locked: a transaction that has the live row may want the wide one
+    next, and would wait for us, as we might for them.
     """
     if not missing:
         return []
@@ -261,10 +273,10 @@ def _put_off_locked(
 def _look_again(
     connection: Connection, rows: LoadedRows, wanted: WantedRows, *, waits: bool
 ) -> None:
-    """Find the live rows that were not there to be locked, or were locked by somebody else.
+    """Find the live rows that were not there to be locked, or were locked by another transaction.
 
     A wide row without a live one has ended, or was born between our two looks. What has neither is
-    new; if somebody else makes it now, our insert will be refused.
+    new; if another process makes it now, our insert will be refused.
     """
     if waits:
         unsure = [one for one in rows.wide if one not in rows.live]
@@ -333,6 +345,8 @@ class WantedRows:
         """Whether a turn took messages without a lease."""
         self.replaces = False
         """Whether an instance takes the place of one that has ended."""
+        self.goes_back = False
+        """Whether an instance begins with events of another execution."""
         self.jobs: dict[JobKey, None] = {}
         self.receipts: dict[tuple[str, str], None] = {}
         self.unique_keys: dict[UniqueKey, None] = {}
@@ -348,6 +362,7 @@ class WantedRows:
             or self.observed
             or self.vanishing
             or self.replaces
+            or self.goes_back
             or self.has_taken
         )
 
@@ -370,6 +385,7 @@ class WantedRows:
         self.ids[turn.instance_id] = None
         if turn.taken:
             self.has_taken = True
+        self.goes_back |= turn.rewound is not None
         if turn.start is not None:
             self._add_start(turn.start)
         for end in turn.job_ends:
@@ -384,6 +400,8 @@ class WantedRows:
                 self._add_delivery(child.if_taken)
             if child.if_started is not None:
                 self._add_delivery(child.if_started)
+        for items in turn.forwarded:
+            self.ids[items.instance_id] = None
         self._add_decisions(turn)
 
     def _add_decisions(self, turn: Turn) -> None:
@@ -406,6 +424,7 @@ class WantedRows:
         self.starts.add(start.instance_id)
         if start.replaces:
             self.replaces = True
+        self.goes_back |= start.forked is not None
         for message in start.messages:
             self._add_delivery(message)
 
@@ -479,18 +498,6 @@ def load_holders(connection: Connection, keys: Sequence[UniqueKey]) -> dict[Uniq
     return {keys[key]: holder for key, holder in unpack(text)}
 
 
-def load_observed(connection: Connection, instance_ids: Sequence[str]) -> dict[str, int]:
-    """Return the numbers of the newest observed inputs of instances; 0 if there is none."""
-    keys = [(part_of(instance_id), instance_id) for instance_id in instance_ids]
-    [(text,)] = connection.run("load_observed", keys=pack(keys))
-    return {instance_ids[key]: no for key, no in unpack(text)}
-
-
 def mark_of(turn: Turn) -> str:
     """Return the id of the receipt that tells of an instance's vanishing, which leaves no row."""
     return f"vanished:{turn.commit_id}"
-
-
-def dirty(rows: Iterable[LiveState]) -> list[LiveState]:
-    """Return the rows that have to be written."""
-    return [row for row in rows if row.dirty]
