@@ -224,3 +224,20 @@ async def test_given_again_after_an_answer_nothing_is_thought(stage: Stage) -> N
     assert await handle.update(add, 5, update_id="u-1") == 1
 
     assert turns == []
+
+
+async def test_a_look_before_the_request_is_there_does_not_give_it_up(stage: Stage) -> None:
+    """Others wait for the same instance, and look for their answers while this one is sent."""
+    engine = await stage.engine(ALL)
+    client = await stage.client()
+    await engine.start("t", tally)
+    watch = client._core._watching()
+    deliver = client._core.deliver
+
+    async def slow_deliver(deliveries: Any) -> Any:
+        await watch._look_once({"t"})
+        return await deliver(deliveries)
+
+    client._core.deliver = slow_deliver  # type: ignore[method-assign]  # a slow network
+
+    assert await client.handle("t").update(add, 5) == 1

@@ -75,10 +75,11 @@ class DirectUpdates:
             self._way.drop(hot)
             tell(asked, is_taken=False)
             return
-        # One that ended the execution has left those behind it alone.
+        # One that ended the execution has left those behind it alone. They are let go with it, and
+        # not before: by the inbox they would overtake this turn, which would be refused.
         count = sum(event.kind == SignalReceived.kind for event in turn.events)
+        hot.updates = [*asked[count:], *hot.updates]
         hot.updating = asked[:count]
-        tell(asked[count:], is_taken=False)
         ids = tuple(one.delivery.message_id or "" for one in hot.updating)
         self._way.commits.submit(hot, msgspec.structs.replace(turn, arrived=ids))
 
