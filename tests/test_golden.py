@@ -83,7 +83,9 @@ class Record:
 RECORDS = [Record.read(file) for file in sorted(FOLDER.glob("*.json"))]
 BY_NAME = {record.name: record for record in RECORDS}
 ALSO = [(record, program) for record in RECORDS for program in record.facts["replayed_by"]]
-CONTINUED = [record for record in RECORDS if record.facts["execution"] > 1]
+CONTINUED = [
+    record for record in RECORDS if record.facts["execution"] > 1 and record.started.origin is None
+]
 
 
 def _is_message(event: StoredEvent) -> bool:

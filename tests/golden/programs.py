@@ -718,6 +718,21 @@ async def leaves_a_generator() -> list[str]:
     return [*seen, await say("c")]
 
 
+@orchestration
+async def draws_and_waits(ctx: Context) -> list[str]:
+    drawn = [str(ctx.uuid()), f"{ctx.random.random():.6f}"]
+    ctx.kv["first"] = await say("a")
+    count = await number.receive()
+    try:
+        async with asyncio.timeout(3_600):
+            drawn.append(await child(ctx.instance_id))
+    except TimeoutError:
+        drawn.append("late")
+    ctx.report(count)
+    await say("pay")
+    return [*drawn, str(ctx.uuid()), f"{ctx.random.random():.6f}"]
+
+
 add = Update("add", Line, int)
 
 

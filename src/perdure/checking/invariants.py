@@ -14,6 +14,7 @@ import msgspec
 
 from perdure.checking.conservation import check_live, is_rerun
 from perdure.checking.decider_checks import check_decisions, check_keys
+from perdure.checking.stream_checks import check_streams
 from perdure.checking.violations import (
     ANSWERS,
     SCHEDULES,
@@ -74,6 +75,7 @@ def check_contents(contents: Contents) -> Iterator[Violation]:
     yield from _check_instances(contents)
     yield from check_live(contents)
     yield from _check_values(contents)
+    yield from check_streams(contents)
     yield from check_decisions(contents)
     yield from _check_leftovers(contents)
 
@@ -171,7 +173,10 @@ def _chain(contents: Contents, current: ExecutionKey, known: Sequence[int]) -> I
         key = current._replace(execution=number)
         events = contents.histories.get(key, [])
         goes_on = bool(events) and events[-1].kind == ContinuedAsNew.kind
-        if goes_on != (number < current.execution):
+        following = first_event(contents, key._replace(execution=number + 1))
+        # One that was reset is left as it was.
+        was_reset = following is not None and following.origin is not None
+        if goes_on != (number < current.execution) and not was_reset:
             yield f"execution {number} of {current.execution} ends with {_last_kind(events)}"
         yield from _link(contents, key)
 

@@ -344,6 +344,7 @@ class Client:
     signal_all = bulk.signal_all
     unpark_all = bulk.unpark_all
     retry_all = bulk.retry_all
+    reset_all = bulk.reset_all
 
     # Projections and subscriptions, for operators.
     projections = readers.projections

@@ -17,6 +17,7 @@ from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.client.core import ClientCore
 from perdure.client.info import Json
 from perdure.client.inputs import InputSender
+from perdure.client.points import Point
 from perdure.core.deciders.answers import DirectInput, InputOutcome
 from perdure.errors import UsageError
 from perdure.model.admin import KvRow, ReportRow
@@ -91,6 +92,21 @@ class CoreWithin(ClientCore):
     ) -> bool:
         """Refuse."""
         _refuse("terminate")
+
+    async def reset(
+        self,
+        instance_id: str,
+        point: Point | None,
+        reason: str,
+        *,
+        only: tuple[int, int] | None = None,
+    ) -> bool:
+        """Refuse."""
+        _refuse("reset")
+
+    async def fork(self, instance_id: str, new_id: str, point: Point | None) -> None:
+        """Refuse."""
+        _refuse("fork")
 
     # -------------------------------------------------------------------- deciders
 

@@ -11,7 +11,7 @@ are raw JSON inside the body and are never opened here.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -24,6 +24,11 @@ from perdure.model.failures import Cause as Cause
 from perdure.model.failures import Failure as Failure
 from perdure.model.lineage import Lineage
 from perdure.model.lineage import Parent as Parent
+from perdure.model.origins import Origin as Origin
+from perdure.model.origins import RestartedChild as RestartedChild
+from perdure.model.origins import Seed as Seed
+from perdure.model.stored_events import Body as Body
+from perdure.model.stored_events import StoredEvent as StoredEvent
 from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
 
 # ------------------------------------------------------------------ messages
@@ -54,6 +59,24 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     """The instance that started this one and does not wait for it; empty: a client or a parent."""
     lineage: Lineage | None = None
     """Where a child is in its tree; None: its parent is no child itself."""
+    origin: Origin | None = None
+    """The execution whose first events this one begins with: it was reset, or forked."""
+
+
+class WentBack(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """What is above was taken over from another execution; from here on it is this one's own. All
+    that is open here is opened again: calls get jobs, timers their due times, children new ids."""
+
+    kind: ClassVar[str] = "went_back"
+    seed: Seed
+    """Whose ids and random numbers are drawn from here on."""
+    answered: int = 0
+    """The call whose answer was kept and comes next; 0: none."""
+    children: tuple[RestartedChild, ...] = ()
+    taken: tuple[str, ...] = ()
+    """Ids that the code gave to instances behind the cut. If it gives them again, others are made
+    of them: the instances that have them are still there."""
+    reason: str = ""
 
 
 class InputTaken(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,6 +100,10 @@ class ActivityCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=T
     schedule: int
     result: msgspec.Raw
     failures: tuple[Failure, ...] = ()
+    began_ms: int = 0
+    """When the attempt began that returned it, if others went before or it had waited; else 0."""
+    edited: bool = False
+    """Whether a person put the result in the place of the recorded one."""
 
 
 class ActivityFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -129,6 +156,7 @@ class ChildCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True
     kind: ClassVar[str] = "child_completed"
     schedule: int
     result: msgspec.Raw
+    edited: bool = False
 
 
 class ChildFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -439,22 +467,6 @@ TERMINAL_KINDS = frozenset({Completed.kind, Failed.kind, Cancelled.kind, Termina
 
 LAST_KINDS = TERMINAL_KINDS | {ContinuedAsNew.kind}
 """The kinds that end an execution. Nothing follows them in it."""
-
-
-class StoredEvent(NamedTuple):
-    """An event as the store keeps it: numbered from 1 within its execution."""
-
-    seq: int
-    kind: str
-    at_ms: int
-    body: bytes
-
-
-class Body(NamedTuple):
-    """An event or message as bytes, ready for the store, which never opens it."""
-
-    kind: str
-    body: bytes
 
 
 _encoder = msgspec.json.Encoder()

@@ -28,6 +28,14 @@ class Message(NamedTuple):
     timer_key: str | None = None
 
 
+class CarriedMessage(NamedTuple):
+    """A message that an instance gives to its next execution."""
+
+    effective_at_ms: int
+    kind: str
+    body: bytes
+
+
 class Delivery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A message for some instance."""
 

@@ -234,6 +234,16 @@ class Metrics:
         self.client_cancels = Counter(
             "perdure_client_cancels_total", "Requests to cancel that were delivered."
         )
+        self.client_resets = Counter(
+            "perdure_client_resets_total",
+            "Instances that this client has reset to an earlier point.",
+            ("orchestration", "version"),
+        )
+        self.client_forks = Counter(
+            "perdure_client_forks_total",
+            "Instances that this client has begun with a part of the history of another one.",
+            ("orchestration", "version"),
+        )
         self.result_wait = Histogram(
             "perdure_client_result_wait_seconds",
             "How long a result was waited for.",

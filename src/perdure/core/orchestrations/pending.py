@@ -154,6 +154,24 @@ def job_event(request: ActivityRequest | InlineRequest, now_ms: int) -> AskedEve
     )
 
 
+def begun_again(call: PendingCall, now_ms: int, child_id: str | None) -> AskedEvent:
+    """Return an open call as it is after going back: its time begins anew, a child has a new id."""
+    event, request = call.event, call.request
+    match event:
+        case ActivityScheduled():
+            assert isinstance(request, ActivityRequest)
+            fresh = job_event(request, now_ms)
+            assert isinstance(fresh, ActivityScheduled)
+            return msgspec.structs.replace(
+                event, deadline_ms=fresh.deadline_ms, start_by_ms=fresh.start_by_ms
+            )
+        case ChildScheduled():
+            return (
+                event if child_id is None else msgspec.structs.replace(event, instance_id=child_id)
+            )
+    return event
+
+
 def cancellation(event: AskedEvent, seq: int) -> AskedEvent:
     """Return what is recorded when the code gives up what it asked for as event number `seq`."""
     match event:

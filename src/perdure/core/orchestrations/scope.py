@@ -31,7 +31,7 @@ from perdure.authoring.scope import (
     View,
 )
 from perdure.clock import to_datetime
-from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid
+from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid, restarted_id
 from perdure.core.orchestrations.calls import OpenCalls
 from perdure.core.orchestrations.ending import ContinueAsNewError
 from perdure.core.orchestrations.loop import DurableLoop
@@ -76,6 +76,7 @@ class ExecutionScope:
         "_children",
         "_continued_at",
         "_promises",
+        "_random",
         "_torn",
         "_uuids",
         "context",
@@ -95,8 +96,10 @@ class ExecutionScope:
         "report",
         "root",
         "secret",
+        "seed",
         "sent",
         "sent_bytes",
+        "taken",
         "values",
         "version",
         "views",
@@ -104,6 +107,10 @@ class ExecutionScope:
 
     def __init__(self, id: ExecutionId, name: str, version: str, calls: OpenCalls) -> None:
         self.id = id
+        self.seed = id
+        """Whose ids and random numbers it makes; of a prefix that was taken over, the origin's."""
+        self.taken: set[str] = set()
+        """Ids that it gave to others before it went back."""
         self.instance_id = id.instance_id
         self.execution = id.execution
         self.name = name
@@ -135,9 +142,8 @@ class ExecutionScope:
         """The last creation number."""
         self.loop = DurableLoop(self, self)  # type: ignore[abstract]  # refused ones: a table
         self._calls = calls
-        self._children = 0
-        self._promises = 0
-        self._uuids = 0
+        self._children = self._promises = self._uuids = 0
+        self._random: random.Random | None = None
         self._torn = 0
         self._continued_at: Place | None = None
 
@@ -199,7 +205,10 @@ class ExecutionScope:
 
     def _new_id(self, request: ChildRequest | DetachedRequest) -> str:
         self._children += 1
-        return request.instance_id or child_id(self.id, self._children)
+        given = request.instance_id
+        if not given:
+            return child_id(self.seed, self._children)
+        return restarted_id(given, self.seed) if given in self.taken else given
 
     # ------------------------------------------- what needs no answer (authoring.Scope)
 
@@ -293,11 +302,19 @@ class ExecutionScope:
     def make_uuid(self) -> UUID:
         """Return the next id of this execution's own series."""
         self._uuids += 1
-        return made_uuid(self.id, self._uuids)
+        return made_uuid(self.seed, self._uuids)
 
     def make_random(self) -> random.Random:
         """Return this execution's random numbers."""
-        return made_random(self.id)
+        self._random = made_random(self.seed)
+        return self._random
+
+    def reseed(self, seed: ExecutionId) -> None:
+        """Make ids and random numbers of another series from now on."""
+        self.seed = seed
+        if self._random is not None:
+            # The code may hold it.
+            self._random.setstate(made_random(seed).getstate())
 
     # ---------------------------------------------------------------------- promises
 
