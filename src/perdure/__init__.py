@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from perdure.authoring.race import race
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.registry import Defined
+    from perdure.authoring.schedules.schedule import Schedule
+    from perdure.authoring.schedules.when import Cron, Every
     from perdure.authoring.signal import Signal
     from perdure.authoring.transaction import transaction
     from perdure.client.blocking import BlockingClient
@@ -34,10 +36,12 @@ if TYPE_CHECKING:
     from perdure.client.engine import Engine
     from perdure.client.handle import Handle
     from perdure.client.run import run
+    from perdure.client.schedules import ScheduleHandle, ScheduleInfo
     from perdure.client.worker import Worker
     from perdure.errors import PerdureError
     from perdure.model.instances import Status
     from perdure.model.options import Retention, Retry, WorkerOptions
+    from perdure.model.slot import Slot
 
 __all__ = [
     "Acceptance",
@@ -48,12 +52,14 @@ __all__ = [
     "BlockingClient",
     "Client",
     "Context",
+    "Cron",
     "DeadEffect",
     "Decider",
     "Decision",
     "Defined",
     "EndedOrchestration",
     "Engine",
+    "Every",
     "Handle",
     "InstanceRef",
     "Orchestration",
@@ -61,7 +67,11 @@ __all__ = [
     "Rejected",
     "Retention",
     "Retry",
+    "Schedule",
+    "ScheduleHandle",
+    "ScheduleInfo",
     "Signal",
+    "Slot",
     "Status",
     "Worker",
     "WorkerOptions",
@@ -89,6 +99,8 @@ _HOMES = {
     "authoring.race": ("race",),
     "authoring.ref": ("InstanceRef",),
     "authoring.registry": ("Defined",),
+    "authoring.schedules.schedule": ("Schedule",),
+    "authoring.schedules.when": ("Cron", "Every"),
     "authoring.signal": ("Signal",),
     "authoring.transaction": ("transaction",),
     "client.blocking": ("BlockingClient",),
@@ -96,10 +108,12 @@ _HOMES = {
     "client.engine": ("Engine",),
     "client.handle": ("Handle",),
     "client.run": ("run",),
+    "client.schedules": ("ScheduleHandle", "ScheduleInfo"),
     "client.worker": ("Worker",),
     "errors": ("PerdureError",),
     "model.instances": ("Status",),
     "model.options": ("Retention", "Retry", "WorkerOptions"),
+    "model.slot": ("Slot",),
 }
 
 

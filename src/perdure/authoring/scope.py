@@ -22,6 +22,7 @@ from perdure.errors import UsageError
 from perdure.forks import after_fork
 from perdure.model.events import ActivityFailed, AskedEvent, KvEntry, Parent
 from perdure.model.options import ParentClose
+from perdure.model.slot import StartedSlot
 
 
 class Place(NamedTuple):
@@ -148,6 +149,8 @@ class Scope(Protocol):
     version: str
     is_replaying: bool
     parent: Parent | None
+    slot: StartedSlot | None
+    """Which time of which schedule it is for."""
     numbers: int
     """The last creation number; tasks, futures and calls are ordered by it."""
     context: Any

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overlo
 from perdure.authoring.decider import Decider
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.client import blocking_admin, blocking_deciders, blocking_projections
+from perdure.client import (
+    blocking_admin,
+    blocking_deciders,
+    blocking_projections,
+    blocking_schedules,
+)
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.history import History
@@ -202,6 +207,9 @@ class BlockingClient:
     dry_run = blocking_deciders.dry_run
     observations = blocking_deciders.observations
     key_holder = blocking_deciders.key_holder
+    put_schedule = blocking_schedules.put_schedule
+    schedule = blocking_schedules.schedule
+    schedules = blocking_schedules.schedules
     instances = blocking_admin.instances
     count = blocking_admin.count
     delete = blocking_admin.delete

@@ -19,6 +19,7 @@ from perdure.model.failures import Cause as Cause
 from perdure.model.failures import Failure as Failure
 from perdure.model.lineage import Lineage
 from perdure.model.lineage import Parent as Parent
+from perdure.model.slot import StartedSlot
 from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
 
 NULL = msgspec.Raw(b"null")
@@ -75,6 +76,8 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     """The instance that started this one and does not wait for it; empty: a client or a parent."""
     lineage: Lineage | None = None
     """Where a child is in its tree; None: its parent is no child itself."""
+    slot: StartedSlot | None = None
+    """Which time of which schedule it is for; None: no schedule has started it."""
 
 
 class InputTaken(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):

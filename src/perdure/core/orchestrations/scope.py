@@ -54,6 +54,7 @@ from perdure.model.events import (
     SignalTaken,
 )
 from perdure.model.lineage import Parent
+from perdure.model.slot import StartedSlot
 from perdure.telemetry import error_facts, shown_error
 
 logger = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ class ExecutionScope:
         "patches",
         "report",
         "root",
+        "slot",
         "values",
         "version",
     )
@@ -98,6 +100,7 @@ class ExecutionScope:
         self.name = name
         self.version = version
         self.parent: Parent | None = None
+        self.slot: StartedSlot | None = None
         self.context = Context(self)
         self.is_replaying = False
         self.lost: tuple[str, ...] = ()

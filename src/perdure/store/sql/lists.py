@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from perdure.model.admin import PAGE_MAX, InstanceFilter, InstancePage, PageMark
+from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.instances import PARTS, QUEUE_KINDS, InstanceRow, Status, part_of
 from perdure.store.sql.connection import Connection, Value
 from perdure.store.sql.overview import read_definitions
@@ -188,7 +189,7 @@ def _look_among(
     few: int,
 ) -> tuple[int, int, list[Place]]:
     """Return how many were to be looked at, how many of them were found, and where they are."""
-    is_named = filter.name is not None or filter.version is not None
+    is_named = filter.name is not None or filter.version is not None or not filter.with_builtins
     [(seen, text)] = connection.run(
         "list_among",
         **{**params, **_NO_SET, **chosen},
@@ -337,6 +338,7 @@ def _definitions(connection: Connection, filter: InstanceFilter) -> list[int]:
         if key.kind not in QUEUE_KINDS
         and filter.name in (None, key.name)
         and filter.version in (None, key.variant)
+        and (filter.with_builtins or not key.name.startswith(RESERVED_PREFIX))
     ]
 
 
