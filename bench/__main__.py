@@ -27,7 +27,7 @@ from bench.report import Results, summarize, table
 
 LATEST = PROJECT / "bench" / "results" / "latest.json"
 REPEATS = 5
-LIMIT_S = {"full": 300, "quick": 30}
+LIMIT_S = {"full": 300, "quick": 90}
 """How long one run of a case may take."""
 
 

@@ -20,6 +20,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -261,12 +262,13 @@ class Server:
             return [pid for (pid,) in cursor]
 
     def kill_backend(self, pid: int, how: signal.Signals = signal.SIGTERM) -> None:
-        """End the process that serves one connection.
+        """End the process that serves one connection, unless it has ended since it was listed.
 
         SIGTERM ends this connection, in the middle of whatever it does. After SIGKILL the server
         ends all others too and recovers, as after a crash.
         """
-        os.kill(pid, how)
+        with suppress(ProcessLookupError):
+            os.kill(pid, how)
 
     # -------------------------------------------------------------- helpers
 

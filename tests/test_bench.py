@@ -18,7 +18,7 @@ from bench.cases import chosen
 from bench.phases import phases_of
 
 PROJECT = Path(__file__).parent.parent
-WITHIN_S = 300
+WITHIN_S = 600
 
 pytestmark = pytest.mark.timeout(WITHIN_S + 20)
 

@@ -14,6 +14,8 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from tests.each import each
 from tests.named import ROOT
 from tests.page_programs import MAIN
@@ -100,6 +102,11 @@ def test_a_link_leads_to_the_same_page_in_the_book_as_in_the_repository() -> Non
         "[a](../operating.md#removal) [b](../ARCHITECTURE.md) "
         f"[c](../examples/{saga}) [d](https://x.y)"
     )
+
+
+def test_a_link_to_a_folder_without_a_page_is_refused() -> None:
+    with pytest.raises(AssertionError, match="links to docs/images, which is not in the book"):
+        book.for_book("[pictures](images)", "docs/web.md")
 
 
 @each(WRITTEN, name=lambda file: str(file.relative_to(ROOT)))

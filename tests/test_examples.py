@@ -262,6 +262,20 @@ def test_a_killed_fan_out_asks_no_shop_twice_that_has_answered(tmp_path: Path) -
     assert after[-2] == "Sold 4,821.75 in all, most of it in Riga."
 
 
+def test_a_killed_dunning_goes_on_and_reminds_of_every_invoice(tmp_path: Path) -> None:
+    before = kill_example_after(tmp_path, "reminded of", "dunning", "november")
+    *after, count, first, second, third = run_example(tmp_path, "dunning", "november")
+
+    expected = {f"reminded of invoice {number}" for number in range(0, 1_000, 100)}
+    assert {*before, *after} == expected
+    assert count == "997 reminded, 3 not:"
+    assert [line.split(",")[0] for line in (first, second, third)] == [
+        "  item 13",
+        "  item 413",
+        "  item 813",
+    ]
+
+
 def test_a_killed_agent_makes_no_recorded_call_again(tmp_path: Path) -> None:
     before = kill_example_after(tmp_path, "tool   track_parcel", "agent_loop", "ticket-7")
     after = run_example(tmp_path, "agent_loop", "ticket-7")
@@ -293,3 +307,14 @@ def test_an_example_says_what_it_shows_and_how_to_run_it(example: Path) -> None:
     assert text.startswith('"""')
     assert f"    python examples/{example.name}" in text.split('"""')[1]
     assert len(text.splitlines()) <= 140
+
+
+def test_a_slot_is_reported_once_though_the_program_is_killed(tmp_path: Path) -> None:
+    seen = kill_example_after(tmp_path, "20", "nightly", "6")
+
+    again = run_example(tmp_path, "nightly", "6")
+
+    assert again[-1].endswith("slots, each once")
+    slots = [line.partition(": ")[0] for line in again[:-1]]
+    assert len(set(slots)) == len(slots) >= 6
+    assert {line.partition(": ")[0] for line in seen} <= set(slots)

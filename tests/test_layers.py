@@ -15,6 +15,7 @@ SRC = Path(perdure.__file__).parent
 
 GROUND = {
     "errors",
+    "outcome_errors",
     "backoff",
     "clock",
     "clock_watch",
@@ -24,10 +25,13 @@ GROUND = {
     "ids",
     "interrupting",
     "codec",
+    "tallies",
 }
 THOUGHT = GROUND | {"telemetry", "model", "authoring", "core"}
 MAY_IMPORT: dict[str, set[str]] = {
-    "errors": set(),
+    "tallies": set(),
+    "errors": {"outcome_errors", "tallies"},
+    "outcome_errors": set(),
     "backoff": set(),
     "clock": set(),
     "clock_watch": {"clock"},

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure import WorkerOptions, activity, context, orchestration
+from perdure import Activity, Stream, WorkerOptions, activity, context, for_each, orchestration
 from perdure import limits as module
 from perdure.authoring.failures import describe
 from perdure.client.lists import check_limit
@@ -101,6 +101,10 @@ def text(size: int) -> str:
     return "x" * (size - 2)
 
 
+def _for_each(items: list[int], **options: Any) -> None:
+    run_inside(lambda: for_each(Activity.named("done", int), items, **options).close())
+
+
 REFUSED: dict[str, Callable[[int], object]] = {
     "MAX_ID_BYTES": lambda size: check_id("instance id", "x" * size),
     "MAX_TEXT_BYTES": lambda size: check_text("reason", "x" * size),
@@ -113,10 +117,14 @@ REFUSED: dict[str, Callable[[int], object]] = {
     "MAX_KV_VALUE_BYTES": lambda size: run_inside(
         lambda: context().kv.__setitem__("key", text(size))
     ),
+    "MAX_ITEM_BYTES": lambda size: run_inside(lambda: Stream("s", str).send(text(size))),
     "MAX_REPORT_BYTES": lambda size: run_inside(lambda: context().report(text(size))),
     "MAX_TAGS": lambda count: WorkerOptions(tags=[f"tag {number}" for number in range(count)]),
     "MAX_TAG_BYTES": lambda size: WorkerOptions(tags=["x" * size]),
     "PAGE_MAX": check_limit,
+    "MAX_PAGES_AT_ONCE": lambda count: _for_each([1] * count, page_size=1),
+    "MAX_PAGE_SIZE": lambda size: _for_each([], page_size=size),
+    "MAX_PAGES_UNDER_WAY": lambda count: _for_each([], pages=count),
 }
 """By limit: what is done so often, or so large."""
 
@@ -127,6 +135,8 @@ ELSEWHERE = {
     "MAX_DETAILS_BYTES": "engine/test_engine_limits.py",
     "BULK_MAX": "engine/test_engine_limits.py",
     "MAX_LABEL_SETS": "test_telemetry.py",
+    "MAX_UNFLUSHED_BYTES": "engine/test_streams.py",
+    "STREAM_WARNING_ITEMS": "jobs/test_sending.py",
     "HISTORY_WARNING_EVENTS": "engine/test_retention.py",
     "HISTORY_WARNING_BYTES": "engine/test_retention.py",
 }

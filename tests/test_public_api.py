@@ -22,9 +22,11 @@ that callers match, what hooks are handed (`DeadEffect`, `EndedOrchestration`), 
 the whole vocabulary of the second programming model. `transaction` is an activity that is handed a
 connection, and has another signature than its callers see, which an option of `activity` could not
 say to a type checker. `Defined` and `Acceptance` are for type checkers: a list of definitions and a
-decision that is built step by step must be annotated."""
+decision that is built step by step must be annotated. `for_each` brought three: itself,
+what its source returns, and what it comes to."""
 
 CLIENT = [
+    "cancel_all",
     "close",
     "complete_job",
     "count",
@@ -55,6 +57,7 @@ CLIENT = [
     "queues",
     "rebuild_projection",
     "resume_projection",
+    "retry_all",
     "retry_dead_job",
     "retry_dead_jobs",
     "schedule",
@@ -63,10 +66,13 @@ CLIENT = [
     "send_json",
     "send_with_start",
     "sessions",
+    "signal_all",
     "start",
     "state",
     "telemetry",
+    "terminate_all",
     "transitions",
+    "unpark_all",
     "within",
     "workers",
 ]
@@ -89,6 +95,8 @@ HANDLE = [
     "result",
     "send",
     "stats",
+    "stream",
+    "streams",
     "terminate",
     "tree",
     "unpark",

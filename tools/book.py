@@ -77,9 +77,9 @@ def page_of(file: str) -> str | None:
         return file
     if file in INDEXES:
         return INDEXES[file]
-    if file.startswith("docs/"):
-        return file.removeprefix("docs/")
     path = PurePosixPath(file)
+    if file.startswith("docs/") and path.suffix:  # a page or a picture; a folder is neither
+        return file.removeprefix("docs/")
     return f"examples/{path.stem}.md" if path.match("examples/*.py") else None
 
 

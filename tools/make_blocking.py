@@ -50,7 +50,7 @@ from perdure.client.loop_thread import CallersThread, LoopThread
 '''
 
 PART_HEADER = '''
-"""Methods of `BlockingClient`, which wait where those of `{module}.py` are awaited.
+"""Methods of `{owner}`, which wait where those of `{module}.py` are awaited.
 
 Made by `tools/make_blocking.py` from `{module}.py`: change that, and run it again.
 """
@@ -154,8 +154,20 @@ AMBIGUOUS = {"I": "  # noqa: E741 - the contract's letter for an input"}
 LATE = "if TYPE_CHECKING:\n    "
 """Before a line that only type checkers need."""
 
-BLOCKING = ("BlockingClient", f"{LATE}from perdure.client.blocking import BlockingClient")
-"""The class of the methods that are made, for the modules that do not define it."""
+BLOCKING = [
+    (name, f"{LATE}from perdure.client.blocking import {name}")
+    for name in ("BlockingClient", "BlockingHandle")
+]
+"""The classes of the methods that are made, for the modules that do not define them."""
+
+SELVES = {"self: Client": "self: BlockingClient", "self: Handle[": "self: BlockingHandle["}
+"""Whose methods the functions of a module are, there and here."""
+
+READERS = ("ItemReader[", "BlockingItemReader[")
+"""What is iterated over with `async for`, and with `for`."""
+
+READER = ("BlockingItemReader", "from perdure.client.item_reader import BlockingItemReader")
+"""The class of the latter."""
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -261,24 +273,32 @@ def make() -> dict[Path, str]:
         arguments=_forwarded(init),
         within=client.doc_of("within"),
     )
-    parts = sorted({module for _, module, _ in client.listed()})
+    parts = {
+        **{module: "self._handle" for _, module, _ in handle.listed()},
+        **{module: "self._client" for _, module, _ in client.listed()},
+    }
     body = [
         head,
         *_methods(client, through="self._client"),
         *(f"    {name} = blocking_{module}.{there}" for name, module, there in client.listed()),
         HANDLE.format(doc=handle.doc),
         *_methods(handle, through="self._handle"),
+        *(f"    {name} = blocking_{module}.{there}" for name, module, there in handle.listed()),
     ]
-    imports = "\n".join(f"from perdure.client import blocking_{module}" for module in parts)
+    imports = "\n".join(f"from perdure.client import blocking_{module}" for module in sorted(parts))
     header = HEADER.format(parts=imports)
-    made = {FOLDER / f"blocking_{module}.py": _part(module) for module in parts}
+    made = {
+        FOLDER / f"blocking_{module}.py": _part(module, through)
+        for module, through in parts.items()
+    }
     return {FOLDER / "blocking.py": _module(header, body, [handle, client]), **made}
 
 
-def _part(module: str) -> str:
+def _part(module: str, through: str) -> str:
     source = Source(f"{module}.py")
-    body = list(_methods(source, through="self._client", indent=""))
-    header = PART_HEADER.format(module=module)
+    owner = "BlockingHandle" if through == "self._handle" else "BlockingClient"
+    body = list(_methods(source, through=through, indent=""))
+    header = PART_HEADER.format(module=module, owner=owner)
     if module in PART_HANDLES:
         name, text = PART_HANDLES[module]
         handle = Source(f"{module}.py", name)
@@ -293,7 +313,7 @@ def _part(module: str) -> str:
 
 def _module(header: str, parts: list[str], sources: list[Source]) -> str:
     body = "\n".join(parts)
-    known = [BLOCKING, *(name for source in sources for name in source.names())]
+    known = [*BLOCKING, READER, *(name for source in sources for name in source.names())]
     imports, constants = _needed(body, known)
     return _tidy("\n".join([header, *imports, *constants, body]))
 
@@ -319,6 +339,8 @@ def _body(method: Function, through: str, *, gives_handle: bool) -> list[str]:
         # Opening and closing are also the thread's beginning and end.
         verb = method.name if method.name in ("open", "close") else "run"
         call = f"self._thread.{verb}({call})"
+    if READERS[0] in _returned(method):
+        return [f"return BlockingItemReader(self._thread, {call})"]
     if gives_handle:
         returned = _returned(method)
         kind = _blocking(returned) if returned in OWN_HANDLES else "BlockingHandle"
@@ -332,9 +354,11 @@ def _written(method: Function, body: Iterable[str], indent: str) -> str:
     returns = _returned(method)
     if "Async" in returns or "Await" in returns:
         raise UnknownConstructError(f"{method.name} returns {returns}")
-    returns = _blocking(returns)
+    returns = _blocking(returns).replace(*READERS)
     decorators = [f"{indent}@{ast.unparse(decorator)}" for decorator in method.decorator_list]
-    parameters = ast.unparse(method.args).replace("self: Client", "self: BlockingClient")
+    parameters = ast.unparse(method.args)
+    for there, here in SELVES.items():
+        parameters = parameters.replace(there, here)
     signature = f"{indent}def {method.name}({parameters}) -> {returns}:"
     return "\n".join([*decorators, signature, *(f"{indent}    {line}" for line in body)])
 

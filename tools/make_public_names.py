@@ -54,7 +54,7 @@ Made by `tools/make_public_names.py`; `tests/test_public_api.py` compares it wit
 
 What is listed here is public: a release that takes a name away, or gives it another meaning, says
 so in the changelog. Everything else may change in any release, and so may the modules in which the
-classes of returned values live (`InstanceInfo`, `Page`, `JobInfo` and others); their fields are
+classes of returned values live (`InstanceInfo`, `ListPart`, `JobInfo` and others); their fields are
 public. Names that begin with an underscore are nobody's.
 """
 

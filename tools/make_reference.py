@@ -319,9 +319,10 @@ def _attributes(kind: type) -> list[str]:
     found: list[str] = []
     for one in reversed(kind.__mro__):
         if one.__module__ == errors.__name__:
-            found += re.findall(
-                r"^        self\.([a-z]\w*)(?:: [^=]+)? = ", inspect.getsource(one), re.MULTILINE
-            )
+            # Of the function: the class may be in another file than its module says.
+            init = vars(one).get("__init__")
+            source = "" if init is None else inspect.getsource(init)
+            found += re.findall(r"^        self\.([a-z]\w*)(?:: [^=]+)? = ", source, re.MULTILINE)
             found += vars(one).get("__annotations__", ())
     return list(dict.fromkeys(found))
 

@@ -14,7 +14,8 @@ slash ends what is given by position alone. In short: [public names](public-name
 
 MADE_OF
 
-Options are values, checked when they are made. Lengths of time are `timedelta`.
+Options are values, checked when they are made. Lengths of time are `timedelta`, or numbers of
+seconds.
 """,
     "limits": """# Limits
 
@@ -102,6 +103,17 @@ CURES = {
         "a definition that cannot work: a type that cannot be stored, a name that is taken, a "
         "method that is missing.",
         "the message names the definition and what to change.",
+    ),
+    "PartlyDoneError": (
+        "something was asked of many instances (`reset_all`, for one), and some refused.",
+        "`refused` has each with its reason, and `done` says to how many it was done. Calling it "
+        "again finds those that are left.",
+    ),
+    "UnexpectedCountError": (
+        "a filter finds more or fewer instances than `expect` says: others came or ended "
+        "meanwhile, or an earlier call did a part.",
+        "look at them (`client.instances` with the same conditions), and give the number that is "
+        "meant: `found` has it.",
     ),
     "InputDroppedError": (
         "a person dropped the input from the inbox, or deleted the instance, while its caller "
@@ -215,6 +227,11 @@ CURES = {
         "the database is locked, full, read-only or out of reach.",
         "a worker waits and goes on by itself. A caller tries again: with the same id if there "
         "is one, since what `unsure` names may have been written all the same.",
+    ),
+    "TooManyFailuresError": (
+        "more items of a `for_each` have failed, each out of attempts, than `max_failures` allows.",
+        "look at `tally.failures`, which names the first ones. Let more fail, or give the activity "
+        "a `retry`. What was done stays done: start again with the items that are left.",
     ),
     "UniqueKeyError": (
         "another live instance of the decider has the business key; `holder` is its id.",

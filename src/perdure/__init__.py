@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Rejected,
     )
     from perdure.authoring.describing import describe
+    from perdure.authoring.for_each import Page, for_each
     from perdure.authoring.inline import inline
     from perdure.authoring.orchestration import Orchestration, orchestration
     from perdure.authoring.race import race
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from perdure.authoring.schedules.schedule import Schedule
     from perdure.authoring.schedules.when import Cron, Every
     from perdure.authoring.signal import Signal
+    from perdure.authoring.stream import Item, Stream
     from perdure.authoring.transaction import transaction
     from perdure.client.blocking import BlockingClient
     from perdure.client.client import Client, default_url
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from perdure.model.instances import Status
     from perdure.model.options import Retention, Retry, WorkerOptions
     from perdure.model.slot import Slot
+    from perdure.tallies import Tally
 
 __all__ = [
     "Acceptance",
@@ -62,7 +65,9 @@ __all__ = [
     "Every",
     "Handle",
     "InstanceRef",
+    "Item",
     "Orchestration",
+    "Page",
     "PerdureError",
     "Rejected",
     "Retention",
@@ -73,6 +78,8 @@ __all__ = [
     "Signal",
     "Slot",
     "Status",
+    "Stream",
+    "Tally",
     "Worker",
     "WorkerOptions",
     "activity",
@@ -80,6 +87,7 @@ __all__ = [
     "context",
     "default_url",
     "describe",
+    "for_each",
     "inline",
     "orchestration",
     "race",
@@ -94,6 +102,7 @@ _HOMES = {
     "authoring.decider": ("DeadEffect", "Decider", "EndedOrchestration"),
     "authoring.decision": ("Acceptance", "Accepted", "AlreadyCompleted", "Decision", "Rejected"),
     "authoring.describing": ("describe",),
+    "authoring.for_each": ("Page", "for_each"),
     "authoring.inline": ("inline",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
     "authoring.race": ("race",),
@@ -102,6 +111,7 @@ _HOMES = {
     "authoring.schedules.schedule": ("Schedule",),
     "authoring.schedules.when": ("Cron", "Every"),
     "authoring.signal": ("Signal",),
+    "authoring.stream": ("Item", "Stream"),
     "authoring.transaction": ("transaction",),
     "client.blocking": ("BlockingClient",),
     "client.client": ("Client", "default_url"),
@@ -114,6 +124,7 @@ _HOMES = {
     "model.instances": ("Status",),
     "model.options": ("Retention", "Retry", "WorkerOptions"),
     "model.slot": ("Slot",),
+    "tallies": ("Tally",),
 }
 
 

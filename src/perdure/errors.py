@@ -18,6 +18,8 @@ PerdureError                     catch this to catch everything below
 │   ├── VersionConflictError     the decider's instance is not at the expected version
 │   ├── InstanceHeldError        the instance is parked or blocked, and takes no input until freed
 │   ├── InputIdReusedError       the input_id was given before, with another input
+│   ├── UnexpectedCountError     a filter finds more or fewer than the caller expects
+│   ├── PartlyDoneError          what was asked for many was refused by some of them
 │   ├── InputDroppedError        the input was taken out of the inbox before it was decided
 │   └── DecisionTooLongError     the decider's code computes too long over the input
 ├── RecordedError                stands for a recorded exception, in a chain of causes
@@ -25,6 +27,7 @@ PerdureError                     catch this to catch everything below
 │   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
 │   └── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
 │                                raised by `Handle.result()`
+├── TooManyFailuresError         more items of a `for_each` have failed than may fail
 ├── ResultTimeoutError           the instance is still running when the wait ended
 ├── NondeterminismError          the code no longer matches its history, or cannot be replayed
 └── StoreError                   the database said no
@@ -41,9 +44,15 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 
-
-class PerdureError(Exception):
-    """Base of everything this package raises."""
+from perdure.outcome_errors import ActivityError as ActivityError
+from perdure.outcome_errors import ChildError as ChildError
+from perdure.outcome_errors import InstanceCancelledError as InstanceCancelledError
+from perdure.outcome_errors import InstanceFailedError as InstanceFailedError
+from perdure.outcome_errors import InstanceTerminatedError as InstanceTerminatedError
+from perdure.outcome_errors import OutcomeError as OutcomeError
+from perdure.outcome_errors import PerdureError as PerdureError
+from perdure.outcome_errors import RecordedError as RecordedError
+from perdure.tallies import Tally
 
 
 class UsageError(PerdureError):
@@ -220,6 +229,29 @@ class InputIdReusedError(UsageError):
         self.differing = tuple(differing)
 
 
+class UnexpectedCountError(UsageError):
+    """A filter finds more or fewer instances than the caller expects; nothing was done."""
+
+    def __init__(self, text: str, *, expected: int, found: int) -> None:
+        super().__init__(text)
+        self.expected = expected
+        self.found = found
+
+
+class PartlyDoneError(UsageError):
+    """Something was done to many instances, and some refused. It was done to the others."""
+
+    def __init__(self, what: str, done: int, refused: dict[str, str]) -> None:
+        first, why = next(iter(refused.items()))
+        more = f" and {len(refused) - 1:,} more" if len(refused) > 1 else ""
+        super().__init__(
+            f"{what}: done to {done:,} instances; {first!r}{more} refused: {why}. `refused` of "
+            "this error has each with its reason"
+        )
+        self.done = done
+        self.refused = refused
+
+
 class InputDroppedError(UsageError):
     """The input waited in the inbox, and was removed from there before it was decided."""
 
@@ -241,177 +273,18 @@ class DecisionTooLongError(UsageError):
         self.reason = reason
 
 
-class RecordedError(PerdureError):
-    """Stands for an exception that was recorded, in the chain of causes of another."""
+class TooManyFailuresError(PerdureError):
+    """More items of a `for_each` have failed than may; what was under way was cancelled."""
 
-    def __init__(
-        self,
-        type_name: str,
-        message: str,
-        *,
-        place: str = "",
-        members: tuple[RecordedError, ...] = (),
-    ) -> None:
-        super().__init__(_told(type_name, message, place, members=members))
-        self.type_name = type_name
-        self.message = message
-        self.place = place
-        """The user's line that raised it, as `shop.py:41 in charge`; or nothing."""
-        self.members = members
-        """Those of an exception group."""
+    def __init__(self, tally: Tally) -> None:
+        super().__init__(f"more items have failed than max_failures allows: {tally}")
+        self.done, self.failed = tally.done, tally.failed
+        self.failures = list(tally.failures)
 
-
-class OutcomeError(PerdureError):
-    """An instance or an activity did not succeed.
-
-    `type_name`, `message`, `place` and `traceback_text` describe the original exception, and
-    `origin` stands for it, with its own causes; it is never rebuilt from a class name found in
-    stored data. The traceback is among the notes, so that it is shown wherever the error is.
-    """
-
-    def __init__(
-        self,
-        summary: str,
-        *,
-        type_name: str = "",
-        message: str = "",
-        traceback_text: str = "",
-        place: str = "",
-        origin: RecordedError | None = None,
-    ) -> None:
-        super().__init__(summary)
-        self.type_name = type_name
-        self.message = message
-        self.traceback_text = traceback_text
-        self.place = place
-        self.origin = origin
-        if traceback_text:
-            self.add_note(f"{self._heading()}:\n{traceback_text.rstrip()}")
-
-    def _heading(self) -> str:
-        return "As it was recorded"
-
-
-def _told(
-    type_name: str,
-    message: str,
-    place: str,
-    origin: RecordedError | None = None,
-    members: tuple[RecordedError, ...] = (),
-) -> str:
-    """Return an exception in one line: what it is, where it was raised, which others are in it, and
-    what was being handled then, such as the failure that an undo was for."""
-    text = f"{type_name}: {message} ({place})" if place else f"{type_name}: {message}"
-    for number, member in enumerate(members if origin is None else origin.members):
-        text = f"{text}{'; ' if number else ': '}{member}"
-    before = None if origin is None else origin.__context__
-    if isinstance(before, RecordedError) and before.type_name != "CancelledError":
-        text = f"{text}; raised while handling {before}"
-    return text
-
-
-class ActivityError(OutcomeError):
-    """An activity failed for good: out of attempts, not to be retried, or past its deadline."""
-
-    def __init__(
-        self,
-        activity: str,
-        *,
-        type_name: str,
-        message: str,
-        traceback_text: str = "",
-        attempts: int = 1,
-        place: str = "",
-        origin: RecordedError | None = None,
-        not_rebuilt: str = "",
-    ) -> None:
-        tries = "" if attempts == 1 else f" after {attempts} attempts"
-        why = (
-            f"; it comes as an ActivityError although raises= names it, since what it holds cannot "
-            f"be stored: {not_rebuilt}"
-        )
-        super().__init__(
-            f"activity {activity!r} failed{tries}: {_told(type_name, message, place, origin)}"
-            f"{why if not_rebuilt else ''}",
-            type_name=type_name,
-            message=message,
-            traceback_text=traceback_text,
-            place=place,
-            origin=origin,
-        )
-        self.activity = activity
-        self.attempts = attempts
-
-    def _heading(self) -> str:
-        return f"As it was recorded (to catch it as {self.type_name}, name that in raises=)"
-
-
-class ChildError(OutcomeError):
-    """A child did not complete: it failed, was cancelled or terminated, or could not start."""
-
-    def __init__(
-        self,
-        instance_id: str,
-        *,
-        status: str,
-        type_name: str,
-        message: str,
-        traceback_text: str = "",
-        place: str = "",
-        origin: RecordedError | None = None,
-    ) -> None:
-        super().__init__(
-            f"child {instance_id!r} {status}: {_told(type_name, message, place, origin)}",
-            type_name=type_name,
-            message=message,
-            traceback_text=traceback_text,
-            place=place,
-            origin=origin,
-        )
-        self.instance_id = instance_id
-        self.status = status
-
-
-class InstanceFailedError(OutcomeError):
-    """The instance failed."""
-
-    def __init__(
-        self,
-        instance_id: str,
-        *,
-        type_name: str,
-        message: str,
-        traceback_text: str = "",
-        place: str = "",
-        origin: RecordedError | None = None,
-    ) -> None:
-        super().__init__(
-            f"instance {instance_id!r} failed: {_told(type_name, message, place, origin)}",
-            type_name=type_name,
-            message=message,
-            traceback_text=traceback_text,
-            place=place,
-            origin=origin,
-        )
-        self.instance_id = instance_id
-
-
-class InstanceCancelledError(OutcomeError):
-    """The instance was cancelled."""
-
-    def __init__(self, instance_id: str, reason: str) -> None:
-        super().__init__(f"instance {instance_id!r} was cancelled: {reason}", message=reason)
-        self.instance_id = instance_id
-        self.reason = reason
-
-
-class InstanceTerminatedError(OutcomeError):
-    """The instance was terminated."""
-
-    def __init__(self, instance_id: str, reason: str) -> None:
-        super().__init__(f"instance {instance_id!r} was terminated: {reason}", message=reason)
-        self.instance_id = instance_id
-        self.reason = reason
+    @property
+    def tally(self) -> Tally:
+        """What was counted until then, without the pages that were cancelled."""
+        return Tally(done=self.done, failed=self.failed, failures=tuple(self.failures))
 
 
 class ResultTimeoutError(PerdureError, TimeoutError):

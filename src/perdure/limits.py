@@ -59,6 +59,16 @@ MAX_KV_VALUE_BYTES = 64 * 1024
 MAX_REPORT_BYTES = 256 * 1024
 """Largest report of an instance, as JSON."""
 
+MAX_ITEM_BYTES = 64 * 1024
+"""Largest item of a stream, as JSON."""
+
+MAX_UNFLUSHED_BYTES = 16 * 1024 * 1024
+"""How many bytes one activity, or one turn of an orchestration, may have sent to streams and not
+stored yet."""
+
+STREAM_WARNING_ITEMS = 1_000_000
+"""An activity that sends so many items is warned about, and again whenever they have doubled."""
+
 HISTORY_WARNING_EVENTS = 10_000
 """A history of so many events is warned about, and again whenever it has doubled."""
 
@@ -113,3 +123,14 @@ BULK_MAX = 1_000
 
 MAX_LABEL_SETS = 1_000
 """How many combinations of labels one metric has; what comes after counts under `other`."""
+
+# ------------------------------------------------------------------------ for_each
+
+MAX_PAGES_AT_ONCE = 300
+"""Into how many pages the items of a sequence, or one page of a source, may be cut."""
+
+MAX_PAGE_SIZE = 5_000
+"""How many items one page of `for_each` may have: its history has two events for each."""
+
+MAX_PAGES_UNDER_WAY = 1_000
+"""How many pages of one `for_each` may be under way."""

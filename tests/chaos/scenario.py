@@ -18,6 +18,7 @@ from perdure import (
     activity,
     activity_context,
     context,
+    for_each,
     inline,
     orchestration,
 )
@@ -254,8 +255,16 @@ async def bound(n: int) -> list[str]:
     return said
 
 
+@orchestration
+async def items(n: int) -> list[int]:
+    """Do something for each of some items, in pages; of which one item fails."""
+    tally = await for_each(step, [n, n + 1, n + 2], page_size=2, pages=1)
+    failed = await for_each(broken, [n], max_failures=None)
+    return [tally.done, tally.failed, failed.done, failed.failed]
+
+
 DEFINITIONS: list[Defined] = [
     *(step, threaded, flaky, broken, hanging, hopeless),
     *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded, again),
-    *(kept, reaching, bound),
+    *(kept, reaching, bound, items),
 ]

@@ -105,7 +105,12 @@ async def retry_the_dead(engine: HandDriven) -> None:
     await engine.retry_dead_jobs()
 
 
+async def start_items(engine: HandDriven) -> None:
+    await engine.start("items", scenario.items, 80)
+
+
 SCRIPTS: dict[str, Sequence[Step]] = {
+    "items": [start_items],
     "reaching": [start_reaching, start_later, start_with_note],
     "bound": [start_bound, wait_for_the_dead, retry_the_dead],
     "everything": [start_most, start_guarded, send_early, start_listen, send_late, cancel],

@@ -9,7 +9,7 @@ import msgspec
 
 from perdure import Context, Handle, Signal, Status, activity, orchestration
 from perdure.authoring.registry import activity_key
-from perdure.client.explain import Evidence, explain
+from perdure.client.explain import Evidence, explain, gather_evidence
 from perdure.core.summary import Summary
 from perdure.model.admin import SessionRow
 from perdure.model.events import ActivityScheduled, StoredEvent, write_event
@@ -98,6 +98,20 @@ def test_a_call_that_must_start_in_time_says_until_when() -> None:
     call = ActivityScheduled(name="stand", input=msgspec.Raw(b"{}"), start_by_ms=NOW_MS + 3_600_000)
 
     assert explained(call).endswith("(queued, to start by 2027-01-15 09:00:00 UTC).")
+
+
+async def test_what_ends_while_it_is_looked_at_is_said_to_have_ended(stage: Stage) -> None:
+    engine = await stage.engine([waiting])
+    handle = await engine.start("w", waiting)
+    store = engine._core.store
+    [row] = await store.read_instances(["w"])
+    assert row is not None
+    await handle.terminate("enough")
+
+    sentence = explain(await gather_evidence(store, row, []))
+
+    assert sentence.startswith("w (waiting 1.0.0) terminated at ")
+    assert sentence.endswith(": enough.")
 
 
 async def test_a_session_in_use_is_listed_with_its_owner(stage: Stage) -> None:

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from perdure import Signal, activity, orchestration
+from perdure import Signal, activity, for_each, orchestration
 from perdure.clock import ManualClock
 from perdure.errors import InstanceNotFoundError
 from perdure.model.options import Retention
 from perdure.turns import metrics
-from tests.engine.stage import Stage, options, until
+from tests.engine.stage import Stage, options, until, waits_for
 
 go = Signal("go", str)
 
@@ -36,6 +36,18 @@ async def long(steps: int) -> str:
     for number in range(steps):
         await step(number)
     return await go.receive()
+
+
+@orchestration
+async def one(number: int) -> int:
+    return await step(number)
+
+
+@orchestration
+async def many() -> int:
+    tally = await for_each(one, list(range(6)), page_size=2)
+    await go.receive()
+    return tally.done
 
 
 async def test_an_instance_that_continues_as_new_loses_its_oldest_executions(
@@ -75,6 +87,29 @@ async def test_a_worker_keeps_house_by_itself(stage: Stage) -> None:
 
     with pytest.raises(InstanceNotFoundError):
         await handle.info()
+
+
+async def test_ended_pages_go_first_and_without_their_tree(stage: Stage) -> None:
+    clock = ManualClock()
+    kept = options(retention=Retention(pages=timedelta(minutes=10)))
+    engine = await stage.engine([many, one, step], options=kept, clock=clock)
+    housekeeping = engine._serving.housekeeping
+    handle = await engine.start("m", many)
+    await waits_for(handle, "signal 'go'")
+    assert await engine.count(name="perdure.page") == 3
+    assert await engine.count(name="one") == 6
+
+    clock.advance(timedelta(minutes=9))
+    assert not await housekeeping.run_once()
+    clock.advance(timedelta(hours=1))
+    removed = await housekeeping.run_once()
+
+    assert removed.instances == 9
+    assert await engine.count(name="perdure.page") == 0
+    assert await engine.count(name="one") == 0
+    assert await engine.count(name="perdure.for_each") == 1
+    await handle.send(go, "on")
+    assert await handle.result() == 6
 
 
 async def test_a_long_history_is_warned_about_once_and_again_when_it_has_doubled(

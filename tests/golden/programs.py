@@ -21,7 +21,9 @@ from typing import NoReturn
 from uuid import UUID
 
 from perdure.authoring.activity import activity
+from perdure.authoring.builtin_orchestrations import BUILTIN_ORCHESTRATIONS
 from perdure.authoring.context import Context
+from perdure.authoring.for_each import Page, for_each
 from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.race import race
@@ -34,7 +36,9 @@ from perdure.errors import (
     InstanceEndedError,
     InstanceFailedError,
     InstanceNotFoundError,
+    TooManyFailuresError,
 )
+from perdure.model.options import Retry
 
 
 class CardDeclinedError(Exception):
@@ -709,3 +713,43 @@ async def leaves_a_generator() -> list[str]:
         seen = [word]
         break
     return [*seen, await say("c")]
+
+
+# ---------------------------------------------------------------------- very many items
+
+
+@dataclass
+class Invoice:
+    number: int
+    cents: Decimal = Decimal(0)
+
+
+@activity(retry=Retry(max_attempts=2, first_delay=timedelta(seconds=3), jitter=0))
+async def remind(invoice: Invoice) -> None: ...
+
+
+@activity
+async def unpaid(after: str | None) -> Page[Invoice]:
+    return Page([], next=None)
+
+
+@orchestration
+async def hands_items_over() -> tuple[int, int]:
+    few = [Invoice(1, Decimal("9.50")), Invoice(2)]
+    tally = await for_each(remind.with_options(tag="mail"), few, page_size=1, max_failures=None)
+    return tally.done, tally.failed
+
+
+@orchestration
+async def hands_a_source_over() -> list[str]:
+    try:
+        await for_each(remind, unpaid, pages=2, max_failures=1)
+    except TooManyFailuresError as error:
+        return [f"{error.tally.done} done", *error.tally.failures]
+    except ChildError as error:
+        return [error.status]
+    return []
+
+
+coordinates = BUILTIN_ORCHESTRATIONS["perdure.for_each", "1.0.0"]
+does_a_page = BUILTIN_ORCHESTRATIONS["perdure.page", "1.0.0"]

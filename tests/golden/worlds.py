@@ -13,11 +13,14 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from msgspec import Raw
+
 from perdure.authoring.orchestration import Orchestration
 from perdure.core.orchestrations.execution import ExecutionId
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
+    ChildCompleted,
     ChildFailed,
     Failure,
     MessageEvent,
@@ -26,6 +29,7 @@ from perdure.model.events import (
     read_event,
 )
 from perdure.model.messages import Message
+from perdure.model.paging import CallPlan, ForEachInput, PageInput
 from tests.core.harness import START_MS, Script, raw
 from tests.golden import programs
 
@@ -677,3 +681,142 @@ def a_queue_is_worked_off(world: World) -> None:
 @golden(programs.leaves_a_generator)
 def a_generator_is_left(world: World) -> None:
     world.say("a", "end", "c")
+
+
+# --------------------------------------------------------------- very many items
+
+REMIND = CallPlan(
+    kind="activity",
+    name="remind",
+    before='{"invoice":',
+    behind="}",
+    policy=raw({"max_attempts": 2}),
+    tag="mail",
+    session="s",
+    deadline_ms=60_000,
+    start_within_ms=9_000,
+)
+CHECK = CallPlan("orchestration", "check", '{"invoice":', "}", version="2.0.0", delay_ms=5)
+UNPAID = CallPlan("activity", "unpaid", '{"after":', "}")
+ALL_UNPAID = ForEachInput(do=REMIND, pages=2, page_size=2, max_failures=1, source=UNPAID)
+
+
+def items(*numbers: int) -> tuple[Raw, ...]:
+    return tuple(raw({"number": number}) for number in numbers)
+
+
+def source_page(*numbers: int, next: str | None) -> dict[str, Any]:
+    return {"items": [{"number": number} for number in numbers], "next": next}
+
+
+@golden(programs.hands_items_over)
+def items_are_handed_over(world: World) -> None:
+    world.child_completes(2, {"done": 1, "failed": 1, "failures": ["item 1: no"]})
+
+
+@golden(programs.hands_a_source_over)
+def too_many_items_fail_and_the_caller_knows(world: World) -> None:
+    content = {
+        "class": "perdure.errors.TooManyFailuresError",
+        "args": ["too many"],
+        "state": {"done": 5, "failed": 2, "failures": ["item 3: no", "item 4: no"]},
+    }
+    failure = Failure("TooManyFailuresError", "too many", details=json.dumps(content))
+    world.deliver(ChildFailed(schedule=2, status="failed", failure=failure))
+
+
+@golden(programs.hands_a_source_over)
+def a_source_fails_and_the_caller_knows(world: World) -> None:
+    world.child_fails(2)
+
+
+@golden(programs.coordinates, ALL_UNPAID)
+def a_source_is_read_to_its_end(world: World) -> None:
+    world.complete(2, source_page(1, 2, 3, 4, 5, next="five"))  # pages 4 and 5
+    world.child_completes(5, {"done": 2})  # then page 8, and 9 reads on
+    world.complete(9, source_page(next="six"))
+    world.child_completes(4, {"done": 1, "failed": 1, "failures": ["item 1: no"]})
+    world.complete(11, source_page(6, next=None))
+    world.child_completes(8, {"done": 1})
+    world.child_completes(15, {"done": 1})
+
+
+@golden(
+    programs.coordinates,
+    ForEachInput(do=CHECK, pages=3, page_size=1, max_failures=None, total=2, items=items(1, 2)),
+)
+def items_at_hand_are_done(world: World) -> None:
+    answers = [ChildCompleted(schedule=seq, result=raw({"done": 1})) for seq in (3, 2)]
+    world.deliver(*answers)
+
+
+@golden(programs.coordinates, ALL_UNPAID)
+def too_many_items_fail(world: World) -> None:
+    world.complete(2, source_page(1, 2, 3, next="four"))
+    world.child_completes(5, {"failed": 2, "failures": ["item 2: no", "item 3: no"]})
+
+
+@golden(programs.coordinates, ALL_UNPAID)
+def a_source_fails(world: World) -> None:
+    world.complete(2, source_page(1, next="two"))
+    world.fail(5)
+
+
+@golden(programs.coordinates, ALL_UNPAID)
+def items_are_cancelled(world: World) -> None:
+    world.complete(2, source_page(1, 2, 3, next="four"))
+    world.cancel()
+
+
+def _is_full(world: World) -> None:
+    """Let the next page of the source be too much for this history."""
+    world.complete(2, source_page(1, next="two"))
+    world.complete(5, {"items": list(range(600)), "next": "last"})
+    world.child_completes(4, {"done": 1})
+
+
+@golden(programs.coordinates, ALL_UNPAID)
+def items_continue_as_new_1(world: World) -> None:
+    _is_full(world)
+
+
+@golden(programs.coordinates, ALL_UNPAID)
+def items_continue_as_new_2(world: World) -> World:
+    _is_full(world)
+    continued = world.turns[-1].continued
+    assert continued is not None
+    start = read_event(*continued.start)
+    following = World(
+        programs.coordinates,
+        ALL_UNPAID,
+        id=world.execution.id._replace(execution=2),
+        started={field: getattr(start, field) for field in start.__struct_fields__},
+        begins_ms=world.now_ms,
+    )
+    following.child_completes(2, {"done": 2})
+    return following
+
+
+@golden(programs.does_a_page, PageInput(REMIND, 7, 1, items=items(1, 2, 3)))
+def a_page_is_done(world: World) -> None:
+    world.complete(3)
+    world.fail(2)
+    world.complete(4)
+
+
+@golden(programs.does_a_page, PageInput(CHECK, 0, None, items=items(1, 2)))
+def a_page_of_children_is_done(world: World) -> None:
+    world.child_fails(2)
+    world.child_completes(3)
+
+
+@golden(programs.does_a_page, PageInput(REMIND, 0, 0, items=items(1, 2, 3)))
+def a_page_is_given_up(world: World) -> None:
+    world.complete(4)
+    world.fail(3)
+
+
+@golden(programs.does_a_page, PageInput(REMIND, 0, None, items=items(1, 2)))
+def a_page_is_cancelled(world: World) -> None:
+    world.complete(2)
+    world.cancel()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from perdure.authoring.activity import Activity, activity
 from perdure.authoring.activity_context import ActivityContext, activity_context
+from perdure.authoring.stream import Stream
 from perdure.errors import UsageError
 from perdure.model.options import Retry
 
@@ -152,3 +153,13 @@ def ask_for(ctx: ActivityContext, what: str) -> str:
     except UsageError as error:
         return str(error)
     return ""
+
+
+spoken = Stream("spoken", str)
+
+
+@activity(process=True)
+def send_items(count: int) -> None:
+    """Send items from a process of its own."""
+    for number in range(count):
+        spoken.send(f"item {number}")

@@ -188,3 +188,22 @@ async def a_signal_to_an_instance_that_there_is_not(ground: Ground) -> None:
 @mistake(UsageError, "flow.continue_as_new(...) works only inside", before="the same")
 def going_on_as_new_elsewhere(ground: Ground) -> None:
     flow.continue_as_new(1)
+
+
+@mistake(
+    UsageError,
+    "execution must be a whole number of at least 1, got 'last'",
+    before="TypeError: '<=' not supported between instances of 'int' and 'str'",
+)
+async def a_word_as_an_execution_to_export(ground: Ground) -> None:
+    handle: Any = await (await _engine(ground)).start("i-1", waiting)
+    await handle.export("last")
+
+
+@mistake(UsageError, "is not an orchestration: start takes", before="the same")
+async def a_start_of_a_plain_function(ground: Ground) -> None:
+    def flow(x: int) -> int:
+        return x
+
+    engine: Any = await _engine(ground)
+    await engine.start("i-1", flow, 1)

@@ -341,6 +341,37 @@ async def an_activity_that_returns_another_type(ground: Ground) -> None:
     await ground.result(flow, wrong)
 
 
+@mistake(InstanceFailedError, "result of flow: got str where int is annotated", before="the same")
+async def an_orchestration_that_returns_another_type(ground: Ground) -> None:
+    @orchestration
+    async def flow() -> int:
+        return "1"  # type: ignore[return-value]  # the mistake
+
+    await ground.result(flow)
+
+
+@mistake(
+    InstanceFailedError,
+    "a point in time is a datetime with a time zone, got 5",
+    before="AttributeError: 'int' object has no attribute 'tzinfo'",
+)
+async def a_number_to_sleep_until(ground: Ground) -> None:
+    @orchestration
+    async def flow() -> None:
+        await context().sleep_until(5)
+
+    await ground.result(flow)
+
+
+@mistake(InstanceFailedError, "has no time zone; use datetime(..., tzinfo=UTC)")
+async def a_time_without_a_zone_to_sleep_until(ground: Ground) -> None:
+    @orchestration
+    async def flow() -> None:
+        await context().sleep_until(datetime(2030, 1, 1))
+
+    await ground.result(flow)
+
+
 # ---------------------------------------------------------------------- exceptions
 
 

@@ -1,9 +1,16 @@
 """Mistakes with deciders: ids, and inputs that are given twice."""
 
 from datetime import datetime
+from typing import Any
 
 from perdure import Decider, Decision
-from perdure.errors import InputIdReusedError, InstanceNotFoundError, InvalidIdError
+from perdure.errors import (
+    InputIdReusedError,
+    InstanceNotFoundError,
+    InvalidIdError,
+    PayloadError,
+    UsageError,
+)
 from tests.engine.fed import Order, Place
 from tests.mistakes.table import Ground, mistake
 
@@ -62,3 +69,46 @@ async def an_input_id_with_another_input(ground: Ground) -> None:
     engine = await ground.engine(Order)
     await engine.execute(Order, Place("o-1", "book"), input_id="req-1")
     await engine.execute(Order, Place("o-1", "lamp"), input_id="req-1")
+
+
+@mistake(
+    UsageError,
+    "at must be a whole number of at least 0, got '1'",
+    before="TypeError: '<' not supported between instances of 'str' and 'int'",
+)
+async def a_text_as_a_version_to_look_at(ground: Ground) -> None:
+    engine = await _with_an_order(ground)
+    await engine.state(Order, "o-1", at="1")
+
+
+@mistake(
+    UsageError,
+    "name_of must be a function from a state to its name, got 'status'",
+    before="TypeError: 'str' object is not callable",
+)
+async def the_name_of_an_attribute_to_name_states_by(ground: Ground) -> None:
+    engine = await _with_an_order(ground)
+    await engine.transitions(Order, "o-1", name_of="status")
+
+
+@mistake(
+    PayloadError,
+    "input Place of decider 'order'",
+    "is no JSON",
+    before="TypeError: Encoding objects of type object is unsupported",
+)
+async def an_object_where_json_is_meant(ground: Ground) -> None:
+    engine = await _with_an_order(ground)
+    await engine.execute_json("order", "Place", {"order_id": "o-1", "sku": object()})
+
+
+@mistake(InvalidIdError, "tag ['Place']", before="TypeError: unhashable type: 'list'")
+async def a_list_as_the_name_of_an_input(ground: Ground) -> None:
+    engine = await _with_an_order(ground)
+    await engine.execute_json("order", ["Place"], {})
+
+
+async def _with_an_order(ground: Ground) -> Any:
+    engine = await ground.engine(Order)
+    await engine.execute(Order, Place("o-1", "book"))
+    return engine

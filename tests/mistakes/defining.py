@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.authoring.registry import Registry
 from perdure.errors import DefinitionError, InvalidIdError, OptionError, UsageError
 from tests.mistakes.table import Ground, mistake
-from tests.mistakes.untyped import Retry, Signal, WorkerOptions, activity, orchestration
+from tests.mistakes.untyped import Engine, Retry, Signal, WorkerOptions, activity, orchestration
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -300,9 +300,63 @@ async def a_plain_function_handed_to_an_engine(ground: Ground) -> None:
     before="'s' is not a definition",
 )
 def the_name_of_a_module_handed_to_an_engine(ground: Ground) -> None:
-    from tests.mistakes.untyped import Engine
-
     Engine("sqlite://:memory:", "shop")
+
+
+@mistake(
+    OptionError,
+    "options must be a WorkerOptions, got {'async_jobs': 5}",
+    "options=WorkerOptions(async_jobs=100)",
+    before="AttributeError: 'dict' object has no attribute 'name'; nothing for an empty one",
+)
+def a_dict_as_the_options_of_an_engine(ground: Ground) -> None:
+    Engine("sqlite://:memory:", [flow_of()], options={"async_jobs": 5})
+
+
+@mistake(
+    OptionError,
+    "resources must be a list of objects, got",
+    "resources=[...]",
+    before="TypeError: 'object' object is not iterable",
+)
+def one_resource_instead_of_a_list(ground: Ground) -> None:
+    Engine("sqlite://:memory:", [flow_of()], resources=object())
+
+
+@mistake(
+    OptionError,
+    'tags must be "own", "any" or a collection of tags, got 5',
+    before="TypeError: 'int' object is not iterable",
+)
+def a_number_as_tags(ground: Ground) -> None:
+    WorkerOptions(tags=5)
+
+
+@mistake(
+    OptionError,
+    "versions of 'checkout' must be a text such as '>=1.2,<2', got 1.2",
+    before="AttributeError: 'float' object has no attribute 'split'",
+)
+def a_number_as_a_range_of_versions(ground: Ground) -> None:
+    WorkerOptions(versions={"checkout": 1.2})
+
+
+@mistake(
+    OptionError,
+    "behaviours must be (lowest, highest), from 1 on, got 2",
+    before="TypeError: cannot unpack non-iterable int object",
+)
+def one_number_as_behaviours(ground: Ground) -> None:
+    WorkerOptions(behaviours=2)
+
+
+@mistake(DefinitionError, "has no name of its own", "name=...", before="the same")
+def an_object_that_can_be_called_as_an_activity(ground: Ground) -> None:
+    class Charge:
+        def __call__(self, cents: int) -> int:
+            return cents
+
+    activity(Charge())
 
 
 @mistake(UsageError, "signal 'go'", "cannot be")

@@ -60,6 +60,24 @@ ELSEWHERE = [
         before="hung",
     ),
     ShownElsewhere(
+        "the environment, the hash of a text or the order of a set decides",
+        "lint/test_check_files.py::test_each_wrong_program_is_found",
+        now="perdure check: ... hand it in when the instance is started, or read it in an activity",
+        before="nothing; blocked after a crash",
+    ),
+    ShownElsewhere(
+        "the order of a set decides, in a test",
+        "testing/test_planted_bugs.py::test_the_order_of_a_set_is_found_by_a_replay",
+        now="a trial fails the test that ran it, with the line and both sides",
+        before="nothing; blocked after a crash",
+    ),
+    ShownElsewhere(
+        "a database or a role that the server does not have",
+        "store/test_postgres_trouble.py",
+        now="has no such database; create it",
+        before="the same",
+    ),
+    ShownElsewhere(
         "an SQLite that is old, and two programs that write",
         "store/test_opening.py",
         now="a warning with what to do",

@@ -137,7 +137,7 @@ async def an_orchestration_that_the_engine_does_not_have(ground: Ground) -> str:
 async def waiting_for_an_instance_that_is_blocked(ground: Ground) -> None:
     handle = await ground.start(reads_the_clock)
     waiting = asyncio.ensure_future(handle.result())
-    await ground.until_heard("is blocked")
+    await ground.until_heard("goes on waiting")
     await handle.terminate("that is enough")
     await asyncio.gather(waiting, return_exceptions=True)
 

@@ -1,5 +1,6 @@
 """Mistakes with stores: URLs, paths, files."""
 
+import os
 from unittest import mock
 
 from perdure.errors import SchemaError, StoreCorruptError, StoreUnavailableError, UsageError
@@ -10,6 +11,36 @@ from tests.mistakes.untyped import BlockingClient, Client, Engine
 @mistake(UsageError, "a store URL looks like", "got 'shop.db'", before="the same")
 def a_path_instead_of_a_url(ground: Ground) -> None:
     Client("shop.db")
+
+
+@mistake(
+    UsageError,
+    "a store URL is a text, sqlite:///relative.db",
+    "got a PosixPath",
+    before="AttributeError: 'PosixPath' object has no attribute 'partition'",
+)
+def a_path_of_pathlib_instead_of_a_url(ground: Ground) -> None:
+    Client(ground.folder / "shop.db")
+
+
+@mistake(
+    UsageError, "a store URL is a text", "got a NoneType", before="AttributeError: 'NoneType' ..."
+)
+def a_variable_of_the_environment_that_is_not_set_as_a_url(ground: Ground) -> None:
+    Client(os.environ.get("SHOP_STORE_THAT_NO_ONE_SETS"))
+
+
+@mistake(UsageError, "a clock is a function that returns milliseconds", "got 5")
+def a_number_as_a_clock(ground: Ground) -> None:
+    Client("sqlite://:memory:", clock=5)
+
+
+@mistake(
+    StoreUnavailableError, "is not a file; give the path of a database file", before="the same"
+)
+async def a_folder_as_a_store(ground: Ground) -> None:
+    async with Engine(f"sqlite:///{ground.folder}", []):
+        pass
 
 
 @mistake(UsageError, "two slashes", "three for a relative path and four", before="the same")

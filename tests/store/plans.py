@@ -69,6 +69,9 @@ INSERT INTO perdure.dead_jobs SELECT
 INSERT INTO perdure.sessions SELECT part, session, worker, {until_ms}, 1 FROM {one};
 INSERT INTO perdure.kv SELECT part, id, 'key', 1, 'value' FROM {one};
 INSERT INTO perdure.reports SELECT part, id, 1, 1, 'value' FROM {one};
+INSERT INTO perdure.perdure_streams SELECT
+    part, id, 'stream' || {padding}, n, 1, NULL, n, 1, 1, 1, n, 1, '[1]' FROM {one};
+INSERT INTO perdure.perdure_stream_heads SELECT part, id, 'stream' || {padding}, n FROM {one};
 INSERT INTO perdure.receipts SELECT part, id, 'message', 1, 1, NULL FROM {one};
 INSERT INTO perdure.unique_keys SELECT part, 'scope', 'key-' || n || {padding}, id, n FROM {one};
 INSERT INTO perdure.snapshots SELECT part, id, n, 1, 1, 1, 1, 1, 'body' FROM {one};
@@ -177,6 +180,11 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         "scope": "scope",
         "key": f"{'new' if is_new else 'key'}-{n}{PADDING}" if "unique" in name else "key",
         "session": f"session-{n % 1400 if name.startswith('find_') else n}{PADDING}",
+        "stream": f"stream{PADDING}",
+        "after_index": 0,
+        "items": 1,
+        "before_next": 1,
+        "last_index": n,
         "owner": f"worker-{n % 1000}",
         "until_ms": UNTIL_MS,
         "token": n,

@@ -108,7 +108,7 @@ class Place:
     def tables(self) -> dict[str, list[tuple[Any, ...]]]:
         return {
             table: sorted(self.read(f"SELECT * FROM {table}"), key=repr)  # noqa: S608 - a test
-            for table in sorted(own_tables() - {"migrations", "demand"})
+            for table in sorted(own_tables() - {"migrations", "demand", "perdure_settings"})
         }
 
     def close(self) -> None:

@@ -26,7 +26,8 @@ MIGRATIONS = "\n".join(
 MORE_TABLES = {"arrivals", "feed_new", "feed_counter", "marks"}
 """Of PostgreSQL alone: several write at once, users have transactions, answers get lost."""
 MORE_COLUMNS = {
-    (table, "part") for table in ("migrations", "definitions", "checkpoints", "workers")
+    (table, "part")
+    for table in ("migrations", "definitions", "checkpoints", "workers", "perdure_settings")
 }
 """Rows that belong to no instance: their part is 0."""
 AS_BYTES = {("instances", "reason"), ("checkpoints", "reason")}
@@ -68,6 +69,8 @@ CHANGED_IN_PLACE = {
     "instances",
     "kv",
     "reports",
+    "perdure_streams",
+    "perdure_stream_heads",
     "sessions",
     "snapshots",
     "checkpoints",

@@ -107,7 +107,8 @@ READING = [
     name
     for name in SEARCHING
     if not re.search(
-        r"INSERT|UPDATE|DELETE|FOR SHARE|number_feed|write_|notify|nextval|advisory|set_config",
+        r"INSERT|UPDATE|DELETE|FOR (?:KEY )?SHARE|number_feed|write_|notify|nextval|advisory"
+        r"|set_config",
         statement(name, "perdure")[0],
     )
 ]
@@ -191,7 +192,7 @@ def test_tables_are_named_with_the_schema(name: str) -> None:
     text, _ = statement(name, "perdure")
     tables = "arrivals|checkpoints|dead_jobs|definitions|feed|feed_counter|feed_new|history|inbox"
     tables += "|instances|jobs|kv|live|migrations|observations|receipts|reports|sessions|snapshots"
-    tables += "|unique_keys|workers"
+    tables += "|unique_keys|workers|perdure_settings|perdure_streams|perdure_stream_heads"
 
     assert not re.findall(rf"\b(?:FROM|JOIN|INTO|UPDATE|USING)\s+(?:{tables})\b", text)
 
@@ -320,6 +321,7 @@ def test_each_table_and_index_that_is_searched_has_more_pages_than_a_search_may_
         ).fetchall()
     small = {name for name, pages in found if pages < plans.PAGES}
     few = {"migrations", "definitions", "workers", "checkpoints", "feed_counter", "marks"}
+    few.add("perdure_settings")
     assert small == few
 
 

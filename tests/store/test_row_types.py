@@ -26,6 +26,8 @@ NOT_READ = {SQLITE: {"is_stored"}, POSTGRES: set[str]()}
 """Only PostgreSQL needs to be told whether a live row is there."""
 OTHER_COLUMNS = {
     ("put_reports", "version"): "turns",
+    ("put_stream_heads", "next_index"): "items",
+    ("insert_stream_rows", "last_index"): "before_next",
     ("insert_instances", "updated_ms"): "created_ms",
 }
 """Columns that take a value of another name."""

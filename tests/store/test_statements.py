@@ -31,7 +31,9 @@ from tests.each import each
 
 NAMES = sorted(files_of(PACKAGE))
 SCHEMA = (resources.files(PACKAGE) / "schema.sql").read_text(encoding="utf-8")
-SMALL = {"sqlite_schema", "migrations", "workers", "definitions", "sessions", "checkpoints"}
+SMALL = {"sqlite_schema", "migrations", "workers", "definitions", "sessions", "checkpoints"} | {
+    "perdure_settings"
+}
 """Tables that may be read whole."""
 WHOLE = {
     "find_torn_sessions",

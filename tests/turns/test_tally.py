@@ -18,7 +18,7 @@ from perdure.model.events import (
 )
 from perdure.model.instances import Stamp
 from perdure.model.turns import Turn
-from perdure.turns.tally import ChildEnd, Tally
+from perdure.turns.tally import ChildEnd, ExecutionTally
 
 NULL = msgspec.Raw(b"null")
 STARTED = Started(name="x", version="1.0.0", behaviour=1, input=NULL)
@@ -62,7 +62,7 @@ def history() -> list[StoredEvent]:
 
 
 def test_turns_bytes_and_cancels_add_up() -> None:
-    tally = Tally()
+    tally = ExecutionTally()
     for turn in turns():
         tally.add(turn)
 
@@ -73,18 +73,18 @@ def test_turns_bytes_and_cancels_add_up() -> None:
 
 
 def test_a_history_tells_what_its_turns_told() -> None:
-    live, read = Tally(), Tally()
+    live, read = ExecutionTally(), ExecutionTally()
     for turn in turns():
         live.add(turn)
 
     read.read(history())
 
-    for name in Tally.__slots__:
+    for name in ExecutionTally.__slots__:
         assert getattr(read, name) == getattr(live, name), name
 
 
 def test_children_end_with_their_outcome_and_duration() -> None:
-    tally = Tally()
+    tally = ExecutionTally()
 
     ended = [end for turn in turns() for end in tally.add(turn)]
 
@@ -98,7 +98,7 @@ def test_children_end_with_their_outcome_and_duration() -> None:
 
 def test_a_child_called_before_a_replay_is_known_after_it() -> None:
     first, *others = turns()
-    tally = Tally()
+    tally = ExecutionTally()
     tally.read(history()[: len(first.events)])
 
     ended = [end for turn in others for end in tally.add(turn)]

@@ -250,12 +250,14 @@ PAGES = {
     "payload": "/i/welcome-grace?tab=payload",
     "children": "/i/nightly-11-16?tab=children",
     "jobs": "/i/restock-aurora?tab=jobs",
+    "check": "/i/order-1048?tab=check",
     "decider": "/i/account:ada?at=4",
     "failures": "/failures",
     "queues": "/queues",
     "workers": "/workers",
     "projections": "/projections",
     "definitions": "/definitions",
+    "charts": "/charts?window=24h",
     "unknown": "/i/order-9999",
 }
 """Every page and every part of the page of an instance, by the name of its picture."""
@@ -266,6 +268,7 @@ MORE = {
     "instance-failed": "/i/welcome-grace",
     "instance-parked": "/i/order-1047",
     "instance-done": "/i/order-1032",
+    "charts-hour": "/charts",
     "history-full": "/i/order-1048?tab=history&full=true",
 }
 """Other faces of the same pages."""

@@ -487,7 +487,16 @@ async def test_help_is_a_key_away_and_so_is_its_end(page: Page) -> None:
 async def test_no_page_is_wider_than_the_window(page: Page) -> None:
     wider = []
     for path in (
-        *("/", "/failures", "/queues", "/workers", "/projections", "/definitions", "/i/nobody"),
+        *(
+            "/",
+            "/failures",
+            "/queues",
+            "/workers",
+            "/projections",
+            "/definitions",
+            "/charts",
+            "/i/nobody",
+        ),
         *("/i/order%2F1", "/i/order%2F1?tab=history", "/i/failed-1?tab=payload"),
         *("/i/failed-1?tab=jobs", "/i/family-1?tab=children", "/i/account%3Aa-1"),
     ):
@@ -498,3 +507,28 @@ async def test_no_page_is_wider_than_the_window(page: Page) -> None:
                 wider.append((path, width))
 
     assert wider == []
+
+
+async def test_charts_are_drawn_for_the_time_and_the_words_that_a_person_chose(page: Page) -> None:
+    await page.press("g", "c")
+    await page.goes("/charts")
+    await page.sees("#c-starts", "6")
+
+    await page.fill("main input[name=q]", "status:failed")
+    await page.press("Enter")
+    await page.goes("/charts?window=1h&q=status%3Afailed")
+    await page.click("main nav a", text="24h")
+    await page.goes("/charts?window=24h&q=status%3Afailed")
+
+    await page.sees("#c-starts", "1")
+    await page.sees(".chart .legend", "failed")
+    assert await page.has("svg .bar-of.failed")
+
+
+async def test_whether_the_code_fits_a_history_is_a_click_away(page: Page) -> None:
+    await page.goto("/i/done-1?tab=check")
+
+    await page.click("button", text="Replay it")
+
+    await page.sees("#check-answer", "it fits")
+    await page.sees("#check-answer", "events are what the code asks for now")

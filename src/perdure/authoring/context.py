@@ -25,7 +25,7 @@ from perdure.authoring.ref import InstanceRef, read_kv
 from perdure.authoring.scope import DetachedRequest, Place, Scope, current_scope, refuse_elsewhere
 from perdure.clock import from_datetime
 from perdure.codec import JSON, Json, check_id
-from perdure.errors import LimitExceededError, UsageError
+from perdure.errors import LimitExceededError, OptionError, UsageError
 from perdure.limits import MAX_REPORT_BYTES
 from perdure.model.events import Parent, Reported
 from perdure.model.slot import Slot, slot_of
@@ -114,7 +114,14 @@ class Context:
         return self._scope.make_uuid()
 
     async def sleep_until(self, when: datetime) -> None:
-        """Sleep until a point in time; at once if it has passed."""
+        """Sleep until a point in time; at once if it has passed.
+
+        Raises:
+            OptionError: It is no datetime.
+            ValueError: It has no time zone.
+        """
+        if not isinstance(when, datetime):
+            raise OptionError(f"a point in time is a datetime with a time zone, got {when!r}")
         remaining_s = from_datetime(when) / 1000 - asyncio.get_running_loop().time()
         await asyncio.sleep(max(remaining_s, 0))
 

@@ -104,8 +104,17 @@ class Members:
         return member.codec.decode(data)
 
     def decode_json(self, tag: str, value: Any) -> Any:
-        """Return the value that JSON from outside stands for."""
-        return self.decode(tag, msgspec.json.encode(value))
+        """Return the value that JSON from outside stands for.
+
+        Raises:
+            PayloadError: It is no JSON, or does not stand for a member of that tag.
+        """
+        try:
+            data = msgspec.json.encode(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            where = f"{self.what} {tag} of decider {self._decider!r}"
+            raise PayloadError(where, f"is no JSON: {error}") from None
+        return self.decode(tag, data)
 
     def _add(self, annotation: Any, where: str) -> None:
         if annotation is Any or annotation is object:

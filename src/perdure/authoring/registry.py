@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from perdure.authoring.activity import Activity
+from perdure.authoring.builtin_orchestrations import BUILTIN_CODE, BUILTIN_ORCHESTRATIONS
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import DeciderDefinition, definition_of, is_concrete
 from perdure.authoring.definition import DefinedFunction
@@ -111,11 +112,16 @@ class Registry:
 
     def orchestration(self, name: str, version: str) -> Orchestration[..., Any]:
         """Return an orchestration by name and exact version."""
-        found = self.orchestrations.get((name, version))
+        found = self.code_for(name, version)
         if found is None:
             known = [f"{name}@{version}" for name, version in self.orchestrations]
             raise NotRegisteredError("orchestration", f"{name}@{version}", known=known)
         return found
+
+    def code_for(self, name: str, version: str) -> Orchestration[..., Any] | None:
+        """Return an orchestration by name and exact version, also one of perdure's own."""
+        key = name, version
+        return self.orchestrations.get(key) or BUILTIN_ORCHESTRATIONS.get(key)
 
     @property
     def served_deciders(self) -> dict[str, DeciderDefinition]:
@@ -141,6 +147,8 @@ class Registry:
     def code_of(self, name: str, version: str) -> str:
         """Return the digest of the code behind an orchestration."""
         key = (name, version)
+        if key in BUILTIN_ORCHESTRATIONS:
+            return BUILTIN_CODE
         code = self._code.get(key)
         if code is None:
             code = self._code[key] = self._find_code(self.orchestrations[key].fn)
@@ -315,6 +323,11 @@ def orchestration_key(name: str, version: str) -> DefinitionKey:
 def reader_key(name: str) -> DefinitionKey:
     """Return what a projection or subscription is named by in a worker's sign of life."""
     return DefinitionKey("projection", name, "")
+
+
+def schedule_key(name: str) -> DefinitionKey:
+    """Return what a schedule of the code is named by in a worker's sign of life."""
+    return DefinitionKey("schedule", name, "")
 
 
 def decider_key(name: str) -> DefinitionKey:

@@ -20,7 +20,7 @@ import msgspec
 
 from perdure.errors import UsageError
 from perdure.forks import after_fork
-from perdure.model.events import ActivityFailed, AskedEvent, KvEntry, Parent
+from perdure.model.events import ActivityFailed, AskedEvent, ChildFailed, KvEntry, Parent
 from perdure.model.options import ParentClose
 from perdure.model.slot import StartedSlot
 
@@ -92,6 +92,8 @@ class ChildRequest(msgspec.Struct, frozen=True):
     decode: Callable[[bytes], Any]
     same_input: Callable[[bytes, bytes], bool]
     delay_ms: int = 0
+    revive: Callable[[str, ChildFailed], BaseException] | None = None
+    """Turns a recorded failure into the exception that the code sees; None: a `ChildError`."""
 
 
 class DetachedRequest(msgspec.Struct, frozen=True):
@@ -170,6 +172,10 @@ class Scope(Protocol):
 
     def note(self, event: AskedEvent) -> None:
         """Put something on record that needs no answer, and let it take effect at once."""
+        ...
+
+    def send_item(self, stream: str, item: bytes) -> None:
+        """Send an item to a stream, with the turn's commit; nothing of what is replayed."""
         ...
 
     def patched(self, change: str) -> bool:

@@ -1,27 +1,44 @@
-"""The crash demo: a real worker process, a real SIGKILL, and the order goes on."""
+"""The crash demo: a real worker process, a real SIGKILL, and the order goes on. Its pages are
+served beside it, with a button that does the same."""
 
 from __future__ import annotations
 
 import asyncio
-import subprocess
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
 from perdure import Client, Handle
-from perdure.cli.demo_order import STEPS, fulfil
+from perdure.cli.demo_keys import keys_heard
+from perdure.cli.demo_order import STEPS
+from perdure.cli.demo_page import open_browser, pages_beside
+from perdure.cli.demo_stage import DemoStage
 from perdure.client.info import HistoryEvent
 
-ORDER = "order-1"
 KILL_AFTER = 2
 """How many activities have ended when the worker is killed; the next one is under way then."""
 GIVE_UP_S = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoSettings:
+    """What the command line says."""
+
+    seconds: float
+    """How long each activity takes."""
+    port: int
+    stays: bool
+    """Whether the pages are served on when the story is told."""
+    opens: bool
+    """Whether to open them in a browser."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +51,6 @@ class DemoReport:
     """How many of those ran again."""
     interrupted: int
     """Activities that were under way at the kill and ran again."""
-    took_s: float
 
 
 class Screen(Protocol):
@@ -49,67 +65,127 @@ class Screen(Protocol):
         ...
 
 
-def run_demo(seconds: float) -> DemoReport:
-    """Run the demo and print what happens."""
+def run_demo(settings: DemoSettings) -> DemoReport | None:
+    """Run the demo and print what happens; None: it was told to quit before its end."""
     with tempfile.TemporaryDirectory(prefix="perdure-demo-") as folder, _screen() as screen:
-        demo = Demo(Path(folder), seconds, screen)
-        return asyncio.run(demo.run())
+        return asyncio.run(Demo(Path(folder), settings, screen).run())
 
 
 class Demo:
     """One run of the demo."""
 
-    def __init__(self, folder: Path, seconds: float, screen: Screen) -> None:
+    def __init__(self, folder: Path, settings: DemoSettings, screen: Screen) -> None:
+        self._folder = folder
         self._url = f"sqlite:///{folder / 'demo.db'}"
-        self._ledger = folder / "ledger.txt"
-        self._seconds = seconds
+        self._settings = settings
         self._screen = screen
-        self._worker: subprocess.Popen[bytes] | None = None
         self._shown = 0
+        self._quit = asyncio.Event()
+        self._page = ""
+        self._presses: set[asyncio.Task[None]] = set()
 
-    async def run(self) -> DemoReport:
-        """Start the order, kill the worker, start it again, wait for the end."""
-        began_s = time.monotonic()
+    async def run(self) -> DemoReport | None:
+        """Tell the story, with pages beside it; stay after its end, or until told to quit."""
+        with suppress(NotImplementedError):  # Not on Windows.
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._quit.set)
         async with Client(self._url, create=True) as client:
+            stage = DemoStage(client, self._url, self._folder, self._settings.seconds)
             try:
-                handle = await client.start(ORDER, fulfil, ORDER, self._seconds, str(self._ledger))
-                self._start_worker("worker")
-                await self._until(handle, lambda done, begun: done >= KILL_AFTER and begun > done)
-                before = await self._show_news(handle)
-                self._kill_worker()
-                self._start_worker("another worker")
-                await self._until(handle, lambda done, _: done == len(STEPS))
-                await handle.result()
+                return await self._play(stage)
             finally:
-                self._stop_worker()
-        return self._report(before, time.monotonic() - began_s)
+                for task in self._presses:
+                    task.cancel()
+                stage.stop_worker()
 
-    # ------------------------------------------------------------- the worker
+    async def _play(self, stage: DemoStage) -> DemoReport | None:
+        handle = await stage.start_order()
+        stage.start_worker()
+        self._screen.line(f"perdure {version('perdure')}   worker started, process {stage.pid}")
+        async with AsyncExitStack() as beside:
+            self._page = await beside.enter_async_context(pages_beside(stage, self._settings.port))
+            has_keys = beside.enter_context(keys_heard(lambda key: self._press(stage, key)))
+            self._screen.line(f"UI  {self._page}")
+            if has_keys:
+                self._screen.line("o opens it, c crashes the worker, n is another order, q quits")
+            if self._settings.opens:
+                open_browser(self._page)
+            story = asyncio.ensure_future(self._tell(stage, handle))
+            quitting = asyncio.ensure_future(self._quit.wait())
+            await asyncio.wait((story, quitting), return_when="FIRST_COMPLETED")
+            if not story.done():
+                story.cancel()
+                return None
+            quitting.cancel()
+            report = story.result()
+            if self._settings.stays:
+                self._screen.line("Now you: crash it on the page. Ctrl-C ends the demo.")
+                await self._quit.wait()
+            return report
 
-    def _start_worker(self, who: str) -> None:
-        command = [sys.executable, "-m", "perdure.cli.demo_order", self._url]
-        self._worker = subprocess.Popen(command)
-        self._screen.line(f"{who} started, process {self._worker.pid}")
+    async def _tell(self, stage: DemoStage, handle: Handle[list[str]]) -> DemoReport:
+        """Kill the worker in the middle of the order, start another one, wait for the end."""
+        order = handle.instance_id
+        await self._until(stage, handle, lambda done, begun: done >= KILL_AFTER and begun > done)
+        before = await self._show_news(handle)
+        killed = stage.pid
+        await stage.crash_worker()
+        self._screen.line(f"process {killed} killed with SIGKILL")
+        self._screen.line(f"another worker started, process {stage.pid}")
+        await self._until(stage, handle, lambda done, _: done == len(STEPS))
+        await handle.result()
+        await self._show_news(handle)
+        runs = Counter(note.activity for note in stage.notes(order) if note.word == "begin")
+        names = [step.name for step in STEPS]
+        report = DemoReport(
+            completed_before=before,
+            repeated=sum(runs[name] > 1 for name in names[:before]),
+            interrupted=sum(runs[name] > 1 for name in names[before:]),
+        )
+        self._screen.line(
+            f"{order}  went on with {report.repeated} completed activities repeated, "
+            f"{report.interrupted} begun again"
+        )
+        self._screen.line("Next: perdure new hello.py && perdure dev hello.py")
+        return report
 
-    def _kill_worker(self) -> None:
-        assert self._worker is not None
-        self._worker.kill()
-        self._worker.wait()
-        self._screen.line(f"process {self._worker.pid} killed with SIGKILL")
+    def _press(self, stage: DemoStage, key: str) -> None:
+        match key.lower():
+            case "q":
+                self._quit.set()
+            case "o":
+                open_browser(self._page)
+            case "c":
+                self._keep(self._crash(stage))
+            case "n":
+                self._keep(self._order(stage))
 
-    def _stop_worker(self) -> None:
-        if self._worker is not None and self._worker.poll() is None:
-            self._worker.terminate()
-            self._worker.wait(timeout=30)
+    def _keep(self, pressed: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(pressed)
+        self._presses.add(task)
+        task.add_done_callback(self._presses.discard)
+
+    async def _crash(self, stage: DemoStage) -> None:
+        killed = stage.pid
+        await stage.crash_worker()
+        self._screen.line(f"process {killed} killed with SIGKILL, process {stage.pid} started")
+
+    async def _order(self, stage: DemoStage) -> None:
+        handle = await stage.start_order()
+        self._screen.line(f"{handle.instance_id}  started")
+        await handle.result()
+        self._screen.line(f"{handle.instance_id}  completed")
 
     # --------------------------------------------------------------- watching
 
-    async def _until(self, handle: Handle[list[str]], reached: Callable[[int, int], bool]) -> None:
+    async def _until(
+        self, stage: DemoStage, handle: Handle[list[str]], reached: Callable[[int, int], bool]
+    ) -> None:
         """Show the order's progress until it is where it should be."""
         give_up_s = time.monotonic() + GIVE_UP_S
         while time.monotonic() < give_up_s:
             done = await self._show_news(handle)
-            if reached(done, self._begun()):
+            notes = stage.notes(handle.instance_id)
+            if reached(done, len({note.activity for note in notes if note.word == "begin"})):
                 return
             await asyncio.sleep(0.02)
         raise TimeoutError(f"the demo got stuck: {await handle.explain()}")
@@ -121,35 +197,10 @@ class Demo:
         for event in history[self._shown :]:
             text = _news(event, history)
             if text:
-                self._screen.line(f"{ORDER}  {text}")
+                self._screen.line(f"{handle.instance_id}  {text}")
         self._shown = len(history)
         self._screen.progress(done)
         return done
-
-    def _begun(self) -> int:
-        return len({name for word, name in self._notes() if word == "begin"})
-
-    def _notes(self) -> list[tuple[str, str]]:
-        if not self._ledger.exists():
-            return []
-        lines = [line.split() for line in self._ledger.read_text().splitlines()]
-        return [(line[2], line[3]) for line in lines if len(line) == 4]
-
-    def _report(self, completed_before: int, took_s: float) -> DemoReport:
-        runs = Counter(name for word, name in self._notes() if word == "begin")
-        names = [step.name for step in STEPS]
-        repeated = sum(runs[name] > 1 for name in names[:completed_before])
-        interrupted = sum(runs[name] > 1 for name in names[completed_before:])
-        self._screen.line(
-            f"{ORDER}  went on with {repeated} completed activities repeated, "
-            f"{interrupted} begun again"
-        )
-        return DemoReport(
-            completed_before=completed_before,
-            repeated=repeated,
-            interrupted=interrupted,
-            took_s=took_s,
-        )
 
 
 def _news(event: HistoryEvent, history: list[HistoryEvent]) -> str:

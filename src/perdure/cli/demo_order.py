@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from datetime import timedelta
 from pathlib import Path
+from threading import Thread
 
 from perdure import Retry, Worker, WorkerOptions, activity, orchestration
 
@@ -63,6 +65,12 @@ def _note(ledger: str, line: str) -> None:
         file.write(f"{time.time():.3f} {os.getpid()} {line}\n")
 
 
+def _end_with_parent() -> None:
+    """End this process in order once the one that started it is gone, however that ended."""
+    os.read(0, 1)  # A pipe whose other end only the parent has: nothing ever comes.
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 async def _serve(url: str) -> None:
     options = WorkerOptions(lease_for=LEASE, poll_max=timedelta(milliseconds=100))
     async with Worker(url, [fulfil, *STEPS], options=options) as worker:
@@ -70,4 +78,5 @@ async def _serve(url: str) -> None:
 
 
 if __name__ == "__main__":
+    Thread(target=_end_with_parent, daemon=True).start()
     asyncio.run(_serve(sys.argv[1]))

@@ -41,6 +41,10 @@ WHAT_TO_DO: Mapping[type[PerdureError], str] = {
     errors.RecordedError: "It stands for the cause of another error: look at that one.",
     errors.InputIdReusedError: "Take a new id for a new input; give the old one again only with "
     "the same input.",
+    errors.UnexpectedCountError: "Look at those that match, as with perdure list, and expect that "
+    "number. After a call that was broken off these are the ones that are left.",
+    errors.PartlyDoneError: "refused has the reason of each that refused. It was done to the "
+    "others.",
     errors.InputDroppedError: "A person removed it from the inbox. It may be given again under the "
     "same id.",
     errors.DecisionTooLongError: "Take what waits or computes for long out of decide and evolve, "
@@ -49,6 +53,8 @@ WHAT_TO_DO: Mapping[type[PerdureError], str] = {
     errors.ActivityError: "Catch it at the await to compensate. perdure job list --dead lists what "
     "ran out of attempts; perdure retry ID puts it back.",
     errors.ChildError: "Catch it at the await. perdure explain CHILD says what became of it.",
+    errors.TooManyFailuresError: "Its tally names the first failures. Let more fail with "
+    "max_failures, or give the activity a retry; then start again with the items that are left.",
     errors.InstanceFailedError: "perdure history ID has the exception with its traceback; "
     "perdure restart ID begins it anew.",
     errors.InstanceCancelledError: "The reason says who asked it to stop.",

@@ -124,6 +124,9 @@ WORKER_FLAGS: dict[str, WorkerFlag] = {
     "retain_dead_jobs": WorkerFlag(
         "duration", "How long dead jobs are kept for a person.  [default: for ever]"
     ),
+    "retain_pages": WorkerFlag(
+        "duration", "How long pages of for_each are kept after they ended.  [default: 1h]"
+    ),
 }
 """All but the name, the tags and the time to stop, which have flags of their own."""
 

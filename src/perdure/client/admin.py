@@ -5,7 +5,6 @@ Nothing here needs a worker, except to have its effects noticed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
@@ -15,16 +14,15 @@ import msgspec
 from perdure.authoring.activity import Activity
 from perdure.authoring.failures import describe
 from perdure.client.core import SEEN_WITHIN
-from perdure.client.info import InstanceInfo, Json, MessageInfo, Page, info_of, message_of
+from perdure.client.dead_jobs import find_dead_jobs
+from perdure.client.info import InstanceInfo, Json, ListPart, MessageInfo, info_of, message_of
 from perdure.client.lists import (
     DeadJobQuery,
     InstanceQuery,
     check_count,
-    check_dead_jobs,
     check_limit,
     check_time,
     filter_of,
-    is_wanted,
     read_cursor,
     write_cursor,
 )
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
 
 async def instances(
     self: Client, *, limit: int = 100, after: str | None = None, **which: Unpack[InstanceQuery]
-) -> Page[InstanceInfo]:
+) -> ListPart[InstanceInfo]:
     """Return instances, newest first, a page at a time.
 
     Pages stay complete and without repeats while instances come and go. Each costs little however
@@ -84,7 +82,7 @@ async def instances(
     rows, following = await self._core.store.list_page(wanted, limit=size, after=mark)
     is_any_running = any(row.status is Status.RUNNING for row in rows)
     workers = await self._core.live_workers() if is_any_running else []
-    return Page(
+    return ListPart(
         items=[info_of(row, unclaimed=unclaimed_row(row, workers)) for row in rows],
         next=None if following is None else write_cursor("instances", following),
     )
@@ -213,7 +211,7 @@ async def sessions(self: Client) -> list[SessionInfo]:
 
 async def dead_jobs(
     self: Client, *, limit: int = 100, after: str | None = None, **which: Unpack[DeadJobQuery]
-) -> Page[DeadJobInfo]:
+) -> ListPart[DeadJobInfo]:
     """Return jobs that ran out of attempts, a page at a time.
 
     Args:
@@ -229,17 +227,17 @@ async def dead_jobs(
     if after is not None:
         mark = JobKey(*read_cursor("dead jobs", after, (str, int, int, int)))
     jobs: list[DeadJob] = []
-    async for job in _find_dead_jobs(self._core.store, which, mark):
+    async for job in find_dead_jobs(self._core.store, which, mark):
         if len(jobs) == size:
             following = write_cursor("dead jobs", jobs[-1].key)
-            return Page(items=[dead_job_of(one) for one in jobs], next=following)
+            return ListPart(items=[dead_job_of(one) for one in jobs], next=following)
         jobs.append(job)
-    return Page(items=[dead_job_of(one) for one in jobs], next=None)
+    return ListPart(items=[dead_job_of(one) for one in jobs], next=None)
 
 
 async def count_dead_jobs(self: Client, **which: Unpack[DeadJobQuery]) -> int:
     """Return how many jobs ran out of attempts, with the conditions of `dead_jobs`."""
-    return sum([1 async for _ in _find_dead_jobs(self._core.store, which, None)])
+    return sum([1 async for _ in find_dead_jobs(self._core.store, which, None)])
 
 
 async def retry_dead_job(self: Client, key: str, /) -> None:
@@ -272,7 +270,7 @@ async def retry_dead_jobs(
     """
     check_count("limit", limit, least=1)
     keys: list[JobKey] = []
-    async for job in _find_dead_jobs(self._core.store, which, None):
+    async for job in find_dead_jobs(self._core.store, which, None):
         if len(keys) == limit:
             break
         keys.append(job.key)
@@ -386,21 +384,6 @@ async def _end_job(core: ClientCore, key: JobKey, body: Body) -> None:
             "handle.jobs() lists those that are open"
         )
     core.noticed_job_end(key)
-
-
-async def _find_dead_jobs(
-    store: Store, which: DeadJobQuery, mark: JobKey | None
-) -> AsyncIterator[DeadJob]:
-    """Return dead jobs that meet all conditions, in order of their keys, from behind a mark."""
-    wanted = check_dead_jobs(which)
-    while True:
-        jobs = await store.read_dead_jobs(limit=PAGE_MAX, after=mark)
-        for job in jobs:
-            if is_wanted(job, wanted):
-                yield job
-        if len(jobs) < PAGE_MAX:
-            return
-        mark = jobs[-1].key
 
 
 def _refuse_no_dead_job(key: str, *, was_there: bool) -> None:

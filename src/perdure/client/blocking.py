@@ -7,29 +7,24 @@ from __future__ import annotations
 
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from perdure.authoring.decider import Decider
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.client import (
     blocking_admin,
+    blocking_bulk,
     blocking_deciders,
+    blocking_kept_values,
     blocking_projections,
     blocking_schedules,
+    blocking_stream_items,
 )
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.history import History
-from perdure.client.info import (
-    ExecutionInfo,
-    InstanceInfo,
-    InstanceTree,
-    JobInfo,
-    Json,
-    Progress,
-    Report,
-)
+from perdure.client.info import ExecutionInfo, InstanceInfo, InstanceTree, JobInfo, Json, Progress
 from perdure.client.lifetimes import entered_without_async
 from perdure.client.loop_thread import CallersThread, LoopThread
 from perdure.clock import Clock, system_clock
@@ -38,8 +33,6 @@ from perdure.model.admin import DeletedCounts, InstanceStats
 from perdure.model.options import IfHeld
 from perdure.telemetry import Metrics
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeForm
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -228,6 +221,11 @@ class BlockingClient:
     fail_job = blocking_admin.fail_job
     inbox = blocking_admin.inbox
     drop_message = blocking_admin.drop_message
+    cancel_all = blocking_bulk.cancel_all
+    terminate_all = blocking_bulk.terminate_all
+    signal_all = blocking_bulk.signal_all
+    unpark_all = blocking_bulk.unpark_all
+    retry_all = blocking_bulk.retry_all
     projections = blocking_projections.projections
     projection = blocking_projections.projection
     pause_projection = blocking_projections.pause_projection
@@ -275,65 +273,6 @@ class BlockingHandle(Generic[R_co]):
         """
         return self._thread.run(self._handle.result(timeout=timeout, if_held=if_held))
 
-    def report(self) -> Report | None:
-        """Return what the instance says of its progress; None if it never said anything."""
-        return self._thread.run(self._handle.report())
-
-    def wait_report(self, *, after: int = 0, timeout: Duration | None = None) -> Report | None:
-        """Wait for a report that is newer than the one with version `after`; None if none comes.
-
-        It is the newest then: those between are not kept. An instance that has ended says nothing
-        more, so whoever asks for the next one until there is none sees the last one and goes on.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            ResultTimeoutError: It did not come in time; the text says what the instance waits for.
-        """
-        return self._thread.run(self._handle.wait_report(after=after, timeout=timeout))
-
-    @overload
-    def kv(self, /) -> dict[str, Json]: ...
-    @overload
-    def kv(self, key: str, /) -> Json: ...
-    @overload
-    def kv(self, key: str, type: type[T], /) -> T | None: ...
-    @overload
-    def kv(self, key: str, type: TypeForm[T], /) -> T | None: ...
-    def kv(self, key: Any = None, type: Any = Any, /) -> Any:
-        """Return what the instance keeps: all its values by key, sorted, or the one of a key.
-
-        Args:
-            key: The key; None if there is nothing under it.
-            type: What the value is decoded as.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            PayloadError: The value is not of that type.
-        """
-        return self._thread.run(self._handle.kv(key, type))
-
-    @overload
-    def wait_kv(self, key: str, /, *, timeout: Duration | None = None) -> Json: ...
-    @overload
-    def wait_kv(
-        self, key: str, type: type[T], /, *, timeout: Duration | None = None
-    ) -> T | None: ...
-    @overload
-    def wait_kv(
-        self, key: str, type: TypeForm[T], /, *, timeout: Duration | None = None
-    ) -> T | None: ...
-    def wait_kv(self, key: str, type: Any = Any, /, *, timeout: Duration | None = None) -> Any:
-        """Wait until the instance keeps a value under a key, and return it.
-
-        An instance that has ended sets nothing more: if it has no such value, None is returned.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            ResultTimeoutError: It did not come in time; the text says what the instance waits for.
-            PayloadError: The value is not of that type.
-        """
-        return self._thread.run(self._handle.wait_kv(key, type, timeout=timeout))
-
     def info(self) -> InstanceInfo:
         """Return where the instance stands."""
         return self._thread.run(self._handle.info())
@@ -380,7 +319,8 @@ class BlockingHandle(Generic[R_co]):
 
         What it started and waits for are `children`. Deciders that were given inputs, by
         `ctx.execute` and `ctx.send` or by the decision of another decider, are `calls` of the one
-        that did so, as the histories of its newest 100 executions tell.
+        that did so, as the histories of its newest 100 executions tell. Pages of a `for_each` are
+        below its coordinator, if that is asked; there may be thousands of them.
 
         Args:
             calls: Whether to look for calls. Without them only rows are read, no histories.
@@ -464,3 +404,10 @@ class BlockingHandle(Generic[R_co]):
             InstanceNotFoundError: There is no such instance.
         """
         return self._thread.run(self._handle.prune(keep_last=keep_last, before=before))
+
+    report = blocking_kept_values.report
+    wait_report = blocking_kept_values.wait_report
+    kv = blocking_kept_values.kv
+    wait_kv = blocking_kept_values.wait_kv
+    stream = blocking_stream_items.stream
+    streams = blocking_stream_items.streams

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from perdure.authoring.activity import Activity
 from perdure.client.core import SEEN_WITHIN
-from perdure.client.info import InstanceInfo, Json, MessageInfo, Page
+from perdure.client.info import InstanceInfo, Json, ListPart, MessageInfo
 from perdure.client.lists import DeadJobQuery, InstanceQuery
 from perdure.client.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
 from perdure.durations import Duration
@@ -27,7 +27,7 @@ def instances(
     limit: int = 100,
     after: str | None = None,
     **which: Unpack[InstanceQuery],
-) -> Page[InstanceInfo]:
+) -> ListPart[InstanceInfo]:
     """Return instances, newest first, a page at a time.
 
     Pages stay complete and without repeats while instances come and go. Each costs little however
@@ -147,7 +147,7 @@ def dead_jobs(
     limit: int = 100,
     after: str | None = None,
     **which: Unpack[DeadJobQuery],
-) -> Page[DeadJobInfo]:
+) -> ListPart[DeadJobInfo]:
     """Return jobs that ran out of attempts, a page at a time.
 
     Args:

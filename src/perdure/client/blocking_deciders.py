@@ -252,6 +252,7 @@ def transitions(
 
     Raises:
         InstanceNotFoundError: There is no such instance.
+        UsageError: `name_of` cannot be called.
     """
     return self._thread.run(self._client.transitions(decider, instance_id, name_of=name_of))
 

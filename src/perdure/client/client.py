@@ -10,7 +10,7 @@ from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import definition_of
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.client import admin, deciders
+from perdure.client import admin, bulk, deciders
 from perdure.client import projections as readers
 from perdure.client import schedules as scheduling
 from perdure.client.core import ClientCore
@@ -294,6 +294,13 @@ class Client:
     fail_job = admin.fail_job
     inbox = admin.inbox
     drop_message = admin.drop_message
+
+    # Many instances at once, by a filter.
+    cancel_all = bulk.cancel_all
+    terminate_all = bulk.terminate_all
+    signal_all = bulk.signal_all
+    unpark_all = bulk.unpark_all
+    retry_all = bulk.retry_all
 
     # Projections and subscriptions, for operators.
     projections = readers.projections

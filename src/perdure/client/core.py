@@ -28,6 +28,7 @@ from perdure.model.events import CancelRequested, SignalReceived, UnreadableEven
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.streams import StreamPlace
 from perdure.model.turns import InstanceEnd, TurnStatus, WorkerRow
 from perdure.store.base import PATIENCE_S, Store
 from perdure.store.forking import ProcessMark
@@ -206,9 +207,11 @@ class ClientCore:
         await self.removal().delete_children(ended)
         return await self.begin(msgspec.structs.replace(new, replaces=ended.incarnation))
 
-    async def terminate(self, instance_id: str, reason: str) -> None:
-        """Stop an instance now; its code is not asked."""
-        await terminate(self, instance_id, reason)
+    async def terminate(
+        self, instance_id: str, reason: str, *, incarnation: int | None = None
+    ) -> bool:
+        """Stop an instance now; its code is not asked. Tell whether it had not ended before."""
+        return await terminate(self, instance_id, reason, incarnation=incarnation)
 
     def removal(self) -> Removal:
         """Return what deletes and prunes."""
@@ -291,6 +294,10 @@ class ClientCore:
     async def wait_kept(self, instance_id: str, key: str) -> KvRow | None:
         """Wait for a value under a key, or the end."""
         return await self._watching().kept(instance_id, key)
+
+    async def wait_sent(self, place: StreamPlace) -> None:
+        """Wait until there may be something behind a place in a stream, or for the end."""
+        await self._watching().sent(place)
 
     def _watching(self) -> InstanceWatch:
         self.refuse_closed()

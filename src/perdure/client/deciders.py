@@ -251,6 +251,8 @@ async def state(
         UsageError: It has not had so many events.
     """
     definition = definition_of(decider)
+    if at is not None:
+        check_count("at", at, least=0)
     row = await _row_of(self._core.store, definition, instance_id)
     if at is None:
         execution = await self._core.turns().deciding.read(definition, key_of(row))
@@ -295,8 +297,11 @@ async def transitions(
 
     Raises:
         InstanceNotFoundError: There is no such instance.
+        UsageError: `name_of` cannot be called.
     """
     definition = definition_of(decider)
+    if not callable(name_of):
+        raise UsageError(f"name_of must be a function from a state to its name, got {name_of!r}")
     row = await _row_of(self._core.store, definition, instance_id)
     history = await read_history(self._core.store, row)
     with named_in_errors(row):
@@ -379,6 +384,8 @@ def _from_json(
     correlation: str,
 ) -> tuple[DeciderDefinition | None, str, DirectInput]:
     """Return the decider if it is here, the stored id, and the input."""
+    check_id("decider", name)
+    check_id("tag", tag)
     definition = core.find_decider(name)
     if definition is not None:
         read = definition.inputs.decode_json(tag, value)
@@ -392,11 +399,10 @@ def _from_json(
     elif instance_id is None:
         raise NotRegisteredError("decider", name, known=[])
     else:
-        check_id("decider", name)
         stored_id = stored_id_of(name, instance_id)
         data = JSON.encode(value, f"input {tag} of decider {name!r}")
     given = DirectInput(
-        check_id("tag", tag),
+        tag,
         data,
         _checked_input_id(input_id),
         check_text("correlation", correlation),

@@ -13,6 +13,7 @@ from perdure.client.declaring import declare
 from perdure.client.lifetimes import entered_with_async
 from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
+from perdure.errors import OptionError
 from perdure.jobs.builtins import ClientForJobs
 from perdure.model.options import WorkerOptions
 from perdure.projection.handler_watch import HandlerWatch
@@ -55,7 +56,7 @@ class Engine(Client):
         self._for_threads = BlockingClient._around(self, self._lent)
         self._handlers = HandlerWatch(self._held)
         self._serving = self._make_serving(
-            Registry(definitions), options or WorkerOptions(), resources
+            Registry(definitions), _checked_options(options), _checked_resources(resources)
         )
         self._core.beside = self._serving
 
@@ -151,3 +152,22 @@ class Engine(Client):
     def registry(self) -> Registry:
         """What was handed over; its policy can be changed while the engine works."""
         return self._serving.registry
+
+
+def _checked_options(options: WorkerOptions | None) -> WorkerOptions:
+    if options is None:
+        return WorkerOptions()
+    if not isinstance(options, WorkerOptions):
+        raise OptionError(
+            f"options must be a WorkerOptions, got {options!r}; say "
+            "options=WorkerOptions(async_jobs=100), for example"
+        )
+    return options
+
+
+def _checked_resources(resources: Iterable[object]) -> tuple[object, ...]:
+    if isinstance(resources, str | bytes) or not isinstance(resources, Iterable):
+        raise OptionError(
+            f"resources must be a list of objects, got {resources!r}; say resources=[...]"
+        )
+    return tuple(resources)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
 from perdure.authoring.failures import recorded
 from perdure.client.overview import unclaimed_key
+from perdure.client.tallies import shown_tally
 from perdure.clock import to_datetime
 from perdure.core.deciders.turn import KEYED
 from perdure.core.summary import Summary
@@ -28,6 +30,7 @@ from perdure.model.events import (
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Status
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
+from perdure.model.paging import FOR_EACH
 from perdure.model.turns import WorkerRow
 from perdure.store.base import ExecutionKey, Store, WaitingJob
 from perdure.turns.unserved import advice_on_tags, describe_queue
@@ -52,12 +55,17 @@ class Evidence(NamedTuple):
     sessions: Mapping[str, SessionRow]
     workers: Sequence[WorkerRow]
     now_ms: int
+    tallies: Mapping[str, str] = MappingProxyType({})
+    """How far a `for_each` is, in words, by the id of its coordinator."""
 
 
 async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[WorkerRow]) -> Evidence:
     """Ask the store for all that the sentence needs."""
     instance_id = row.instance_id
     live = await store.read_live(instance_id)
+    if live is None and not row.status.is_terminal:  # it has ended since its row was read
+        [newer] = await store.read_instances([instance_id])
+        row = newer or row
     number = None if live is None else live.definition_no
     jobs = await store.read_jobs(instance_id)
     history = []
@@ -78,7 +86,23 @@ async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[Work
         sessions={one.session: one for one in await store.read_sessions()} if has_session else {},
         workers=workers,
         now_ms=store.clock(),
+        tallies=await _read_tallies(store, row, summary),
     )
+
+
+async def _read_tallies(store: Store, row: InstanceRow, summary: Summary) -> dict[str, str]:
+    ids = [
+        event.instance_id
+        for event, _ in summary.open.values()
+        if isinstance(event, ChildScheduled) and event.name == FOR_EACH
+    ]
+    if row.name == FOR_EACH:
+        ids.append(row.instance_id)
+    reports = await store.read_reports(ids) if ids else []
+    return {
+        instance_id: "no page done yet" if report is None else shown_tally(report.value)
+        for instance_id, report in zip(ids, reports, strict=True)
+    }
 
 
 def explain(evidence: Evidence) -> str:
@@ -127,7 +151,9 @@ def _state(evidence: Evidence) -> str:
         return "waits for its next input"
     if due:
         return f"has {len(due)} message(s) waiting for its next turn"
-    return f"waits for {_waits(evidence)}{_unread(evidence)}"
+    own = evidence.tallies.get(row.instance_id)
+    so_far = "" if own is None else f"is at {own}; it "
+    return f"{so_far}waits for {_waits(evidence)}{_unread(evidence)}"
 
 
 def _unread(evidence: Evidence) -> str:
@@ -214,7 +240,8 @@ def _one(event: AskedEvent, at_ms: int, job: WaitingJob | None, evidence: Eviden
         case EffectScheduled(name=name):
             return f"effect {name!r}{since}{_run_of(job, event, evidence)}"
         case ChildScheduled(instance_id=child_id):
-            return f"child {child_id!r}{since}"
+            tally = evidence.tallies.get(child_id)
+            return f"child {child_id!r}{since}{f' ({tally})' if tally else ''}"
         case DetachedScheduled(instance_id=other_id):
             return f"the start of {other_id!r}{since}"
         case SignalAwaited(name=name):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import warnings
 from collections.abc import Coroutine
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perdure.authoring.signal import Signal
+from perdure.client import kept_values, stream_items
 from perdure.client.display import ShownTable
 from perdure.client.explain import explain, gather_evidence
 from perdure.client.history import History
@@ -20,13 +20,11 @@ from perdure.client.info import (
     JobInfo,
     Json,
     Progress,
-    Report,
     event_of,
     execution_of,
     info_of,
     job_of,
     progress_of,
-    report_of,
 )
 from perdure.client.lists import check_count, check_time
 from perdure.client.outcomes import result_in
@@ -35,7 +33,7 @@ from perdure.client.recorded import read_execution, write_mappings
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import successor
 from perdure.client.trees import nested, read_shown
-from perdure.codec import ValueCodec, check_id, check_text, value_codec
+from perdure.codec import ValueCodec, check_text
 from perdure.durations import Duration, as_duration
 from perdure.errors import (
     InstanceEndedError,
@@ -55,8 +53,6 @@ from perdure.model.options import IfHeld, check_if_held
 from perdure.store.base import ExecutionKey
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeForm
-
     from perdure.client.core import ClientCore
 
 T = TypeVar("T")
@@ -124,107 +120,6 @@ class Handle(Generic[R_co]):
             outcome = await self._within(timeout, waiting)
         result: R_co = result_in(outcome, self.instance_id, self._codec)
         return result
-
-    async def report(self) -> Report | None:
-        """Return what the instance says of its progress; None if it never said anything."""
-        [row] = await self._core.store.read_reports([self.instance_id])
-        if row is None:
-            await self._row()
-        return report_of(row)
-
-    async def wait_report(
-        self,
-        *,
-        after: int = 0,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - its error says what is waited for
-    ) -> Report | None:
-        """Wait for a report that is newer than the one with version `after`; None if none comes.
-
-        It is the newest then: those between are not kept. An instance that has ended says nothing
-        more, so whoever asks for the next one until there is none sees the last one and goes on.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            ResultTimeoutError: It did not come in time; the text says what the instance waits for.
-        """
-        check_count("after", after, least=0)
-        what = "report" if after == 0 else f"report after version {after}"
-        waiting = self._core.wait_reported(self.instance_id, after)
-        return report_of(await self._within(timeout, waiting, what))
-
-    @overload
-    async def kv(self, /) -> dict[str, Json]: ...
-    @overload
-    async def kv(self, key: str, /) -> Json: ...
-    @overload
-    async def kv(self, key: str, type: type[T], /) -> T | None: ...
-    @overload
-    async def kv(self, key: str, type: TypeForm[T], /) -> T | None: ...
-    async def kv(self, key: Any = None, type: Any = Any, /) -> Any:
-        """Return what the instance keeps: all its values by key, sorted, or the one of a key.
-
-        Args:
-            key: The key; None if there is nothing under it.
-            type: What the value is decoded as.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            PayloadError: The value is not of that type.
-        """
-        wanted = None if key is None else check_id("key", key)
-        rows = await self._core.store.read_kv(self.instance_id, wanted)
-        if not rows:
-            await self._row()
-        if wanted is None:
-            return {one: json.loads(row.value) for one, row in sorted(rows.items())}
-        return value_codec(type).decode(rows[wanted].value) if wanted in rows else None
-
-    @overload
-    async def wait_kv(
-        self,
-        key: str,
-        /,
-        *,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - as below
-    ) -> Json: ...
-    @overload
-    async def wait_kv(
-        self,
-        key: str,
-        type: type[T],
-        /,
-        *,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - as below
-    ) -> T | None: ...
-    @overload
-    async def wait_kv(
-        self,
-        key: str,
-        type: TypeForm[T],
-        /,
-        *,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - as below
-    ) -> T | None: ...
-    async def wait_kv(
-        self,
-        key: str,
-        type: Any = Any,
-        /,
-        *,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - its error says what is waited for
-    ) -> Any:
-        """Wait until the instance keeps a value under a key, and return it.
-
-        An instance that has ended sets nothing more: if it has no such value, None is returned.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            ResultTimeoutError: It did not come in time; the text says what the instance waits for.
-            PayloadError: The value is not of that type.
-        """
-        waiting = self._core.wait_kept(self.instance_id, check_id("key", key))
-        row = await self._within(timeout, waiting, f"value under key {key!r}")
-        return None if row is None else value_codec(type).decode(row.value)
 
     # ---------------------------------------------------------------------- asking
 
@@ -303,7 +198,8 @@ class Handle(Generic[R_co]):
 
         What it started and waits for are `children`. Deciders that were given inputs, by
         `ctx.execute` and `ctx.send` or by the decision of another decider, are `calls` of the one
-        that did so, as the histories of its newest 100 executions tell.
+        that did so, as the histories of its newest 100 executions tell. Pages of a `for_each` are
+        below its coordinator, if that is asked; there may be thousands of them.
 
         Args:
             calls: Whether to look for calls. Without them only rows are read, no histories.
@@ -446,6 +342,15 @@ class Handle(Generic[R_co]):
             keep_last=check_count("keep_last", keep_last, least=1),
             before_ms=check_time("before", before),
         )
+
+    # What follows is written where it belongs by its subject; this is the whole list.
+
+    report = kept_values.report
+    wait_report = kept_values.wait_report
+    kv = kept_values.kv
+    wait_kv = kept_values.wait_kv
+    stream = stream_items.stream
+    streams = stream_items.streams
 
     # ------------------------------------------------------------------ inside
 

@@ -18,6 +18,7 @@ from perdure.model.admin import ExecutionRow, ReportRow, RunningJob
 from perdure.model.events import LAST_KINDS, StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, Status
 from perdure.model.messages import Message
+from perdure.model.streams import StreamHead
 from perdure.store.base import WaitingJob
 
 if TYPE_CHECKING:
@@ -106,6 +107,19 @@ class InstanceTree:
         return 1 + sum(len(node) for node in (*self.children, *self.calls))
 
 
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """A stream of an instance, and how far it has come."""
+
+    name: str
+    items: int
+    """How many there are that count."""
+    last_index: int
+    """The index of the newest, or of the take-back that followed."""
+    at: datetime | None
+    """When the newest was stored; None if there is none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What an instance says of its progress."""
@@ -182,7 +196,7 @@ class MessageInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page(Generic[T]):
+class ListPart(Generic[T]):
     """A part of a list."""
 
     items: list[T]
@@ -258,6 +272,12 @@ def execution_of(row: ExecutionRow) -> ExecutionInfo:
         events=row.events,
         ended_as=row.last_kind if row.last_kind in LAST_KINDS else None,
     )
+
+
+def stream_of(head: StreamHead) -> StreamInfo:
+    """Return a stream as people see it."""
+    at = to_datetime(head.at_ms) if head.items else None
+    return StreamInfo(head.stream, head.items, head.last_index, at)
 
 
 def report_of(row: ReportRow | None) -> Report | None:

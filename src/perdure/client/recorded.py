@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perdure.authoring.registry import Registry
+from perdure.client.lists import check_count
 from perdure.codec import Json
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.guard import Guard
@@ -67,8 +68,8 @@ async def read_execution(
     [row] = await store.read_instances([instance_id])
     if row is None:
         raise InstanceNotFoundError(instance_id)
-    number = row.execution if execution is None else execution
-    if not 1 <= number <= row.execution:
+    number = row.execution if execution is None else check_count("execution", execution, least=1)
+    if number > row.execution:
         raise UsageError(
             f"instance {instance_id!r} has no execution {number}: the current one is "
             f"{row.execution}"
@@ -217,17 +218,26 @@ def replay(registry: Registry, history: RecordedHistory, *, watch_calls: bool = 
     """
     if not history.events:
         return
-    guard = Guard(watch_calls=watch_calls)
-    key = ExecutionId(history.instance_id, history.incarnation, history.execution)
-    execution: Execution | DeciderExecution
-    if history.kind == "decider":
-        decider = registry.decider(history.name)
-        execution = DeciderExecution(decider, key, registry.code_of_decider(decider.name), guard)
-    else:
-        code = registry.orchestration(history.name, history.version)
-        digest = registry.code_of(code.name, code.version)
-        execution = Execution(code, key, digest, guard, version=history.version)
+    execution = execution_of(registry, history, watch_calls=watch_calls)
     try:
         execution.replay(history.events)
     finally:
         execution.tear_down()
+
+
+def execution_of(
+    registry: Registry, history: RecordedHistory, *, watch_calls: bool = True
+) -> Execution | DeciderExecution:
+    """Return an execution of a history's code that has replayed nothing yet; it is to be torn down.
+
+    Raises:
+        NotRegisteredError: The code is not there, or not in the version on record.
+    """
+    guard = Guard(watch_calls=watch_calls)
+    key = ExecutionId(history.instance_id, history.incarnation, history.execution)
+    if history.kind == "decider":
+        decider = registry.decider(history.name)
+        return DeciderExecution(decider, key, registry.code_of_decider(decider.name), guard)
+    code = registry.orchestration(history.name, history.version)
+    digest = registry.code_of(code.name, code.version)
+    return Execution(code, key, digest, guard, version=history.version)

@@ -17,6 +17,7 @@ from perdure.errors import (
     InstanceRunningError,
     NotRootError,
     StoreUnavailableError,
+    UnexpectedCountError,
     UsageError,
 )
 from perdure.limits import PAGE_MAX
@@ -184,9 +185,11 @@ class Removal:
         if found == limit:
             found = max(found, await self._store.count_instances(filter))
         if found != expect:
-            raise UsageError(
+            raise UnexpectedCountError(
                 f"expect={expect:,}, but the filter matches {found:,} ended instances that are no "
-                "children; nothing was deleted"
+                "children; nothing was deleted",
+                expected=expect,
+                found=found,
             )
 
     async def _remove(self, rows: Sequence[InstanceRow], *, force: bool) -> DeletedCounts | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from perdure.authoring.decider_definition import definition_of
@@ -22,7 +23,7 @@ from perdure.authoring.schedules.schedule import (
     Schedule,
     checked_time,
 )
-from perdure.authoring.schedules.spec import Overlap, describe_when, next_slot
+from perdure.authoring.schedules.spec import Overlap, describe_when, slots_after
 from perdure.client.declaring import declare, stored_schedule_id
 from perdure.client.histories import key_of
 from perdure.codec import check_id, check_text
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 MAX_TRIGGER_BYTES = 60
 """An id of a trigger is part of an instance's id."""
 
+UPCOMING = 5
+"""How many of the next slots are told."""
+
 READ_AT_ONCE = 50
 """How many schedules are read at the same time for a list."""
 
@@ -63,6 +67,8 @@ class ScheduleInfo:
     """Its times: cron expressions with their places, distances."""
     next: datetime | None
     """The next slot; None: it is paused, or has no more."""
+    upcoming: tuple[datetime, ...]
+    """The next slots, five at most."""
     last: Slot | None
     """The last slot, or trigger, that something was started for."""
     running: tuple[str, ...]
@@ -251,15 +257,17 @@ async def _read_state(core: ClientCore, row: InstanceRow) -> ScheduleState:
 def _info_of(state: ScheduleState) -> ScheduleInfo:
     spec = state.spec
     assert spec is not None, "looked at before"
-    following = None
+    upcoming: tuple[datetime, ...] = ()
     if state.paused is None:
         # One that is due and not decided yet is still to come.
-        following = next_slot(spec, state.decided_ms)
+        found = islice(slots_after(spec, state.decided_ms), UPCOMING)
+        upcoming = tuple(datetime.fromisoformat(slot.text) for slot in found)
     return ScheduleInfo(
         name=state.name,
         orchestration=spec.orchestration,
         when=tuple(describe_when(one) for one in spec.whens),
-        next=None if following is None else datetime.fromisoformat(following.text),
+        next=upcoming[0] if upcoming else None,
+        upcoming=upcoming,
         last=_slot_of(state.name, state.last),
         running=state.running,
         queued=_slot_of(state.name, state.queued),

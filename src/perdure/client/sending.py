@@ -71,9 +71,7 @@ def signal_delivery(
         value: Checked and encoded at once.
         message_id: Sent again with the same id, the signal is delivered once.
     """
-    if not isinstance(signal, Signal):
-        raise UsageError(f'{signal!r} is not a signal: make one with Signal("name", type)')
-    raw = msgspec.Raw(signal.codec.encode(value, f"signal {signal.name!r}"))
+    raw = msgspec.Raw(signal_value(signal, value))
     kind, body = write_event(SignalReceived(name=signal.name, value=raw))
     return Delivery(
         instance_id=instance_id,
@@ -83,3 +81,15 @@ def signal_delivery(
         message_id=fresh_name() if message_id is None else check_id("message id", message_id),
         if_absent="buffer",
     )
+
+
+def signal_value(signal: Signal[Any], value: object) -> bytes:
+    """Return the value of a signal as it is stored.
+
+    Raises:
+        UsageError: It is no signal.
+        PayloadError: The value cannot be stored.
+    """
+    if not isinstance(signal, Signal):
+        raise UsageError(f'{signal!r} is not a signal: make one with Signal("name", type)')
+    return signal.codec.encode(value, f"signal {signal.name!r}")

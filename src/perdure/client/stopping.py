@@ -27,8 +27,19 @@ TERMINATE_PAUSE_S = 0.01
 """How often a termination is tried in all, and the pause between tries once a worker was asked."""
 
 
-async def terminate(core: ClientCore, instance_id: str, reason: str) -> None:
+async def terminate(
+    core: ClientCore, instance_id: str, reason: str, *, incarnation: int | None = None
+) -> bool:
     """Stop an instance now; one that has ended stays as it is.
+
+    Args:
+        core: The client's.
+        instance_id: Which.
+        reason: Why.
+        incarnation: Only this one; None: the one that has the id.
+
+    Returns:
+        Whether it had not ended before.
 
     Raises:
         InstanceNotFoundError: There is no such instance.
@@ -38,9 +49,13 @@ async def terminate(core: ClientCore, instance_id: str, reason: str) -> None:
         [row] = await core.store.read_instances([instance_id])
         if row is None:
             raise InstanceNotFoundError(instance_id)
+        if incarnation not in (None, row.incarnation) or row.status.is_terminal:
+            return False
         live = await core.store.read_live(instance_id)
-        if row.status.is_terminal or live is None or await _stop_here(core, row, live, reason):
-            return
+        if live is None:
+            return False
+        if await _stop_here(core, row, live, reason):
+            return True
         if tries == ASK_AFTER_TRIES:
             await _ask_to_terminate(core, instance_id, reason)
         elif tries > ASK_AFTER_TRIES:

@@ -18,6 +18,7 @@ from perdure.model.events import (
     read_event,
 )
 from perdure.model.instances import InstanceRow
+from perdure.model.paging import FOR_EACH, PAGE
 from perdure.store.base import ExecutionKey, Store
 
 HISTORIES_PER_READ = 100
@@ -41,6 +42,9 @@ async def read_shown(
 ) -> tuple[list[InstanceRow], dict[str, str]]:
     """Return an instance and everything below it, and who called what of that.
 
+    Pages of a `for_each` are not among it, since there may be thousands: they are below its
+    coordinator if that is the root.
+
     Args:
         store: Where they are.
         root: Comes first; every other one comes behind the one that started or called it.
@@ -55,6 +59,7 @@ async def read_shown(
     level = [root]
     while level:
         below = await _add_below(store, found, level, limit=limit)
+        below = [row for row in below if row.name not in (FOR_EACH, PAGE)]  # They call none.
         level = []
         for first in range(0, len(below) if calls else 0, HISTORIES_PER_READ):
             called = await _find_calls(store, below[first : first + HISTORIES_PER_READ])
@@ -109,7 +114,8 @@ async def _add_below(
     *,
     limit: int | None,
 ) -> list[InstanceRow]:
-    """Add everything below some instances to what is found; return them and what is new."""
+    """Add everything below some instances to what is found; return them and what is new. With a
+    limit without what is below coordinators of a `for_each`."""
     added = list(roots)
     level = list(roots)
     while level:
@@ -121,6 +127,8 @@ async def _add_below(
                 found[row.instance_id] = row
                 level.append(row)
         added += level
+        if limit is not None:
+            level = [row for row in level if row.name != FOR_EACH]
         if limit is not None:
             _check_size(found, limit)
     return added

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from perdure.backoff import GrowingPause
 from perdure.client.outcomes import outcome_in
@@ -22,6 +23,7 @@ from perdure.errors import InstanceNotFoundError, StoreError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.hints import Hint
 from perdure.model.instances import InstanceRow
+from perdure.model.streams import StreamPlace
 from perdure.model.turns import InstanceEnd
 from perdure.store.base import Store
 from perdure.turns.endings import Endings
@@ -41,12 +43,14 @@ told, unless it came about elsewhere."""
 
 @dataclass(eq=False, slots=True)
 class _Want:
-    """A caller waits for a report newer than a version, or for a value under a key."""
+    """A caller waits for a report newer than a version, for a value under a key, or for an item of
+    a stream behind an index."""
 
     instance_id: str
     key: str | None
     after: int
     found: asyncio.Future[ReportRow | KvRow | None]
+    stream: str | None = None
 
 
 class InstanceWatch:
@@ -132,6 +136,14 @@ class InstanceWatch:
         assert not isinstance(found, ReportRow)
         return found
 
+    async def sent(self, place: StreamPlace) -> None:
+        """Wait until there may be something behind a place in a stream, or the instance has ended.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance, or it was deleted meanwhile.
+        """
+        await self._wanted(place.instance_id, key=None, after=place.after, stream=place.stream)
+
     async def close(self) -> None:
         """Stop looking."""
         if self._task is not None:
@@ -147,9 +159,10 @@ class InstanceWatch:
         return row
 
     async def _wanted(
-        self, instance_id: str, *, key: str | None, after: int
+        self, instance_id: str, *, key: str | None, after: int, stream: str | None = None
     ) -> ReportRow | KvRow | None:
-        want = _Want(instance_id, key, after, asyncio.get_running_loop().create_future())
+        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        want = _Want(instance_id, key, after, found, stream)
         self._wants.append(want)
         self._endings.listen(instance_id, self._heard)
         seen = self._store.change_count(Hint.NEWS)
@@ -278,6 +291,8 @@ class InstanceWatch:
         ids = sorted({want.instance_id for want in wants})
         # The rows first: of an instance that has ended by then, the last report is there by then.
         rows = dict(zip(ids, await self._read(ids), strict=True))
+        await self._serve_readers([want for want in wants if want.stream is not None], rows)
+        wants = [want for want in wants if want.stream is None]
         reporting = sorted({want.instance_id for want in wants if want.key is None})
         reports: dict[str, ReportRow | None] = {}
         if reporting:
@@ -294,6 +309,13 @@ class InstanceWatch:
                 _give(want, row, kept, is_news=kept is not None)
             else:
                 _give(want, row, None, is_news=False)
+
+    async def _serve_readers(self, wants: list[_Want], rows: dict[str, InstanceRow | None]) -> None:
+        """Have those read on who wait for items of streams, if there are some."""
+        places = [StreamPlace(want.instance_id, want.stream or "", want.after) for want in wants]
+        news = await self._store.find_stream_news(places) if places else []
+        for want, is_news in zip(wants, news, strict=True):
+            _give(want, rows[want.instance_id], None, is_news=is_news)
 
 
 def _give(

@@ -22,6 +22,7 @@ from perdure.errors import UsageError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.streams import StreamPlace
 from perdure.model.turns import InstanceEnd
 from perdure.store.within.borrowing import RunOnThread, UnwrittenError
 from perdure.turns.lone_turns import lone_turns
@@ -85,7 +86,9 @@ class CoreWithin(ClientCore):
         """Refuse."""
         _refuse("replace an instance that has ended")
 
-    async def terminate(self, instance_id: str, reason: str) -> None:
+    async def terminate(
+        self, instance_id: str, reason: str, *, incarnation: int | None = None
+    ) -> bool:
         """Refuse."""
         _refuse("terminate")
 
@@ -138,6 +141,10 @@ class CoreWithin(ClientCore):
         _refuse("wait for an instance")
 
     async def wait_kept(self, instance_id: str, key: str) -> KvRow | None:
+        """Refuse."""
+        _refuse("wait for an instance")
+
+    async def wait_sent(self, place: StreamPlace) -> None:
         """Refuse."""
         _refuse("wait for an instance")
 

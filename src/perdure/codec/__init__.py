@@ -9,6 +9,7 @@ from perdure.codec.codec import (
     ValueCodec,
     value_codec,
 )
+from perdure.codec.one_argument import argument_type, around_argument
 from perdure.codec.plans import Json
 from perdure.codec.texts import check_id, check_text
 from perdure.codec.types import show, union_members
@@ -25,6 +26,8 @@ __all__ = [
     "Json",
     "UnboundArgumentsCodec",
     "ValueCodec",
+    "argument_type",
+    "around_argument",
     "by_position_and_name",
     "check_id",
     "check_text",

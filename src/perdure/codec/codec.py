@@ -258,6 +258,15 @@ class ArgumentsCodec:
         except (PayloadError, LimitExceededError):
             return False
 
+    @property
+    def parameters(self) -> list[inspect.Parameter]:
+        """What a call is given, in order."""
+        return self._parameters
+
+    def annotation_of(self, name: str) -> Any:
+        """Return the annotation of a parameter."""
+        return _hints(self._fn, [name]).get(name, Any)
+
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
         if self._all_named and len(args) <= len(self._positional):
             given = dict(zip(self._positional, args, strict=False))

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from perdure.authoring.activity import Activity, encode_result
 from perdure.authoring.failures import describe
@@ -33,12 +34,15 @@ from perdure.model.events import (
 )
 from perdure.model.jobs import ClaimedJob, JobEnd, JobPolicy
 from perdure.model.options import delay_after
+from perdure.model.streams import SentItems
 
 
 class Returned(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The code returned, and its result can be stored."""
 
     result: msgspec.Raw
+    sent: tuple[SentItems, ...] | None = None
+    """What it sent to streams and is not stored yet; None: it has sent nothing."""
 
 
 class Raised(msgspec.Struct, frozen=True, gc=False, tag=True):
@@ -254,11 +258,16 @@ def conclude(
         details: What the attempt's last heartbeat said, for the next one.
     """
     match outcome:
-        case Returned(result):
+        case Returned(result, sent):
             completed = ActivityCompleted(
                 schedule=job.key.seq, result=result, failures=job.failures.kept
             )
-            return _answer(job, policy, completed)
+            end = _answer(job, policy, completed)
+            if sent is not None:
+                # No other code has seen it yet, and a copy would cost more.
+                force_setattr(end, "sent", sent)
+                force_setattr(end, "attempt", job.attempt)
+            return end
         case GivenBack(delay_ms, refund, misfit):
             return JobEnd(
                 key=job.key,

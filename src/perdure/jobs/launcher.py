@@ -22,6 +22,7 @@ from perdure.jobs.attempts import (
     GivenBack,
     JobCode,
     Raised,
+    Returned,
     call_async,
     call_sync,
     finish_async,
@@ -118,12 +119,13 @@ class Launcher:
             partial(context.run, call_sync, work, run.job.input, run.context)
         )
         if isinstance(value, AttemptResult):
-            return value
+            return value if run.context.sending is None else await _with_rest(run, value)
         if run.is_told:
             value.close()
             return GivenBack()
         run.let_cancel()
-        return await finish_async(work, value, run.context)
+        outcome = await finish_async(work, value, run.context)
+        return outcome if run.context.sending is None else await _with_rest(run, outcome)
 
     async def _in_process(self, run: JobRun, work: JobCode) -> AttemptResult:
         if run.is_told:
@@ -131,10 +133,11 @@ class Launcher:
         process = self._processes.take()
         run.interrupt = process.kill
         try:
-            return await self._processes.call(process, run.context, work)
+            outcome = await self._processes.call(process, run.context, work)
         finally:
             # From here on it may be another run's.
             run.interrupt = None
+        return outcome if run.context.sending is None else await _with_rest(run, outcome)
 
     async def _inline(self, run: JobRun) -> AttemptResult | JobCode:
         request: InlineRequest | None = None
@@ -166,7 +169,18 @@ async def _on_loop(run: JobRun, work: JobCode) -> AttemptResult:
         return GivenBack(refund=True)
     current_activity.set(run.context)
     run.let_cancel()
-    return await call_async(work, run.job.input, run.context)
+    outcome = await call_async(work, run.job.input, run.context)
+    return outcome if run.context.sending is None else await _with_rest(run, outcome)
+
+
+async def _with_rest(run: JobRun, outcome: AttemptResult) -> AttemptResult:
+    """Return a result with what the attempt has sent to streams and is not stored yet."""
+    # What follows is ours, and short: it is not cancelled.
+    run.interrupt = None
+    sending = run.context.sending
+    if sending is None or not isinstance(outcome, Returned):
+        return outcome
+    return Returned(outcome.result, await sending.finish())
 
 
 def say_unrecorded(run: JobRun, error: Exception) -> None:

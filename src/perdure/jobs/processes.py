@@ -30,7 +30,7 @@ import msgspec
 from perdure.authoring.activity import Activity, activity
 from perdure.authoring.activity_context import current_activity
 from perdure.clock import system_clock
-from perdure.errors import DefinitionError, UsageError
+from perdure.errors import DefinitionError, LimitExceededError, UsageError
 from perdure.jobs.attempts import (
     AttemptResult,
     JobCode,
@@ -103,9 +103,16 @@ class Said(msgspec.Struct, frozen=True, tag=True):
     progress: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+class SaidItem(msgspec.Struct, frozen=True, tag=True):
+    """What an attempt sends to a stream."""
+
+    stream: str
+    item: msgspec.Raw
+
+
 _encoder = msgspec.json.Encoder()
 _requests = msgspec.json.Decoder(ProcessRequest)
-_replies = msgspec.json.Decoder(AttemptResult | Said)
+_replies = msgspec.json.Decoder(AttemptResult | Said | SaidItem)
 
 
 def _raw(data: bytes | None) -> msgspec.Raw | msgspec.UnsetType:
@@ -281,11 +288,19 @@ class ActivityProcess:
 
 def _hear_out(connection: Connection, context: RunningActivity) -> AttemptResult:
     """Pass on what an attempt says, until it has ended."""
+    too_much: Raised | None = None
     while True:
-        reply: AttemptResult | Said = _replies.decode(connection.recv_bytes())
-        if not isinstance(reply, Said):
-            return reply
-        context.pass_on(_bytes(reply.details), _bytes(reply.progress))
+        reply: AttemptResult | Said | SaidItem = _replies.decode(connection.recv_bytes())
+        if isinstance(reply, Said):
+            context.pass_on(_bytes(reply.details), _bytes(reply.progress))
+        elif not isinstance(reply, SaidItem):
+            return too_much or reply
+        elif too_much is None:
+            try:
+                context.send_item(reply.stream, bytes(reply.item))
+            except LimitExceededError as error:
+                # The code went on: it hears of it as its end.
+                too_much = raised(error)
 
 
 def _start_process() -> tuple[multiprocessing.process.BaseProcess, Connection]:
@@ -327,6 +342,9 @@ def _death(message: str) -> Raised:
 class ProcessActivity(RunningActivity):
     """The `ActivityContext` of an attempt in a process of its own."""
 
+    speaker: _Speaker
+    """Who tells the worker."""
+
     def resource(self, kind: type[T], /) -> T:
         """Refuse: resources stay in the worker's process."""
         self._refuse(f"resources are not: make the {kind.__qualname__} there")
@@ -335,6 +353,14 @@ class ProcessActivity(RunningActivity):
     def client(self) -> Any:
         """Refuse: the client stays in the worker's process."""
         self._refuse("client is not: open a BlockingClient there")
+
+    def send_item(self, stream: str, item: bytes) -> None:
+        """Send an item to a stream, through the worker."""
+        self.speaker.send(SaidItem(stream, msgspec.Raw(item)))
+
+    async def flush_items(self) -> None:
+        """Refuse: only the worker knows what is stored."""
+        self._refuse("streams are stored: flush() is for async activities")
 
     def _refuse(self, what: str) -> NoReturn:
         raise UsageError(
@@ -354,7 +380,7 @@ class _Speaker:
         """Pass on what an activity has said."""
         self.send(Said(_raw(context.details), _raw(context.shown)))
 
-    def send(self, reply: AttemptResult | Said) -> None:
+    def send(self, reply: AttemptResult | Said | SaidItem) -> None:
         """Send a reply, whole."""
         with self._lock:
             self._connection.send_bytes(_encoder.encode(reply))
@@ -392,6 +418,7 @@ def _run(request: ProcessRequest, input: bytes, speaker: _Speaker) -> AttemptRes
     host = Host(request.worker_id, system_clock, notice=speaker.say)
     context = ProcessActivity(job, request.name, host)
     context.attempt_until_ms = request.until_ms
+    context.speaker = speaker
     try:
         there = _look_up(request.module, request.qualname)
         found = there if isinstance(there, Activity) else activity(name=request.name)(there)

@@ -18,6 +18,7 @@ from perdure.clock import Clock, to_datetime
 from perdure.codec import JSON, value_codec
 from perdure.durations import Duration, as_duration
 from perdure.errors import LimitExceededError, UsageError
+from perdure.jobs.sending import SendingAttempt, StreamFlusher
 from perdure.limits import MAX_DETAILS_BYTES
 from perdure.model.jobs import ClaimedJob
 
@@ -38,6 +39,8 @@ class Host(NamedTuple):
     """Returns what they get with `ctx.client`, by where they run."""
     notice: Callable[[RunningActivity], None] = lambda _: None
     """Hears, from any thread, that code has said something."""
+    streams: StreamFlusher | None = None
+    """Stores what they send to streams; None: nothing does here."""
 
 
 class RunningActivity:
@@ -54,6 +57,10 @@ class RunningActivity:
     """When the attempt times out."""
     call_until_ms: int | None = None
     """When the call does."""
+    sending: SendingAttempt | None = None
+    """What it has sent to streams, if that is anything."""
+    is_in_transaction = False
+    """Whether its rows and its end are one commit."""
     _waiters: list[Callable[[], None]] | None = None
 
     def __init__(self, job: ClaimedJob, activity: str, host: Host) -> None:
@@ -203,6 +210,29 @@ class RunningActivity:
         """Show how far the work has come."""
         self.shown = _encode(value, f"progress of {self.activity}")
         self._host.notice(self)
+
+    def send_item(self, stream: str, item: bytes) -> None:
+        """Send an item to a stream. Any thread may."""
+        streams = self._host.streams
+        if streams is None:
+            raise UsageError(f"{self.activity}: no worker is here that stores stream {stream!r}")
+        if self.is_in_transaction:
+            raise UsageError(
+                f"{self.activity} cannot send to stream {stream!r}: a @transaction writes all it "
+                "does in one commit, and streams are written before; send from another activity, "
+                "or from the orchestration"
+            )
+        if self.sending is None:
+            # setdefault is one step for all threads.
+            begun = streams.begin(self.job, self.activity)
+            self.__dict__.setdefault("sending", begun)
+        assert self.sending is not None
+        self.sending.send(stream, item)
+
+    async def flush_items(self) -> None:
+        """Wait until what was sent is stored."""
+        if self.sending is not None:
+            await self.sending.flush()
 
     def pass_on(self, details: bytes | None, shown: bytes | None) -> None:
         """Take over what the code said in a process of its own."""

@@ -117,6 +117,7 @@ class _Attempt:
         """Return what the store needs to know."""
         run, is_async = self._run, inspect.iscoroutinefunction(self._work.fn)
         current_activity.set(run.context)
+        run.context.is_in_transaction = True
         # A copy: this context is entered here while the thread begins.
         context = contextvars.copy_context()
 

@@ -9,6 +9,7 @@ import msgspec
 from perdure.limits import MAX_FAILURES_KEPT as MAX_FAILURES_KEPT
 from perdure.model.events import Failure
 from perdure.model.instances import DefinitionKey
+from perdure.model.streams import SentItems
 
 
 class JobKey(NamedTuple):
@@ -153,6 +154,11 @@ class JobEnd(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Whether it ends in a failure that is no answer: kept among the dead jobs, for a person."""
     ran: AttemptFacts | None = None
     """Counted by the worker once the end is accepted; not stored."""
+    sent: tuple[SentItems, ...] | None = None
+    """What a successful attempt sent to streams and has not flushed, which counts from now on with
+    all that it flushed; None: it has sent nothing."""
+    attempt: int = 0
+    """Which one that was, if it has sent something."""
 
 
 class JobBeat(NamedTuple):
@@ -164,6 +170,17 @@ class JobBeat(NamedTuple):
     """For the next attempt, as JSON."""
     progress: bytes | None = None
     """For clients that watch it, as JSON."""
+
+
+class StreamAppend(NamedTuple):
+    """What a running job sent to streams since it was last asked."""
+
+    key: JobKey
+    token: int
+    attempt: int
+    sent: tuple[SentItems, ...]
+    is_first: bool
+    """Whether it is the first of its attempt: what an earlier one sent is void."""
 
 
 class Settled(NamedTuple):

@@ -12,6 +12,7 @@ from perdure.model.events import Body
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
 from perdure.model.jobs import BuriedJob, JobEnd, NewJob
 from perdure.model.messages import Delivery, Message
+from perdure.model.streams import SentItems
 
 
 class NewTimer(NamedTuple):
@@ -169,6 +170,8 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     kv: tuple[KvChange, ...] = ()
     report: bytes | None = None
     """What the instance reports from now on, as JSON; None: as before."""
+    sent: tuple[SentItems, ...] = ()
+    """What its code sent to streams."""
     continued: Continuation | None = None
     """Ends this execution and begins the next: removes its jobs, its timers and all messages that
     are addressed to it; messages for any execution stay."""
@@ -195,6 +198,16 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if self.continued is not None:
             return Stamp(incarnation, execution + 1, 1, self.commit_id)
         return Stamp(incarnation, execution, seq + len(self.events), self.commit_id)
+
+
+def has_sent(turn: Turn) -> bool:
+    """Tell whether a turn, or an attempt that it ends, has sent something to a stream."""
+    if turn.sent:
+        return True
+    for end in turn.job_ends:  # noqa: SIM110  # a generator costs more than the rest of it
+        if end.sent is not None:
+            return True
+    return False
 
 
 class TurnStatus(StrEnum):

@@ -42,9 +42,13 @@ class Retention:
     dead_jobs: timedelta | None = None
     """How long jobs that ran out of attempts are kept for a person to look at."""
 
+    pages: timedelta | None = timedelta(hours=1)
+    """How long pages of `for_each` that completed or were cancelled are kept, though the tree that
+    they belong to stays. None: as long as that."""
+
     def __post_init__(self) -> None:
         take_types(self)
-        for name in ("ended", "receipts", "unborn", "dead_jobs"):
+        for name in ("ended", "receipts", "unborn", "dead_jobs", "pages"):
             value = getattr(self, name)
             if value is not None and value < ZERO:
                 raise OptionError(f"{name} must not be negative, got {value}")
@@ -252,7 +256,12 @@ def _checked_tags(tags: Tags) -> Tags:
         if tags not in ("own", "any"):
             raise OptionError(f'tags must be "own", "any" or a collection of tags, got {tags!r}')
         return tags
-    found = tuple(dict.fromkeys(tags))
+    if not isinstance(tags, Collection):
+        raise OptionError(f'tags must be "own", "any" or a collection of tags, got {tags!r}')
+    try:
+        found = tuple(dict.fromkeys(tags))
+    except TypeError:
+        raise OptionError(f"tags must each be a text or None, got {tags!r}") from None
     if sum(tag is not None for tag in found) > MAX_TAGS:
         raise OptionError(f"tags may name at most {MAX_TAGS} tags, got {found!r}")
     for tag in found:
@@ -268,19 +277,23 @@ def _checked_tags(tags: Tags) -> Tags:
 
 def _check_versions(ranges: Mapping[str, str], prefer: Mapping[str, str]) -> None:
     for name, text in ranges.items():
+        if not isinstance(text, str):
+            raise OptionError(
+                f"versions of {name!r} must be a text such as '>=1.2,<2', got {text!r}"
+            )
         try:
             VersionRange(text)
         except ValueError as error:
             raise OptionError(f"versions of {name!r}: {error}") from None
     for name, version in prefer.items():
-        if not is_version(version):
+        if not isinstance(version, str) or not is_version(version):
             raise OptionError(
                 f"prefer: {version!r} of {name!r} is not a semantic version such as '1.0.0'"
             )
 
 
 def _checked_behaviours(behaviours: tuple[int, int]) -> tuple[int, int]:
-    lowest, highest = behaviours
-    if not 1 <= lowest <= highest:
-        raise OptionError(f"behaviours must be (lowest, highest), from 1 on, got {behaviours!r}")
-    return lowest, highest
+    match behaviours:
+        case (int() as lowest, int() as highest) if 1 <= lowest <= highest:
+            return lowest, highest
+    raise OptionError(f"behaviours must be (lowest, highest), from 1 on, got {behaviours!r}")

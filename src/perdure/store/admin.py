@@ -89,6 +89,14 @@ class AdminStore(Protocol):
         """Return what the running jobs of an instance said of their progress."""
         ...
 
+    async def read_secret(self) -> bytes:
+        """Return the 32 bytes that tokens of promises are signed with. They are shown nowhere.
+
+        Raises:
+            StoreError: The role of the connection may not read them.
+        """
+        ...
+
     async def read_sessions(self) -> list[SessionRow]:
         """Return who has which session."""
         ...

@@ -44,6 +44,7 @@ from perdure.store.deciders import DeciderStore
 from perdure.store.epoch import Epoch
 from perdure.store.locked_turns import KnownInstance, LockedTurn, News
 from perdure.store.observer import Observer
+from perdure.store.streams import StreamStore
 from perdure.store.within.borrowing import RunOnThread, SentMessages
 from perdure.store.within.transactions import TransactionStore
 
@@ -94,7 +95,7 @@ class WaitingJob(NamedTuple):
     """Whether a person put it back after it had died."""
 
 
-class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
+class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):
     """Rows and leases behind one atomic commit."""
 
     clock: Clock

@@ -6,7 +6,7 @@ once do it once, and one that is killed in the middle leaves a whole number of m
 the next start goes on from there.
 
 A database that has seen another text of one was made by an unreleased version, and is refused
-(decision 37).
+(decisions 37 and 58).
 """
 
 from __future__ import annotations

@@ -32,6 +32,14 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
     Raises:
         UsageError: The URL is not of these forms.
     """
+    if not isinstance(url, str):
+        raise UsageError(
+            f"a store URL is a text, {_FORMS}; got a {type(url).__qualname__}: {url!r}"
+        )
+    if not callable(clock):
+        raise UsageError(
+            f"a clock is a function that returns milliseconds since 1970, got {clock!r}"
+        )
     scheme, separator, rest = url.partition("://")
     if scheme in ("postgresql", "postgres"):
         return _open_postgres(url, clock)

@@ -162,6 +162,11 @@ class Metrics:
             "Attempts of activity calls that failed and are made again.",
             ("activity", "tag"),
         )
+        self.stream_items = Counter(
+            "perdure_stream_items_total",
+            "Items that turns and activities have stored in streams; void ones are counted too.",
+            ("stream",),
+        )
         self.dead_jobs = Counter(
             "perdure_dead_jobs_total",
             "Activity calls that ran out of attempts.",

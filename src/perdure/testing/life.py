@@ -16,7 +16,6 @@ from perdure.authoring.registry import Registry
 from perdure.client.blocking import BlockingClient
 from perdure.client.client import Client
 from perdure.client.core import ClientCore
-from perdure.client.declaring import declare
 from perdure.client.inputs import InputSender
 from perdure.client.loop_thread import LentLoop
 from perdure.clock import to_ms
@@ -124,8 +123,6 @@ class Life:
         self._lent.lend()
         loop = asyncio.get_running_loop()
         self._readers = [loop.create_task(run()) for run in self.serving.duties.values()]
-        for schedule in self.serving.registry.schedules.values():
-            await declare(self._client, schedule, by_code=True)
 
     def _client_here(self) -> Client | BlockingClient:
         return self._client if self._lent.is_here() else self._for_threads

@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from perdure.authoring.activity import Activity
 from perdure.authoring.registry import Definitions
 from perdure.client.client import Client
+from perdure.client.declaring import declare
 from perdure.client.inputs import InputSender
 from perdure.clock import to_datetime
 from perdure.errors import UsageError
@@ -83,6 +84,8 @@ class Trial(Client):
         if await self._core.open():
             try:
                 await self._world.open()
+                for schedule in self._world.registry.schedules.values():
+                    await declare(self, schedule, by_code=True)
             except BaseException:
                 await self._core.close()
                 raise

@@ -16,6 +16,7 @@ from perdure.errors import InstanceHeldError, InstanceNotFoundError, ResultTimeo
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow, NewInstance, Status
 from perdure.model.jobs import JobKey
+from perdure.model.streams import StreamPlace
 from perdure.model.turns import InstanceEnd, WorkerRow
 from perdure.telemetry import Metrics
 from perdure.testing.life import OPTIONS
@@ -108,6 +109,15 @@ class TrialCore(ClientCore):
             return (await self.store.read_kv(instance_id, key)).get(key)
 
         return await self._at_rest(instance_id, f"value under key {key!r}", look)
+
+    async def wait_sent(self, place: StreamPlace) -> None:
+        """Let the trial come to rest, until there is something behind a place in a stream."""
+
+        async def look(_: InstanceRow) -> bool | None:
+            [is_news] = await self.store.find_stream_news([place])
+            return is_news or None
+
+        await self._at_rest(place.instance_id, f"item of stream {place.stream!r}", look)
 
     async def _at_rest(
         self, instance_id: str, what: str, look: Callable[[InstanceRow], Awaitable[T | None]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from perdure.authoring.builtin_orchestrations import BUILTIN_ORCHESTRATIONS
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import (
@@ -22,7 +23,7 @@ from perdure.authoring.registry import (
 )
 from perdure.errors import NotRegisteredError
 from perdure.ids import fresh_id
-from perdure.model.builtins import BUILTINS, OF_DECIDER
+from perdure.model.builtins import BUILTINS, OF_DECIDER, RESERVED_PREFIX
 from perdure.model.instances import DefinitionKey
 from perdure.model.options import WorkerOptions
 from perdure.model.versions import VersionRange, is_version
@@ -119,7 +120,7 @@ class Coverage:
         name, version = key.name, key.variant or self.choose(key.name)
         if version is None:
             return None
-        exact = self.registry.orchestrations.get((name, version))
+        exact = self.registry.code_for(name, version)
         within = self._ranges.get(name)
         if within is None or not is_version(version):
             return exact
@@ -166,12 +167,14 @@ class Coverage:
         """Return what may be served, in an order that does not depend on the store."""
         keys = [orchestration_key(*named) for named in self.registry.orchestrations]
         keys += [orchestration_key(name, "") for name in self.registry.names()]
+        keys += [orchestration_key(*named) for named in BUILTIN_ORCHESTRATIONS]
         keys += sorted(key for key in self._recorded if key.kind == "orchestration")
         return dict.fromkeys(keys)
 
     def _inline_queues(self, served: Iterable[DefinitionKey]) -> Iterable[DefinitionKey]:
         for key in served:
-            if key.variant:
+            # Built-in ones make no inline calls.
+            if key.variant and not key.name.startswith(RESERVED_PREFIX):
                 # New calls go under the behaviour of this release, whatever the instance began
                 # with; those of an older release are still under that one.
                 yield inline_key(key.name, key.variant)

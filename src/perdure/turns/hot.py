@@ -17,7 +17,7 @@ from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.turns import NOBODY, ClaimedTurn, Turn
 from perdure.turns.any_execution import AnyExecution
 from perdure.turns.job_room import NOTHING, ReservedRoom
-from perdure.turns.tally import Tally
+from perdure.turns.tally import ExecutionTally
 from perdure.turns.waiting_input import WaitingInput
 
 ALARM_AT_UNDEAD = 100
@@ -71,7 +71,7 @@ class HotInstance:
         """Business keys that the turn being committed knew others to have, with who has them."""
         self.was_sent = False
         """Whether this process has sent it something that an `execute` must not overtake."""
-        self.tally = Tally()
+        self.tally = ExecutionTally()
 
     def has_inputs(self) -> bool:
         """Tell whether somebody still waits for an input of the next turn to be decided."""

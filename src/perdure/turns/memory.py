@@ -33,6 +33,7 @@ class Memory:
         background: Background,
         *,
         look: Callable[[int], None],
+        told: Callable[[str], None],
         metrics: TurnMetrics,
     ) -> None:
         self.hot = HotInstances(options.hot_instances)
@@ -41,6 +42,7 @@ class Memory:
         self._executions = executions
         self._background = background
         self._look = look
+        self._told = told
         self._metrics = metrics
         self._epoch_no = store.epoch.number
         self._leases: dict[str, TurnLease] = {}
@@ -158,6 +160,8 @@ class Memory:
         for end, answer in answers:
             if answer == [False]:
                 self._drop_overtaken(end.key)
+            elif end.sent is not None:
+                self._told(end.key.instance_id)
         retries = [end.retry_at_ms for end in ends if end.retry_at_ms is not None]
         self._look(min(retries) if len(retries) == len(ends) else 0)
         for answer in told:

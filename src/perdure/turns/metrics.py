@@ -27,6 +27,7 @@ from perdure.model.events import (
 )
 from perdure.model.instances import DefinitionKey, Status
 from perdure.model.jobs import JobEnd
+from perdure.model.streams import SentItems
 from perdure.model.turns import Hold, InstanceEnd, Turn, TurnReceipt
 from perdure.telemetry import Metrics
 
@@ -70,6 +71,7 @@ class TurnMetrics:
             metrics.starts.add((name, version, _initiator(execution)))
         if tally.cancels != cancels_before:
             metrics.cancellations.add((name, version))
+        self._sent(turn.sent)
         if turn.job_ends:
             self.jobs_ended(turn.job_ends)
         if turn.outcome is not None:
@@ -85,6 +87,10 @@ class TurnMetrics:
             self._execution_ended(name, tally.turns, events)
         if events >= HISTORY_WARNING_EVENTS or tally.bytes >= HISTORY_WARNING_BYTES:
             self._look_at_growth(hot, turn, events, bytes_before)
+
+    def _sent(self, sent: tuple[SentItems, ...]) -> None:
+        for stream, items in sent:
+            self.metrics.stream_items.add((stream,), len(items))
 
     def _decided(self, execution: AnyExecution, turn: Turn) -> None:
         """A turn of a decider was committed."""
@@ -154,6 +160,8 @@ class TurnMetrics:
         """The store has taken the ends of attempts that ran here."""
         metrics = self.metrics
         for end in ends:
+            if end.sent:
+                self._sent(end.sent)
             ran = end.ran
             if ran is None:
                 continue

@@ -37,7 +37,7 @@ class ChildEnd(NamedTuple):
     took_ms: int
 
 
-class Tally:
+class ExecutionTally:
     """The numbers of one execution."""
 
     __slots__ = ("bytes", "cancels", "children", "since_ms", "turns")

@@ -68,7 +68,13 @@ class TurnRunner:
         self.watchdog = self._executions.watchdog
         self._background = Background()
         self._memory = Memory(
-            store, options, self._executions, self._background, look=look, metrics=metrics
+            store,
+            options,
+            self._executions,
+            self._background,
+            look=look,
+            told=endings.tell_change,
+            metrics=metrics,
         )
         self.hot = self._memory.hot
         self.suspects = self._memory.suspects

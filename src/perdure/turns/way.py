@@ -43,7 +43,7 @@ from perdure.model.events import UnreadableEventError
 from perdure.model.instances import NewInstance
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Message
-from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus
+from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt, TurnStatus, has_sent
 from perdure.store.base import Store, TurnLease
 from perdure.telemetry import error_facts, shown_error
 from perdure.turns.any_execution import definition_key
@@ -284,7 +284,7 @@ class TurnWay:
             self._memory.unlease(turn.instance_id)
         if turn.jobs_gone:
             self._jobs.cancel([hot.job_key(seq) for seq in turn.jobs_gone])
-        if turn.kv or turn.report is not None:
+        if turn.kv or turn.report is not None or has_sent(turn):
             self._endings.tell_change(turn.instance_id)
         for child in turn.children:
             self._unserved.notice(child.instance.definition)

@@ -28,6 +28,7 @@ from perdure.web.pages.routes import page_routes
 from perdure.web.problems import RefusalError, response_of
 from perdure.web.rates import Openings
 from perdure.web.settings import WebLimits, WebSettings, checked_hosts
+from perdure.web.strip import strip_routes
 from perdure.web.table import OPERATIONS
 from perdure.web.totals import RecentTotals
 
@@ -89,8 +90,13 @@ def app(
         secret=secret or (urandom(32) if key is None else sha256(f"web\0{key}".encode()).digest()),
         title=title,
     )
+    return app_of(own, settings)
+
+
+def app_of(client: Client, settings: WebSettings) -> Starlette:
+    """Return an application that behaves as the settings say."""
     streams = Openings(settings.limits.streams)
-    return _made(Site(own, settings, streams, RecentTotals(settings.monotonic), PagePace()))
+    return _made(Site(client, settings, streams, RecentTotals(settings.monotonic), PagePace()))
 
 
 def lifespan(
@@ -163,5 +169,6 @@ def _routes(site: Site, renderer: Renderer) -> list[Route]:
             Route(f"{API}{one.path}", endpoint(one, site), methods=[one.method], name=one.name)
             for one in OPERATIONS
         ),
+        *strip_routes(site.settings),
         *page_routes(site, renderer),
     ]

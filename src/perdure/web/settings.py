@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from os import urandom
@@ -51,6 +51,25 @@ class WebLimits:
             raise ValueError(f"page must be at most {PAGE_MAX}, got {self.page}")
 
 
+@dataclass(frozen=True, slots=True)
+class StripButton:
+    """A button of the strip, pressed without a question."""
+
+    name: str
+    label: str
+    press: Callable[[], Awaitable[None]]
+    is_danger: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PageStrip:
+    """A line at the head of every page, with buttons for what only the serving program can do."""
+
+    text: Callable[[], str]
+    """What it says now."""
+    buttons: Sequence[StripButton]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
     """How a web application behaves."""
@@ -68,6 +87,8 @@ class WebSettings:
     """Signs cursors and forms."""
     title: str = ""
     """What the pages call the store."""
+    strip: PageStrip | None = None
+    """A line with buttons at the head of every page."""
     monotonic: Callable[[], float] = monotonic
 
     def __post_init__(self) -> None:

@@ -5,6 +5,9 @@ theirs. It goes as a whole, and only when every member has ended before the time
 member that lives, or ended later, keeps all of it. Deleting is one transaction that checks this
 once more, so several workers may do it at the same time; whoever comes second removes nothing.
 
+Pages of `for_each` go first of all, and without the rest of their tree: what they came to is in the
+history of their parent, and there may be very many.
+
 Each round does a bounded part of the work, in small transactions, and says whether there is more.
 
 What is removed is gone, so nothing is removed for its age by a clock that may be wrong: it has to
@@ -27,6 +30,7 @@ from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, Expiry, InstanceFilter, PageMark
 from perdure.model.instances import InstanceRow, Status, is_own_root
 from perdure.model.options import Retention, WorkerOptions
+from perdure.model.paging import PAGE as PAGE_OF_ITEMS
 from perdure.store.base import Store
 from perdure.telemetry import Metrics
 
@@ -37,6 +41,9 @@ PAGE = 200
 
 MAX_PAGES = 20
 """How many pages of instances one round looks through."""
+
+PAGES_OF_ITEMS = 20
+"""How many pages of `for_each` are looked at together: their inputs are large."""
 
 MAX_TREE = 100_000
 """The largest tree that is removed. A larger one is left to `client.delete`."""
@@ -60,6 +67,9 @@ PAUSE_S = 1.0
 """Pause between rounds while there is more to do."""
 
 ENDED = tuple(status for status in Status if status.is_terminal)
+
+UNNEEDED = (Status.COMPLETED, Status.CANCELLED)
+"""How pages of `for_each` have ended that no person will look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +124,7 @@ class Housekeeping:
         self._worker_id = worker_id
         self._metrics = metrics
         self._ended_from: PageMark | None = None
+        self._items_from: PageMark | None = None
         self._executions_from: PageMark | None = None
         self._has_looked_through = False
         self._continued: set[str] = set()
@@ -165,10 +176,12 @@ class Housekeeping:
 
     async def run_once(self) -> Removed:
         """Do one round; of what goes by age nothing, if the clock may be wrong."""
-        deleted, more_ended = DeletedCounts(), False
+        deleted, more_items, more_ended = DeletedCounts(), False, False
         expired, more_expired = 0, False
         if steady_ms(self._clock) >= self._steady_first_ms:
+            pages, more_items = await self._remove_pages_of_items()
             deleted, more_ended = await self._remove_ended()
+            deleted = _sum(pages, deleted)
             expired, more_expired = await self._expire()
         pruned, more_executions = await self._prune_executions()
         await self._wake_stranded()
@@ -177,7 +190,7 @@ class Housekeeping:
             executions=deleted.executions + pruned.executions,
             events=deleted.events + pruned.events,
             expired=expired,
-            has_more=more_ended or more_executions or more_expired,
+            has_more=more_items or more_ended or more_executions or more_expired,
         )
         if removed:
             self._say(removed)
@@ -217,6 +230,29 @@ class Housekeeping:
             deleted = _sum(deleted, await self._delete(ripe))
             self._ended_from = reached
             if self._ended_from is None:
+                return deleted, False
+        return deleted, True
+
+    async def _remove_pages_of_items(self) -> tuple[DeletedCounts, bool]:
+        """Remove ended pages of `for_each`, with what they started, from below their parents."""
+        before_ms = self._before(self._keep.pages)
+        if before_ms is None:
+            return DeletedCounts(), False
+        wanted = InstanceFilter(
+            name=PAGE_OF_ITEMS,
+            statuses=UNNEEDED,
+            ended_before_ms=before_ms,
+            created_before_ms=before_ms,
+        )
+        deleted = DeletedCounts()
+        for _ in range(MAX_PAGES):
+            page, self._items_from = await self._store.list_page(
+                wanted, limit=PAGES_OF_ITEMS, after=self._items_from
+            )
+            trees = await self._trees([TreeMember.of(row) for row in page])
+            ripe = [tree for tree in trees if _is_ripe(tree, before_ms)]
+            deleted = _sum(deleted, await self._delete(ripe))
+            if self._items_from is None:
                 return deleted, False
         return deleted, True
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.registry import Registry, orchestration_key, reader_key
+from perdure.authoring.registry import Registry, orchestration_key, reader_key, schedule_key
 from perdure.authoring.scope import InlineRequest
 from perdure.clock import to_ms
 from perdure.errors import StoreError, UsageError
@@ -24,6 +24,7 @@ from perdure.jobs.heartbeats import Heartbeats
 from perdure.jobs.jobs import JobRunner
 from perdure.jobs.names import NameWatch
 from perdure.jobs.running import Host
+from perdure.jobs.sending import StreamFlusher
 from perdure.jobs.sessions import SessionKeeper
 from perdure.jobs.slots import SlotKind
 from perdure.jobs.within import Transactions
@@ -107,7 +108,10 @@ class Serving:
         self.coverage = Coverage(registry, options)
         self.health = Health()
         self._duties = duties(self.worker_id)
-        self._readers = [reader_key(name) for name in registry.readers]
+        self._readers = [
+            *(reader_key(name) for name in registry.readers),
+            *(schedule_key(name) for name in registry.schedules),
+        ]
         self._store = store
         self._options = options
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -126,6 +130,7 @@ class Serving:
         self._neighbours = Neighbours(store, worker_id=self.worker_id, freed=self.notice)
         self._metrics = metrics
         self._heartbeats = Heartbeats(store, options.heartbeat_every)
+        self._streams = StreamFlusher(store, endings.tell_change, metrics.stream_items)
         self.jobs = self._make_jobs(tuple(resources), client)
         self.turns = self._make_turns(endings)
         metrics.hot_instances.read = self.turns.hot.__len__
@@ -150,7 +155,14 @@ class Serving:
         return JobRunner(
             registry,
             self._options,
-            host=Host(self.worker_id, store.clock, resources, client.here, self._heartbeats.notice),
+            host=Host(
+                self.worker_id,
+                store.clock,
+                resources,
+                client.here,
+                self._heartbeats.notice,
+                self._streams,
+            ),
             end=self._job_ended,
             find_inline=self._find_inline,
             builtins={
@@ -187,6 +199,7 @@ class Serving:
     async def open(self) -> None:
         """Learn the store's numbers for our definitions, and say that we are here."""
         self._loop = asyncio.get_running_loop()
+        self._streams.open()
         self._started_ms = self._store.clock()
         self._neighbours.own = own_process()
         await self.housekeeping.open()
@@ -198,6 +211,7 @@ class Serving:
             "claims": self.claimer.run,
             "sign of life": self._beat,
             "heartbeats": self._heartbeats.run,
+            "streams": self._streams.run,
             "cancellations": self._cancels.run,
             "sessions": self._sessions.run,
             "neighbours": self._neighbours.run,

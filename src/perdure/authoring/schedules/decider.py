@@ -59,7 +59,7 @@ class ScheduleDecider(Decider[ScheduleState, ScheduleInput, ScheduleEvent, Sched
     snapshot_every = 50
 
     def initial(self) -> ScheduleState:
-        """Return the state of a schedule that nobody has declared."""
+        """Return the state of a schedule that was not declared yet."""
         return ScheduleState()
 
     def instance_id(self, input: ScheduleInput, /) -> str:

@@ -148,7 +148,7 @@ class Schedule(Generic[P, R_co]):
         return other
 
     def slots(self, after: datetime, /, *, count: int = 10) -> list[datetime]:
-        """Return when it would fire, behind a time. Asks nobody.
+        """Return when it would fire, behind a time. Pure.
 
         Args:
             after: Only slots behind it.

@@ -21,7 +21,10 @@ from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
 from perdure.cli.output import say, say_error
 from perdure.client.client import Client
-from perdure.errors import PerdureError, StoreError, UsageError
+from perdure.client.lists import InstanceQuery
+from perdure.errors import PartlyDoneError, PerdureError, StoreError, UsageError
+from perdure.ids import fresh_name
+from perdure.limits import BULK_MAX
 from perdure.model.instances import Status
 from perdure.store.urls import hide_password
 
@@ -43,6 +46,8 @@ class Act(NamedTuple):
     """Whom a filter finds that names no status."""
     do: Callable[[Client, str], Awaitable[str]]
     """Does it to one, and returns what came of it if that is not `done`."""
+    do_all: Callable[[Client, InstanceQuery, int], Awaitable[int]] | None = None
+    """Does it to so many that a filter finds, and returns how many there was anything to do to."""
 
 
 class Done(NamedTuple):
@@ -96,7 +101,11 @@ def signal_command(words: tuple[str, ...], message_id: str | None, **options: An
         await client.handle(instance_id).send(signal, value, message_id=message_id)
         return ""
 
-    _do(Act("send the signal to", "sent", LIVE, do), ids, **options)
+    async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
+        once = message_id or fresh_name()
+        return await client.signal_all(signal, value, expect=expect, message_id=once, **which)
+
+    _do(Act("send the signal to", "sent", LIVE, do, do_all), ids, **options)
 
 
 @click.command("cancel")
@@ -111,7 +120,10 @@ def cancel_command(ids: tuple[str, ...], reason: str, **options: Any) -> None:
             client, instance_id, lambda: client.handle(instance_id).cancel(reason)
         )
 
-    _do(Act("cancel", "asked to stop", LIVE, do), ids, **options)
+    async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
+        return await client.cancel_all(expect=expect, reason=reason, **which)
+
+    _do(Act("cancel", "asked to stop", LIVE, do, do_all), ids, **options)
 
 
 @click.command("terminate")
@@ -126,7 +138,10 @@ def terminate_command(ids: tuple[str, ...], reason: str, **options: Any) -> None
             client, instance_id, lambda: client.handle(instance_id).terminate(reason)
         )
 
-    _do(Act("terminate", "terminated", LIVE, do), ids, **options)
+    async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
+        return await client.terminate_all(expect=expect, reason=reason, **which)
+
+    _do(Act("terminate", "terminated", LIVE, do, do_all), ids, **options)
 
 
 @click.command("unpark")
@@ -139,7 +154,10 @@ def unpark_command(ids: tuple[str, ...], **options: Any) -> None:
         was_held = await client.handle(instance_id).unpark()
         return "" if was_held else "was neither parked nor blocked"
 
-    _do(Act("unpark", "unparked", HELD, do), ids, **options)
+    async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
+        return await client.unpark_all(expect=expect, **which)
+
+    _do(Act("unpark", "unparked", HELD, do, do_all), ids, **options)
 
 
 @click.command("restart")
@@ -172,7 +190,10 @@ def retry_command(ids: tuple[str, ...], **options: Any) -> None:
         retried = await client.retry_dead_jobs(instance_id=instance_id)
         return f"{retried} job{'s' * (retried != 1)} put back" if retried else "had no dead job"
 
-    _do(Act("retry the dead jobs of", "retried", tuple(Status), do), ids, **options)
+    async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
+        return await client.retry_all(expect=expect, **which)
+
+    _do(Act("retry the dead jobs of", "retried", tuple(Status), do, do_all), ids, **options)
 
 
 # ------------------------------------------------------------------------ inside
@@ -209,7 +230,30 @@ def _do(
         return
     # Outside any event loop, which would keep Ctrl-C for itself while a person is asked.
     confirm(act.verb, ids, yes=yes)
+    do_all = act.do_all
+    if chosen.query is not None and do_all is not None and 1 < len(ids) < BULK_MAX:
+        which = chosen.query.copy()
+        which.setdefault("status", list(act.statuses))
+        count = len(ids)
+        sys.exit(ask(url, lambda one: _by_filter(act, do_all(one, which, count), ids, form)))
     sys.exit(ask(url, lambda client: _do_to_all(client, act, ids, form=form, url=url)))
+
+
+async def _by_filter(act: Act, doing: Awaitable[int], ids: Sequence[str], form: str) -> ExitCode:
+    """Let the client do it to all that the filter finds, if they are still as many."""
+    refused: dict[str, str] = {}
+    code = ExitCode.GOOD
+    try:
+        done = await doing
+    except PartlyDoneError as error:
+        done, refused, code = error.done, error.refused, exit_code_of(error)
+        for instance_id, why in refused.items():
+            say_error(f"{instance_id}: {why}")
+    meant = [one for one in ids if one not in refused]
+    result = act.done if done == len(meant) else f"{act.done} if there was anything to do"
+    DONE.show(form, [Done(one, result) for one in meant])
+    say(f"{done:,} of {len(ids):,} done")
+    return code
 
 
 async def _do_to_all(

@@ -38,16 +38,39 @@ if __name__ == "__main__":
 
 @click.command("demo")
 @click.option("--seconds", default=1.0, show_default=True, help="How long each activity takes.")
-def demo_command(seconds: float) -> None:
-    """Run an order, kill its worker in the middle, start it again: the order goes on."""
+@click.option("--port", default=8321, show_default=True, help="Of the pages; any, if it is taken.")
+@click.option(
+    "--stay/--no-stay",
+    "stays",
+    default=None,
+    help="Whether to go on serving the pages when the story is told; by default on a terminal.",
+)
+@click.option(
+    "--open/--no-open",
+    "opens",
+    default=None,
+    help="Whether to open the pages in a browser; by default on a terminal with a screen.",
+)
+def demo_command(seconds: float, port: int, stays: bool | None, opens: bool | None) -> None:
+    """Run an order, kill its worker in the middle, start it again: the order goes on.
+
+    The web pages are served beside it, with a button that crashes the worker.
+    """
     # Late: the demo brings the whole engine and, on a terminal, rich.
-    from perdure.cli.demo import run_demo
+    from perdure.cli.demo import DemoSettings, run_demo
 
     if seconds < 0.05:
         raise click.BadParameter(f"must be at least 0.05, got {seconds:g}", param_hint="--seconds")
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    settings = DemoSettings(
+        seconds=seconds,
+        port=port,
+        stays=is_terminal if stays is None else stays,
+        opens=is_terminal if opens is None else opens,
+    )
     with errors_as_lines():
-        report = run_demo(seconds)
-    if report.repeated:
+        report = run_demo(settings)
+    if report is not None and report.repeated:
         sys.exit(ExitCode.FAILED)
 
 

@@ -22,10 +22,12 @@ from perdure.client.as_json import as_json
 from perdure.client.client import Client
 from perdure.client.event_texts import names_in, subject_of, value_of
 from perdure.client.handle import Handle
-from perdure.client.info import HistoryEvent, Json, Progress
+from perdure.client.info import HistoryEvent, InstanceTree, Json, Progress
+from perdure.client.tallies import ReportedTally, read_tally
 from perdure.errors import InstanceNotFoundError, OutcomeError, ResultTimeoutError, UsageError
 from perdure.model.events import ContinuedAsNew
 from perdure.model.instances import Status
+from perdure.model.paging import FOR_EACH
 
 LOOK_EVERY_S = 0.2
 """The pause between two looks for new events."""
@@ -159,7 +161,8 @@ def _event_line(form: str, event: HistoryEvent, names: dict[int, str]) -> str:
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @store_option
 def watch_command(ids: tuple[str, ...], url: str) -> None:
-    """Watch instances and all below them live, with bars for activities that say how far they are.
+    """Watch instances and all below them live, with bars for activities that say how far they are,
+    and for each `for_each`.
 
     Ends when all have ended; the exit code is that of `perdure wait`. Needs a terminal; in a pipe
     use `perdure tail`.
@@ -193,16 +196,42 @@ async def _watch(client: Client, ids: Sequence[str]) -> list[Status]:
 
 
 async def _with_progress(client: Client, tree: Any) -> Any:
-    """Return a tree as rich draws it, with the running activities of its root."""
-    drawn = rich_tree(tree)
+    """Return a tree as rich draws it, with the running activities of its root and with how far each
+    `for_each` in it is."""
+    drawn = rich_tree(tree, await _drawn_tallies(client, tree))
     if tree.info.status is Status.RUNNING:
         handle = client.handle(tree.info.instance_id)
         for one in await handle.progress():
             drawn.add(drawn_progress(one))
         report = await handle.report()
-        if report is not None:
+        if report is not None and tree.info.name != FOR_EACH:
             drawn.add(_line("report", report.value))
     return drawn
+
+
+async def _drawn_tallies(client: Client, tree: InstanceTree) -> dict[str, Any]:
+    waiting, found = [tree], {}
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        if node.info.name == FOR_EACH:
+            report = await client.handle(node.info.instance_id).report()
+            if report is not None:
+                found[node.info.instance_id] = drawn_tally(read_tally(report.value))
+    return found
+
+
+def drawn_tally(tally: ReportedTally) -> Any:
+    """Return how far a `for_each` is as rich draws it; a bar without an end, if it is not known how
+    many items there are."""
+    from rich.progress_bar import ProgressBar  # late: rich is needed on a terminal only
+    from rich.table import Table
+
+    row = Table.grid(padding=(0, 2, 0, 0))
+    fraction = tally.fraction
+    total = None if fraction is None else 1.0
+    row.add_row(ProgressBar(total=total, completed=fraction or 0, width=BAR_WIDTH), str(tally))
+    return row
 
 
 def _line(name: str, value: Json) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import click
@@ -307,8 +308,13 @@ def tree_command(instance_id: str, no_calls: bool, form: str, url: str) -> None:
         TREE.show(form, list(_rows(found)))
 
 
-def rich_tree(found: InstanceTree) -> Any:
-    """Return a tree of instances as one of rich's."""
+def rich_tree(found: InstanceTree, below: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """Return a tree of instances as one of rich's.
+
+    Args:
+        found: The tree.
+        below: What else is drawn below an instance, by its id.
+    """
     from rich.text import Text  # late: rich is needed on a terminal only
     from rich.tree import Tree
 
@@ -327,8 +333,10 @@ def rich_tree(found: InstanceTree) -> Any:
     waiting = [(found, root)]
     while waiting:
         node, branch = waiting.pop()
-        for how, below in (("child", node.children), ("call", node.calls)):
-            waiting += [(one, branch.add(label(one.info, how))) for one in below]
+        if node.info.instance_id in below:
+            branch.add(below[node.info.instance_id])
+        for how, others in (("child", node.children), ("call", node.calls)):
+            waiting += [(one, branch.add(label(one.info, how))) for one in others]
     return root
 
 

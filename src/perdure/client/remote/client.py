@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
-from perdure.authoring.activity import Activity
 from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import DeciderDefinition, definition_of
 from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.authoring.describing import Transition
-from perdure.authoring.failures import describe
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.decisions import DryRun, Observed
 from perdure.client.histories import named_in_errors
-from perdure.client.info import InstanceInfo, Json, MessageInfo, Page
-from perdure.client.lists import DeadJobQuery, InstanceQuery, check_dead_jobs, check_limit
-from perdure.client.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
+from perdure.client.info import InstanceInfo, Json, ListPart
+from perdure.client.lists import InstanceQuery, check_limit
+from perdure.client.overview import QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.projections import ProjectionInfo
+from perdure.client.remote import bulk, jobs
+from perdure.client.remote import schedules as scheduling
 from perdure.client.remote.connection import RemoteConnection, encoded, read
 from perdure.client.remote.handle import RemoteHandle
 from perdure.client.remote.values import (
@@ -41,7 +41,7 @@ from perdure.core.deciders.fold import DomainEvent, domain_history, state_at, st
 from perdure.core.guard import Guard
 from perdure.durations import Duration, as_duration
 from perdure.errors import UsageError
-from perdure.limits import BULK_MAX, PAGE_MAX
+from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, StoreTotals
 from perdure.model.events import StoredEvent
 from perdure.store.within.borrowing import RunOnThread
@@ -331,13 +331,13 @@ class RemoteClient(Client):
 
     async def instances(
         self, *, limit: int = 100, after: str | None = None, **which: Unpack[InstanceQuery]
-    ) -> Page[InstanceInfo]:
+    ) -> ListPart[InstanceInfo]:
         """Return instances, newest first; see `Client.instances`. A page has 50 at most."""
         query = conditions(which)
         told = await self._connection.get(
             "instances", limit=check_limit(limit), after=after, payloads=True, **query
         )
-        return Page(items=read(list[InstanceInfo], told["items"]), next=told["next"])
+        return ListPart(items=read(list[InstanceInfo], told["items"]), next=told["next"])
 
     async def count(self, **which: Unpack[InstanceQuery]) -> int:
         """Return how many instances there are; see `Client.count`."""
@@ -397,74 +397,29 @@ class RemoteClient(Client):
         found: list[SessionInfo] = read(list[SessionInfo], await self._connection.get("sessions"))
         return found
 
-    # ------------------------------------------------------------------ jobs and inboxes
+    # What follows is written where it belongs by its subject.
 
-    async def dead_jobs(
-        self, *, limit: int = 100, after: str | None = None, **which: Unpack[DeadJobQuery]
-    ) -> Page[DeadJobInfo]:
-        """Return jobs that ran out of attempts, a page at a time; see `Client.dead_jobs`."""
-        query: dict[str, Any] = dict(check_dead_jobs(which))
-        told = await self._connection.get(
-            "dead-jobs", limit=check_limit(limit), after=after, **query
-        )
-        return Page(items=read(list[DeadJobInfo], told["items"]), next=told["next"])
+    dead_jobs = jobs.dead_jobs
+    count_dead_jobs = jobs.count_dead_jobs
+    retry_dead_job = jobs.retry_dead_job
+    retry_dead_jobs = jobs.retry_dead_jobs
+    forget_dead_job = jobs.forget_dead_job
+    complete_job = jobs.complete_job
+    fail_job = jobs.fail_job
+    inbox = jobs.inbox
+    drop_message = jobs.drop_message
 
-    async def count_dead_jobs(self, **which: Unpack[DeadJobQuery]) -> int:
-        """Return how many jobs ran out of attempts."""
-        return sum([len(page.items) async for page in self._dead_job_pages(which)])
+    cancel_all = bulk.cancel_all
+    terminate_all = bulk.terminate_all
+    signal_all = bulk.signal_all
+    unpark_all = bulk.unpark_all
+    retry_all = bulk.retry_all
 
-    async def retry_dead_job(self, key: str, /) -> None:
-        """Put a dead job back into its queue; see `Client.retry_dead_job`."""
-        await self._connection.post("dead-jobs", key, "retry")
+    # ------------------------------------------------------------------------- schedules
 
-    async def retry_dead_jobs(self, *, limit: int = BULK_MAX, **which: Unpack[DeadJobQuery]) -> int:
-        """Put dead jobs back into their queues, and return how many. At least one condition."""
-        if limit != BULK_MAX:
-            refuse("retry_dead_jobs(limit=...)", "leave it out, or retry them one by one")
-        query: dict[str, Any] = dict(check_dead_jobs(which))
-        told = await self._connection.post("dead-jobs", **query)
-        return int(told["count"])
-
-    async def forget_dead_job(self, key: str, /) -> None:
-        """Remove a dead job for good."""
-        await self._connection.ask("DELETE", ("dead-jobs", key))
-
-    async def complete_job(
-        self, key: str, value: Json, /, *, activity: Activity[..., Any] | None = None
-    ) -> None:
-        """End a job by hand with a result; see `Client.complete_job`."""
-        codec = JSON if activity is None else activity.definition.codec.returns
-        raw = codec.encode(value, f"result of job {key}")
-        await self._connection.post("jobs", key, "complete", value=encoded(raw))
-
-    async def fail_job(self, key: str, error: BaseException | str, /) -> None:
-        """End a job by hand with an error; see `Client.fail_job`. The class of an exception is
-        named in its text."""
-        text = error
-        if not isinstance(text, str):
-            text = f"{type(error).__qualname__}: {describe(text).message}"
-        await self._connection.post("jobs", key, "fail", error=text)
-
-    async def inbox(self, instance_id: str, /) -> list[MessageInfo]:
-        """Return the messages and timers that no turn has taken yet; see `Client.inbox`."""
-        checked = check_id("instance id", instance_id)
-        told = await self._connection.get("instances", checked, "inbox")
-        found: list[MessageInfo] = read(list[MessageInfo], told)
-        return found
-
-    async def drop_message(self, instance_id: str, no: int, /) -> None:
-        """Remove a message or timer from an inbox; see `Client.drop_message`."""
-        checked = check_id("instance id", instance_id)
-        await self._connection.ask("DELETE", ("instances", checked, "inbox", str(no)))
-
-    async def _dead_job_pages(self, which: DeadJobQuery) -> AsyncIterator[Page[DeadJobInfo]]:
-        after = None
-        while True:
-            page = await self.dead_jobs(limit=PAGE_MAX, after=after, **which)
-            yield page
-            if page.next is None:
-                return
-            after = page.next
+    put_schedule = scheduling.put_schedule
+    schedule = scheduling.schedule
+    schedules = scheduling.schedules
 
     # ----------------------------------------------------------------------- projections
 

@@ -12,6 +12,7 @@ from perdure.authoring.failures import describe
 from perdure.authoring.registry import BEHAVIOUR, orchestration_key
 from perdure.authoring.scope import ContinueRequest
 from perdure.core.orchestrations.pending import Ask
+from perdure.errors import TooManyFailuresError
 from perdure.model.events import (
     NULL,
     Cancelled,
@@ -68,7 +69,8 @@ def ending(
     except BaseException as error:
         request = _request_in(error)
         if request is None:
-            return Ask(Failed(failure=describe(error, at_ms=now_ms)))
+            failure = describe(error, at_ms=now_ms, raises=(TooManyFailuresError,))
+            return Ask(Failed(failure=failure))
         version = prefer(request.label) if request.version is None else request.version
         event = ContinuedAsNew(version=version, input=msgspec.Raw(request.input))
         return Continuing(event, request)

@@ -431,6 +431,8 @@ class Execution:
         """Return what the code asked for since the last time, its end included."""
         asks = self.calls.take()
         scope, root = self.scope, self.scope.root
+        if scope.sent_bytes:
+            scope.sent_bytes = 0
         if root is not None and root.done() and self.terminal is None:
             last = ending(root, self.cancel_reason, scope.now_ms, self._preferred)
             self.terminal = last.event

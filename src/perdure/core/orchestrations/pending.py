@@ -82,6 +82,8 @@ class PendingCall(Ask):
                 raise request.revive(answer)
             case ChildFailed(status=status, failure=failure):
                 assert isinstance(self.event, ChildScheduled)
+                if request.revive is not None:
+                    raise request.revive(self.event.instance_id, answer)
                 raise revive_child_error(self.event.instance_id, status, failure)
             case DetachedStarted():
                 assert isinstance(self.event, DetachedScheduled)

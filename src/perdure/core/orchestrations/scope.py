@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 from perdure.authoring.context import Context
+from perdure.authoring.outbox import Outbox, refuse_too_much
 from perdure.authoring.scope import (
     ActivityRequest,
     AnyRequest,
@@ -88,6 +89,8 @@ class ExecutionScope:
         "patches",
         "report",
         "root",
+        "sent",
+        "sent_bytes",
         "slot",
         "values",
         "version",
@@ -110,6 +113,10 @@ class ExecutionScope:
         self.report: bytes | None = None
         self.new_report: bytes | None = None
         """What was reported since the last commit."""
+        self.sent: Outbox | None = None
+        """What was sent to streams since the last commit; None as long as there is nothing."""
+        self.sent_bytes = 0
+        """How many bytes of items this stretch has sent."""
         self.patches: dict[str, bool] = {}
         """Which side of a change of the code this execution takes, by name of the change."""
         self.root: asyncio.Task[Any] | None = None
@@ -200,6 +207,22 @@ class ExecutionScope:
         else:
             assert self.values is not None
             self.values.apply(event, self.now_ms)
+
+    def send_item(self, stream: str, item: bytes) -> None:
+        """Send an item to a stream, with the turn's commit.
+
+        A stretch that is on record was committed together with what it sent, so a replay sends
+        nothing.
+        """
+        self._refuse_torn()
+        # Counted in a replay too, or the code would take another path there.
+        self.sent_bytes += len(item)
+        advice = "let an activity send them, which stores them as it goes"
+        refuse_too_much(stream, self.sent_bytes, sender=self.name, advice=advice)
+        if not self.is_replaying:
+            if self.sent is None:
+                self.sent = Outbox()
+            self.sent.add(stream, item)
 
     def set_report(self, value: bytes) -> None:
         """Report something; null: nothing."""

@@ -43,6 +43,7 @@ from perdure.model.jobs import NewJob
 from perdure.model.lineage import FIRST, Lineage, Parent, lineage_below
 from perdure.model.messages import Delivery, Message
 from perdure.model.rows import read_message
+from perdure.model.streams import SentItems
 from perdure.model.turns import ChildStart, Continuation, InstanceEnd, NewTimer, Turn
 
 MAX_SHOWN = 5
@@ -125,6 +126,9 @@ class _Changes:
         values, report = scope.values, scope.new_report
         if report is not None:
             scope.new_report = None
+        sent: tuple[SentItems, ...] = ()
+        if scope.sent is not None:
+            sent, scope.sent = scope.sent.take(), None
         return Turn(
             instance_id=execution.instance_id,
             stamp=terms.stamp,
@@ -148,6 +152,7 @@ class _Changes:
             definition=definition,
             kv=() if values is None or not values.changed else values.take_changes(),
             report=report,
+            sent=sent,
             continued=continued,
             outcome=outcome,
         )

@@ -33,7 +33,7 @@ from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.ids import chance, fresh_id
 from perdure.model.hints import Hint
 from perdure.model.instances import part_of
-from perdure.model.turns import Turn
+from perdure.model.turns import Turn, has_sent
 from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
@@ -242,13 +242,15 @@ class Lane:
     def _find_known(self, operations: Sequence[Any]) -> LoadedRows | None:
         """Return the rows that operations touch, if they need not be loaded.
 
+        What turns send to streams is written by statements of its own, in steps.
+
         A transaction whose id was not heard cannot be asked about. So this is for what is
         recognised when it is run again: turns, by their commit ids in the history. Behind a
         pooler a statement is prepared and run on one connection only within a transaction.
         """
         if self._address.is_pooled or self._hurry() or self._has_old_plans():
             return None
-        if not all(type(one) is Turn for one in operations):
+        if not all(map(_is_known_by_id, operations)):
             return None
         return self._remembered.find(operations)
 
@@ -381,6 +383,10 @@ class Lane:
 def _is_told_the_time(operation: Any) -> bool:
     """Tell whether the time comes with what an operation loads or looks for."""
     return type(operation) is not Operation or operation.look is not None
+
+
+def _is_known_by_id(operation: Any) -> bool:
+    return type(operation) is Turn and not has_sent(operation)
 
 
 def _is_quiet(operation: Any) -> bool:

@@ -6,7 +6,7 @@
 --
 --   "perdure_owner"   owns the tables and changes them: run `perdure migrate` as a member
 --   "perdure_worker"  reads and writes rows, and changes no table: workers and clients
---   "perdure_reader"  reads rows: people, dashboards, `perdure doctor`
+--   "perdure_reader"  reads rows, all but the secret: people, dashboards, `perdure doctor`
 --
 -- Nobody logs in as these. Make them the roles of those who do:
 --
@@ -80,6 +80,14 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "perdure" TO "perdu
 GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA "perdure" TO "perdure_worker";
 GRANT EXECUTE ON ALL ROUTINES IN SCHEMA "perdure" TO "perdure_worker";
 GRANT SELECT ON ALL TABLES IN SCHEMA "perdure" TO "perdure_reader";
+-- The secret is the right to keep any promise: readers are not given it, here and by the migration.
+DO $secret$
+BEGIN
+    IF to_regclass('"perdure"' || '.perdure_settings') IS NOT NULL THEN
+        REVOKE ALL ON "perdure".perdure_settings FROM "perdure_reader";
+    END IF;
+END
+$secret$;
 
 -- What later migrations will make.
 ALTER DEFAULT PRIVILEGES FOR ROLE "perdure_owner" IN SCHEMA "perdure"

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any
 
+from perdure.store.postgres.functions import WRITES
 from perdure.store.sql.connection import Asked, Value
 from perdure.store.sql.packing import pack
 from perdure.store.sql.writes import Writes
+
+OF_COMMITS = frozenset(WRITES)
+"""Statements that one function runs, many in one call."""
 
 JOINT = "+"
 """Before each of the names of statements that are run as one."""
@@ -82,6 +86,10 @@ class Statements(ABC):
 
     def write(self, name: str, /, **params: Value) -> None:
         """See `Connection`."""
+        if name not in OF_COMMITS:
+            # Few have those, and the function that runs the others is kept as it was.
+            self.run(name, **params)
+            return
         rows = params["keys"] if "keys" in params else params["rows"]
         self._writes.append((name, rows, params.get("bodies"), params.get("now_ms", 0)))
 

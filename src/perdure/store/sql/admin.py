@@ -111,6 +111,10 @@ class SqlAdmin(ABC):
         """Return what the running jobs of an instance said of their progress."""
         return await self._read(lambda c: overview.read_progress(c, instance_id))
 
+    async def read_secret(self) -> bytes:
+        """Return the 32 bytes that tokens of promises are signed with."""
+        return await self._read(overview.read_secret)
+
     async def read_sessions(self) -> list[SessionRow]:
         """Return who has which session."""
         return await self._read(overview.read_sessions)

@@ -63,6 +63,8 @@ class Operation:
     run: Callable[[Transaction], Any]
     is_quiet: bool = False
     """Whether no other process wants to know of it: leases, signs of life."""
+    is_news: bool = False
+    """Whether it concerns those alone who wait for news."""
     look: Look | None = None
     """What it asks before it runs, together with others of the batch."""
 

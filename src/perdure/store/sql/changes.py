@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from perdure.model.instances import NewInstance, Status
-from perdure.model.jobs import JobKey
+from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import InstanceEnd, NewObservation, Snapshot, Turn, UniqueKey
 from perdure.store.sql.row_types import FeedValues, ReceiptValues
 from perdure.store.sql.rows import LiveState, PendingJob
+from perdure.store.sql.streams import SentBatch
 
 
 class AppendedEvents(NamedTuple):
@@ -160,6 +161,10 @@ class Changes:
     """Executions that were followed by the next one."""
     kv: dict[tuple[int, str, str], KvRowChange] = field(default_factory=dict)
     reports: dict[str, ReportChange] = field(default_factory=dict)
+    sent: list[SentBatch] = field(default_factory=list)
+    """What turns and successful attempts sent to streams."""
+    senders: list[JobEnd] = field(default_factory=list)
+    """The ends of successful attempts that sent something."""
     sessions_used: dict[str, None] = field(default_factory=dict)
     receipts: list[ReceiptValues] = field(default_factory=list)
     vanished: list[tuple[int, str, int]] = field(default_factory=list)

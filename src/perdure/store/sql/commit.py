@@ -18,7 +18,7 @@ from collections.abc import Callable
 from perdure.errors import RowError
 from perdure.model.blocked import going_on, held_by, is_held
 from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
-from perdure.model.jobs import JobEnd
+from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import (
     NOBODY,
     ChildStart,
@@ -50,6 +50,7 @@ from perdure.store.sql.rows import (
     PendingMessage,
     WideState,
 )
+from perdure.store.sql.streams import SentBatch
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
 _TAKEN = TurnReceipt(TurnStatus.TAKEN)
@@ -187,6 +188,9 @@ class Commit:
             self._decisions.keep(turn, row, first_seq)
         if turn.kv or turn.report is not None:
             self._keep_values(turn, row)
+        if turn.sent:
+            key = JobKey(row.instance_id, row.incarnation, row.execution, first_seq)
+            self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, turn.sent))
         has_unseen = row.last_no > turn.seen_no
         if not has_unseen:
             self.inboxes.emptied(row)

@@ -31,6 +31,7 @@ from perdure.store.sql.row_types import (
 )
 from perdure.store.sql.rows import LiveState, PendingJob
 from perdure.store.sql.sessions import touch_sessions
+from perdure.store.sql.streams import write_sent
 
 
 def flush(connection: Connection, commit: Commit, *, now_ms: int, alone: bool) -> int:
@@ -100,6 +101,8 @@ class _Flush:
             self._put_kv()
         if changes.reports:
             self._put_reports()
+        if changes.sent:
+            write_sent(self._bulk, changes.sent, changes.senders)
         if changes.sessions_used:
             touch_sessions(self._bulk.connection, list(changes.sessions_used), now_ms=self._now_ms)
 
@@ -113,6 +116,8 @@ class _Flush:
         self._bulk.run_keys("free_children", replaced)
         self._bulk.run_keys("delete_kv", replaced)
         self._bulk.run_keys("delete_reports", replaced)
+        self._bulk.run_keys("delete_streams", replaced)
+        self._bulk.run_keys("delete_stream_heads", replaced)
         self._bulk.run_keys("delete_dead_jobs_of", replaced)
         # A dead job may have been put back after its instance had ended.
         self._bulk.run_keys("delete_jobs_of", replaced)

@@ -13,7 +13,7 @@ from perdure.model.hints import HINTS, Hint
 from perdure.model.instances import NewInstance
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.turns import Hold, Turn, TurnReceipt, TurnStatus
+from perdure.model.turns import Hold, Turn, TurnReceipt, TurnStatus, has_sent
 from perdure.store.batching import LATER
 from perdure.store.locked_turns import LockedTurn
 from perdure.store.sql.batch import Operation
@@ -52,18 +52,29 @@ def hint_of(operation: Any, result: Any) -> Hint:
             turn = None if result is None else operation.turn
             return Hint.NONE if turn is None else _hint_of_turn(turn, result)
         case Operation():
-            return Hint.NONE if operation.is_quiet else Hint.BOTH
+            return _hint_of_work(operation)
         case NewInstance():
             # If the id was taken, what came with the start may have been delivered.
             return Hint.NONE if result is not None and not operation.messages else Hint.WORK
         case Delivery():
             return Hint.NONE if result in _UNSENT else Hint.WORK
         case JobEnd():
-            return Hint.WORK if result else Hint.NONE
+            return Hint.NONE if not result else _hint_of_end(operation)
         case Hold():
             # Other code may be tried on it, and callers are told that it stands.
             return Hint.BOTH if result else Hint.NONE
     return Hint.BOTH
+
+
+def _hint_of_work(operation: Operation) -> Hint:
+    if operation.is_news:
+        return Hint.NEWS
+    return Hint.NONE if operation.is_quiet else Hint.BOTH
+
+
+def _hint_of_end(end: JobEnd) -> Hint:
+    # What it sent to streams is read by those who wait for news.
+    return Hint.WORK if end.sent is None else Hint.BOTH
 
 
 def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
@@ -88,6 +99,7 @@ def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
         or turn.jobs_gone
         or turn.kv
         or turn.report is not None
+        or has_sent(turn)
         or turn.receipts
         or turn.feed
         or turn.observations

@@ -15,6 +15,7 @@ from perdure.model.jobs import BuriedJob, JobEnd, JobFailures, JobKey, NewJob
 from perdure.model.turns import Turn
 from perdure.store.sql.changes import Changes, DeadJobRow, RequeuedJob, UnqueuedJob
 from perdure.store.sql.rows import JobState, LiveState, LoadedRows, PendingJob
+from perdure.store.sql.streams import SentBatch
 
 _failures = msgspec.json.Decoder(JobFailures)
 _encoder = msgspec.json.Encoder()
@@ -54,6 +55,9 @@ class Jobs:
         job.gone = True
         self._changes.jobs_gone.append(end.key)
         self._note_session(job)
+        if end.sent is not None:
+            self._changes.senders.append(end)
+            self._changes.sent.append(SentBatch(end.key, end.attempt, 0, self._now_ms, end.sent))
         if end.is_dead:
             self._changes.dead.append(DeadJobRow(end.key, _failures_after(end, job)))
 

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from perdure.model.admin import PAGE_MAX, InstanceFilter, InstancePage, PageMark
-from perdure.model.builtins import RESERVED_PREFIX
-from perdure.model.instances import PARTS, QUEUE_KINDS, InstanceRow, Status, part_of
+from perdure.model.builtins import SCHEDULE
+from perdure.model.instances import DECIDER, PARTS, QUEUE_KINDS, InstanceRow, Status, part_of
 from perdure.store.sql.connection import Connection, Value
 from perdure.store.sql.overview import read_definitions
 from perdure.store.sql.packing import pack, unpack
@@ -338,7 +338,7 @@ def _definitions(connection: Connection, filter: InstanceFilter) -> list[int]:
         if key.kind not in QUEUE_KINDS
         and filter.name in (None, key.name)
         and filter.version in (None, key.variant)
-        and (filter.with_builtins or not key.name.startswith(RESERVED_PREFIX))
+        and (filter.with_builtins or (key.kind, key.name) != (DECIDER, SCHEDULE))
     ]
 
 

@@ -165,6 +165,12 @@ def read_progress(connection: Connection, instance_id: str) -> list[RunningJob]:
     ]
 
 
+def read_secret(connection: Connection) -> bytes:
+    """Return what tokens of promises are signed with."""
+    [(secret,)] = connection.run("read_secret")
+    return bytes(secret)
+
+
 def read_sessions(connection: Connection) -> list[SessionRow]:
     """Return who has which session, in order of their names."""
     [(text,)] = connection.run("read_sessions")

@@ -258,6 +258,34 @@ class ReportValues(NamedTuple):
     value_length: int
 
 
+class StreamHeadValues(NamedTuple):
+    """How many items of a stream are given indexes."""
+
+    part: int
+    instance_id: str
+    stream: str
+    items: int
+
+
+class StreamValues(NamedTuple):
+    """What was sent to a stream together."""
+
+    part: int
+    instance_id: str
+    stream: str
+    before_next: int
+    """How far its last index is before the next one of the stream."""
+    items: int
+    incarnation: int
+    execution: int
+    seq: int
+    attempt: int
+    token: int
+    at_ms: int
+    body_begin: int
+    body_length: int
+
+
 class UniqueKeyValues(NamedTuple):
     """A business key that an instance takes."""
 
@@ -333,6 +361,8 @@ ROW_TYPES: Mapping[str, type[tuple[Any, ...]]] = {
     "put_live": LiveValues,
     "put_outcomes": OutcomeValues,
     "put_reports": ReportValues,
+    "put_stream_heads": StreamHeadValues,
+    "insert_stream_rows": StreamValues,
     "put_snapshots": SnapshotValues,
     "requeue_jobs": RequeuedJobValues,
     "set_statuses": StatusValues,

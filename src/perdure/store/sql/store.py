@@ -58,6 +58,7 @@ from perdure.store.sql.deciders import SqlDeciders
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.looking import Look
 from perdure.store.sql.projection_sql import Approval
+from perdure.store.sql.stream_store import SqlStreams
 
 T = TypeVar("T")
 _encode = msgspec.json.encode
@@ -69,7 +70,7 @@ FORGET_WHEN_STEADY_MS = 2 * LASTS_MS
 """How long a worker that gives no sign of life is kept for people to see: it was killed."""
 
 
-class SqlStore(SqlAdmin, SqlDeciders):
+class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
     """See `perdure.store.base.Store`.
 
     Args:
@@ -126,7 +127,12 @@ class SqlStore(SqlAdmin, SqlDeciders):
         is_quiet: bool = False,
         look: Look | None = None,
     ) -> T:
-        [result] = await self._submit([Operation(run, is_quiet, look)], patience_s)
+        [result] = await self._submit([Operation(run, is_quiet, look=look)], patience_s)
+        value: T = result
+        return value
+
+    async def _tell(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+        [result] = await self._submit([Operation(run, is_news=True)], patience_s)
         value: T = result
         return value
 

@@ -12,6 +12,12 @@ CREATE TABLE migrations (
     applied_ms   INTEGER NOT NULL
 ) STRICT;
 
+-- What the whole store has one of: a single row.
+CREATE TABLE perdure_settings (
+    settings_no INTEGER PRIMARY KEY CHECK (settings_no = 0),
+    secret      BLOB NOT NULL CHECK (length(secret) = 32)  -- signs the tokens of promises; not shown
+) STRICT;
+
 -- Small lasting numbers for what claims ask for: orchestrations by version, activities by tag.
 CREATE TABLE definitions (
     definition_no INTEGER PRIMARY KEY,
@@ -190,6 +196,38 @@ CREATE TABLE reports (
     updated_ms  INTEGER NOT NULL,
     value       BLOB NOT NULL,
     PRIMARY KEY (part, instance_id)
+) STRICT, WITHOUT ROWID;
+
+-- What instances and their activities say while they work. A row is what was sent together, one
+-- after another. The row of an activity counts as long as its attempt has the job, and for good
+-- once that has succeeded; otherwise it is void, and taken back when that is noticed.
+CREATE TABLE perdure_streams (
+    part          INTEGER NOT NULL,
+    instance_id   TEXT NOT NULL,
+    stream        TEXT NOT NULL,
+    last_index    INTEGER NOT NULL,      -- of its last item; of a take-back, its own
+    items         INTEGER NOT NULL,      -- how many; 0: it takes back
+    discards_from INTEGER,               -- of a take-back: what is void has this index or a higher one
+    incarnation   INTEGER NOT NULL,
+    execution     INTEGER NOT NULL,
+    seq           INTEGER NOT NULL,      -- of the call of the activity, or the turn's first event
+    attempt       INTEGER NOT NULL,      -- of the activity; 0: the orchestration sent it
+    token         INTEGER NOT NULL,      -- of the attempt's lease on its job; 0: it counts for good
+    at_ms         INTEGER NOT NULL,
+    body          BLOB NOT NULL,         -- JSON, list of the items
+    UNIQUE (part, instance_id, stream, last_index)  -- read_stream, move_stream_rows
+) STRICT;
+-- find_void_rows, keep_stream_rows, find_stream_news. Empty where no activity sends.
+CREATE INDEX perdure_streams_by_token
+ON perdure_streams (part, instance_id, stream, token) WHERE token <> 0;
+
+-- Which index the next item of a stream gets. Locked by those who send.
+CREATE TABLE perdure_stream_heads (
+    part        INTEGER NOT NULL,
+    instance_id TEXT NOT NULL,
+    stream      TEXT NOT NULL,
+    next_index  INTEGER NOT NULL,
+    PRIMARY KEY (part, instance_id, stream)
 ) STRICT, WITHOUT ROWID;
 
 -- Ids of messages that were delivered and of inputs that were decided, so that each is so once.

@@ -9,15 +9,28 @@ import msgspec
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
+from perdure.client.bulk_acts import HELD, LIVE
 from perdure.client.client import Client
 from perdure.client.info import InstanceInfo, Json
-from perdure.errors import UsageError
-from perdure.limits import BULK_MAX
+from perdure.client.lists import InstanceQuery
+from perdure.errors import PartlyDoneError, UnexpectedCountError, UsageError
+from perdure.ids import fresh_name
+from perdure.limits import BULK_MAX, PAGE_MAX
 from perdure.model.admin import DeletedCounts
+from perdure.model.instances import Status
 from perdure.model.options import IfExists
 from perdure.web.api.instances import CountQuery, conditions, handle_of
 from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.problems import RefusalError
+
+ACTS = {
+    "cancel": LIVE,
+    "terminate": LIVE,
+    "signal": LIVE,
+    "unpark": HELD,
+    "retry": tuple(Status),
+}
+"""What is done by a filter, and for instances of which statuses it is."""
 
 MAX_DELAY_S = 100 * 365 * 86_400
 """The longest that a start waits."""
@@ -81,12 +94,18 @@ class Unparked(msgspec.Struct, frozen=True):
 class BulkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to do to many."""
 
-    action: Literal["cancel", "terminate", "unpark", "delete"]
+    action: Literal["cancel", "terminate", "signal", "unpark", "retry", "delete"]
     where: CountQuery
     """Which; at least one condition."""
     expect: Annotated[int, msgspec.Meta(ge=0)]
     """How many they are. If there are more or fewer, nothing is done."""
     reason: str = ""
+    signal: str = ""
+    """The name of the signal that is sent."""
+    value: Json = None
+    """Its value."""
+    message_id: str | None = None
+    """What makes sending repeatable: each instance gets the signal once under it."""
 
 
 class BulkDone(msgspec.Struct, frozen=True):
@@ -174,21 +193,48 @@ async def act_on_many(ask: CheckedRequest[Nothing, BulkBody]) -> BulkDone:
         )
     matched = await ask.client.count(**which)
     if matched != body.expect or matched > BULK_MAX:
-        raise RefusalError(
-            409,
-            "unexpected_count",
+        raise UnexpectedCountError(
             f"{matched:,} instances match, {body.expect:,} were expected and {BULK_MAX:,} is the "
             "most; nothing was done",
+            expected=body.expect,
+            found=matched,
         )
-    found: list[str] = []
-    after = None
-    while True:
-        page = await ask.client.instances(limit=500, after=after, **which)
-        found += [item.instance_id for item in page.items]
-        after = page.next
-        if after is None or len(found) >= BULK_MAX:
-            break
-    return await _each(ask, found[: body.expect])
+    if body.action == "delete":
+        return await _delete_each(ask, which)
+    try:
+        done = await _act(ask, which)
+    except PartlyDoneError as error:
+        return BulkDone(matched, error.done, error.refused)
+    return BulkDone(matched, done, {})
+
+
+async def _act(ask: CheckedRequest[Nothing, BulkBody], which: InstanceQuery) -> int:
+    """Do it to those that match and that it is for; return to how many."""
+    client, body = ask.client, ask.body
+    statuses = ACTS[body.action]
+    named = which.get("status") or tuple(Status)
+    which["status"] = tuple(one for one in statuses if one in named)
+    expect = await client.count(**which) if which["status"] else 0
+    if not expect:
+        return 0
+    match body.action:
+        case "cancel":
+            reason = ask.reason(body.reason)
+            return await client.cancel_all(expect=expect, reason=reason, **which)
+        case "terminate":
+            reason = ask.reason(body.reason)
+            return await client.terminate_all(expect=expect, reason=reason, **which)
+        case "signal":
+            signal: Signal[Any] = Signal(body.signal, Any)
+            message_id = ask.repeat_key(body.message_id, "message_id") or fresh_name()
+            return await client.signal_all(
+                signal, body.value, expect=expect, message_id=message_id, **which
+            )
+        case "unpark":
+            return await client.unpark_all(expect=expect, **which)
+        case "retry":
+            return await client.retry_all(expect=expect, **which)
+    raise AssertionError(f"{body.action} is not done by a filter")
 
 
 def _check_arguments(client: Client, body: StartBody, stored: bytes) -> None:
@@ -208,21 +254,21 @@ def _check_arguments(client: Client, body: StartBody, stored: bytes) -> None:
         found[0].definition.codec.decode(stored)
 
 
-async def _each(ask: CheckedRequest[Nothing, BulkBody], found: list[str]) -> BulkDone:
-    reason = ask.reason(ask.body.reason)
+async def _delete_each(ask: CheckedRequest[Nothing, BulkBody], which: InstanceQuery) -> BulkDone:
+    """Delete those that match, each with everything below it; running ones refuse."""
+    found: list[str] = []
+    after = None
+    while True:
+        page = await ask.client.instances(limit=PAGE_MAX, after=after, **which)
+        found += [item.instance_id for item in page.items]
+        after = page.next
+        if after is None or len(found) >= BULK_MAX:
+            break
+    found = found[: ask.body.expect]
     failed: dict[str, str] = {}
     for instance_id in found:
-        handle = ask.client.handle(instance_id)
         try:
-            match ask.body.action:
-                case "cancel":
-                    await handle.cancel(reason)
-                case "terminate":
-                    await handle.terminate(reason)
-                case "unpark":
-                    await handle.unpark()
-                case "delete":
-                    await handle.delete()
+            await ask.client.delete(instance_id)
         except UsageError as error:
             failed[instance_id] = str(error)
     return BulkDone(len(found), len(found) - len(failed), failed)

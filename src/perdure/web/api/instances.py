@@ -24,6 +24,7 @@ from perdure.client.info import (
     Report,
 )
 from perdure.client.lists import InstanceQuery
+from perdure.client.replay_check import ReplayCheck, check_replay
 from perdure.errors import OutcomeError, ResultTimeoutError
 from perdure.model.admin import InstanceStats
 from perdure.model.instances import Status
@@ -114,6 +115,12 @@ class HistoryPage(msgspec.Struct, frozen=True):
     items: list[HistoryEvent]
     next: int | None
     """What to give as `after` for the next part."""
+
+
+class ReplayBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which execution is replayed."""
+
+    execution: int | None = None
 
 
 class TreeQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -219,6 +226,14 @@ async def read_history(ask: CheckedRequest[HistoryQuery, None]) -> HistoryPage |
     found = await handle_of(ask).history(query.execution, after=query.after, limit=size + 1)
     shown = found[:size]
     return HistoryPage(shown, shown[-1].seq if len(found) > size else None)
+
+
+async def check_code(ask: CheckedRequest[Nothing, ReplayBody]) -> ReplayCheck:
+    """Replay the history with the code beside this server, and tell whether it fits.
+
+    Nothing is written, and no activity runs.
+    """
+    return await check_replay(ask.client, ask.path["instance_id"], ask.body.execution)
 
 
 async def list_executions(ask: CheckedRequest[Nothing, None]) -> list[ExecutionInfo]:

@@ -12,8 +12,10 @@ from perdure.client.as_json import as_json
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.info import HistoryEvent, InstanceInfo, Json
+from perdure.client.tallies import read_tally
 from perdure.clock import to_datetime
 from perdure.errors import NotRegisteredError
+from perdure.model.paging import FOR_EACH
 from perdure.web.access import now_utc
 from perdure.web.api.deciders import definition_here, events_of, state_of
 from perdure.web.api.instances import LIST
@@ -24,7 +26,7 @@ from perdure.web.pages.differences import differences
 from perdure.web.pages.instances import without_head
 from perdure.web.pages.timeline import bars_of, drawn
 
-Tab = Literal["timeline", "state", "history", "payload", "children", "jobs"]
+Tab = Literal["timeline", "state", "history", "payload", "children", "jobs", "check"]
 
 TIMELINE_EVENTS = 400
 """How much of a history, its newest part, is drawn."""
@@ -63,6 +65,8 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
         "tab": tab,
         "is_decider": is_decider,
     }
+    if info.name == FOR_EACH and (report := await handle.report()) is not None:
+        data["tally"] = read_tally(report.value)
     drawing: dict[str, Any] = {}
     match tab:
         case "timeline":
@@ -78,6 +82,8 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
             data["children"] = await _children(ask, info)
         case "jobs":
             data |= await _jobs(ask.client, handle)
+        case "check":
+            data["has_code"] = ask.client._core.beside is not None
         case "state":
             data["decider"] = await _decider(ask, info)
     return PageContent(template="instance.html", title=instance_id, data=data, drawing=drawing)

@@ -54,8 +54,10 @@ NAVIGATION = (
     ("/failures", "Failures", "f"),
     ("/queues", "Jobs and queues", "q"),
     ("/workers", "Workers", "w"),
+    ("/schedules", "Schedules", "s"),
     ("/projections", "Projections", "p"),
     ("/definitions", "Definitions", "d"),
+    ("/charts", "Charts", "c"),
 )
 
 
@@ -127,6 +129,7 @@ class Renderer:
             store_title=settings.title,
             insecure=settings.insecure_no_auth,
             read_only=settings.read_only,
+            strip=settings.strip,
             scopes=access.scopes,
             csrf=csrf_token(settings, access),
             static=lambda name: f"{base}/static/{self._names[name]}",

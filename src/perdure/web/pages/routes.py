@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from perdure.web.gate import TWIN, access_of, check_scope, unescaped
 from perdure.web.operations import CheckedRequest, Nothing, Site, json_response, read_query
-from perdure.web.pages import failures, instance, instances, overview
+from perdure.web.pages import charts, failures, instance, instances, overview
 from perdure.web.pages.content import PageContent
 from perdure.web.pages.rendering import Renderer
 from perdure.web.problems import RefusalError, response_of
@@ -34,8 +34,10 @@ PAGES = (
     PageRoute(path="/failures", handler=failures.show),
     PageRoute(path="/queues", handler=overview.queues, query=overview.QueuesPageQuery),
     PageRoute(path="/workers", handler=overview.workers),
+    PageRoute(path="/schedules", handler=overview.schedules),
     PageRoute(path="/projections", handler=overview.projections),
     PageRoute(path="/definitions", handler=overview.definitions),
+    PageRoute(path="/charts", handler=charts.show, query=charts.ChartsPageQuery),
 )
 
 

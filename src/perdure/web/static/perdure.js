@@ -124,11 +124,44 @@ document.addEventListener("click", (event) => {
     });
     return;
   }
+  const pressed = event.target.closest("[data-press]");
+  if (pressed) { press(pressed); return; }
+  const checked = event.target.closest("[data-check]");
+  if (checked) { check(checked); return; }
   const many = event.target.closest("[data-bulk]");
   if (many) { bulk(many.dataset.bulk); return; }
   const row = event.target.closest("tr[data-href]");
   if (row && !event.target.closest("a, button, input, label") && !getSelection().toString()) location.assign(row.dataset.href);
 });
+
+// A button that asks nothing, and is not pressed twice.
+async function press(button) {
+  button.disabled = true;
+  try { await ask("POST", button.dataset.press); } catch (error) { toast(error.message); }
+  button.disabled = false;
+  refresh();
+}
+
+// Whether the code fits a history: the word first, then both sides.
+async function check(button) {
+  const place = $("#check-answer");
+  const status = document.createElement("span");
+  button.disabled = true;
+  try {
+    const found = await ask("POST", button.dataset.check, {});
+    status.className = `status ${found.fits ? "completed" : "failed"}`;
+    status.textContent = found.fits ? "✓ it fits" : "✕ it does not fit";
+    const more = document.createElement(found.fits ? "p" : "pre");
+    if (!found.fits) { more.className = "value trace"; more.tabIndex = 0; }
+    more.textContent = found.fits ? `All ${found.events} events are what the code asks for now.` : found.text;
+    place.replaceChildren(status, more);
+  } catch (error) {
+    status.className = "problem";
+    status.textContent = error.message;
+    place.replaceChildren(status);
+  }
+  button.disabled = false;
+}
 
 document.addEventListener("submit", async (event) => {
   const form = event.target;
@@ -284,7 +317,9 @@ async function refresh() {
     try { answer = await fetch(location.href, { headers, cache: "no-store" }); } catch { return; } // The stream says that the server is gone.
     if (answer.status === 404) location.reload(); // It was deleted meanwhile: that has a page too.
     if (answer.status === 304 || !answer.ok) return;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("#live");
+    const whole = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = $("#live", whole);
+    $("#strip-text")?.replaceChildren(...($("#strip-text", whole)?.childNodes || []));
     if ((!tag && fresh.textContent === served) || put(fresh)) tag = answer.headers.get("ETag") || "";
   } finally {
     busy = false;
@@ -303,6 +338,8 @@ function put(fresh) {
   const at = $("tr.at")?.dataset.href;
   const open = $$("details", live).map((one) => one.open);
   if ($$("details[open] form", live).some((form) => [...form.elements].some((one) => one.value !== one.defaultValue && "defaultValue" in one))) return false;
+  const answer = $("#check-answer", live);
+  if (answer) $("#check-answer", fresh)?.replaceWith(answer);
   live.replaceChildren(...fresh.childNodes);
   for (const one of $$("#bulk [name=id]")) one.checked = chosen.has(one.value);
   if (all && $("#all-matching")) $("#all-matching").checked = true;

@@ -1,0 +1,55 @@
+"""Streams: what instances and their activities say while they work, for readers by index."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class SentItems(NamedTuple):
+    """What was sent to one stream, in order, each item as JSON."""
+
+    stream: str
+    items: tuple[bytes, ...]
+
+
+class StreamPlace(NamedTuple):
+    """How far a reader of a stream has come."""
+
+    instance_id: str
+    stream: str
+    after: int
+    """The index of the last item that it has seen."""
+
+
+class StoredItem(NamedTuple):
+    """An item as it is stored, or a take-back."""
+
+    index: int  # type: ignore[assignment]  # hides a method of tuple that is not needed here
+    at_ms: int
+    body: bytes | None
+    """As JSON; None: it takes back, and has no value."""
+    discards_from: int | None = None
+    """Of a take-back: what has this index or a higher one, below its own, is void."""
+
+
+class StreamPage(NamedTuple):
+    """Some items behind an index, and what was known of their instance at that moment."""
+
+    incarnation: int
+    has_ended: bool
+    has_void: bool
+    """Whether the stream has items that count no more and were not taken back yet."""
+    items: tuple[StoredItem, ...]
+    is_last: bool
+    """Whether there are no more."""
+
+
+class StreamHead(NamedTuple):
+    """A stream of an instance: how far it has come, and when something was sent last."""
+
+    stream: str
+    last_index: int
+    """Of its newest item, or of the take-back that followed."""
+    items: int
+    """How many there are that count."""
+    at_ms: int

@@ -1,0 +1,12 @@
+-- Find what attempts sent that have lost their jobs and did not succeed.
+-- Params: part; instance_id. Returns: stream, last_index, items.
+SELECT sent.stream, sent.last_index, sent.items
+FROM perdure.perdure_stream_heads AS heads
+JOIN perdure.perdure_streams AS sent
+    ON sent.part = heads.part
+   AND sent.instance_id = heads.instance_id
+   AND sent.stream = heads.stream
+WHERE heads.part = :part::smallint
+  AND heads.instance_id = :instance_id::text
+  AND @is_void
+ORDER BY sent.stream, sent.last_index;

@@ -1,0 +1,63 @@
+"""The part of a store that streams use; the rest of it is in `store`.
+
+What is said in `perdure.store.streams` is not repeated here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from perdure.model.jobs import StreamAppend
+from perdure.model.streams import StreamHead, StreamPage, StreamPlace
+from perdure.store.base import PATIENCE_S
+from perdure.store.sql import streams
+from perdure.store.sql.batch import Transaction
+from perdure.store.sql.connection import Connection
+
+T = TypeVar("T")
+
+
+class SqlStreams(ABC):
+    """See `perdure.store.streams.StreamStore`."""
+
+    @abstractmethod
+    async def _tell(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+        """Run a function in the next transaction that writes, and have those who wait for news
+        read."""
+
+    @abstractmethod
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        """Run a function with a connection that reads one state of the database."""
+
+    async def append_streams(self, appends: Sequence[StreamAppend]) -> list[bool]:
+        """Store what running jobs sent."""
+        if not appends:
+            return []
+        return await self._tell(
+            lambda t: streams.append_streams(t.connection, appends, now_ms=t.now_ms)
+        )
+
+    async def take_back(self, instance_id: str) -> None:
+        """Remove what is void of an instance's streams."""
+        await self._tell(
+            lambda t: streams.take_back(t.connection, instance_id, now_ms=t.now_ms),
+            patience_s=PATIENCE_S,
+        )
+
+    async def read_stream(
+        self, instance_id: str, stream: str, *, after: int, limit: int
+    ) -> StreamPage | None:
+        """Return what counts of a stream behind an index."""
+        return await self._read(
+            lambda c: streams.read_stream(c, instance_id, stream, after=after, limit=limit)
+        )
+
+    async def find_stream_news(self, places: Sequence[StreamPlace]) -> list[bool]:
+        """Tell for each place whether there is anything behind it, or to be taken back."""
+        return await self._read(lambda c: streams.find_stream_news(c, places)) if places else []
+
+    async def read_stream_heads(self, instance_id: str) -> list[StreamHead]:
+        """Return the streams of an instance."""
+        return await self._read(lambda c: streams.read_stream_heads(c, instance_id))

@@ -1,0 +1,12 @@
+-- Remove rows of streams that count no more.
+-- Params: keys, JSON [[part, instance_id, stream, last_index], ...]. Returns: nothing.
+-- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone.
+DELETE FROM perdure_streams
+WHERE (instance_id, stream, last_index, part) IN (
+    SELECT
+        CAST(value ->> 1 AS TEXT),
+        CAST(value ->> 2 AS TEXT),
+        CAST(value ->> 3 AS INTEGER),
+        CAST(value ->> 0 AS INTEGER)
+    FROM json_each(:keys)
+);
