@@ -243,6 +243,24 @@ def test_bank_transfers_move_money_and_keep_the_sum(tmp_path: Path) -> None:
 # ------------------------------------------------------------- killed, and run again
 
 
+def test_cart_has_each_thing_once(tmp_path: Path) -> None:
+    *added, refused, seen, paid = run_example(tmp_path, "cart")
+
+    assert len(added) == 60
+    assert refused == "refused: a price is not negative"
+    assert seen.startswith("in the cart: 6630 cents, dearest Item(name=")
+    assert paid == "Ada pays 66.30 for 60 things with a card, each once"
+
+
+def test_a_killed_cart_is_asked_again_and_does_nothing_twice(tmp_path: Path) -> None:
+    before = kill_example_after(tmp_path, "bob-7 ", "cart")
+
+    *added, _, _, paid = run_example(tmp_path, "cart")
+
+    assert set(before) <= set(added)
+    assert paid == "Ada pays 66.30 for 60 things with a card, each once"
+
+
 def test_killed_bank_transfers_go_on_and_make_none_twice(tmp_path: Path) -> None:
     kill_example_after(tmp_path, "Grace pays Ada 5.00", "bank_transfers", "monday")
 

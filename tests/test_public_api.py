@@ -37,6 +37,7 @@ CLIENT = [
     "drop_message",
     "dry_run",
     "events",
+    "events_json",
     "execute",
     "execute_json",
     "fail_job",
@@ -69,15 +70,18 @@ CLIENT = [
     "signal_all",
     "start",
     "state",
+    "state_json",
     "telemetry",
     "terminate_all",
     "transitions",
     "unpark_all",
+    "update_with_start",
     "within",
     "workers",
 ]
 
 HANDLE = [
+    "ask",
     "cancel",
     "delete",
     "executions",
@@ -100,6 +104,7 @@ HANDLE = [
     "terminate",
     "tree",
     "unpark",
+    "update",
     "wait_kv",
     "wait_report",
 ]

@@ -261,5 +261,21 @@ CURES = {
         "another process.",
         "look at the error that has it as its cause.",
     ),
+    "RefusedError": (
+        "your own code raised it in a function that serves an update, to refuse that update.",
+        "nothing, inside `update.served_by(...)`. Elsewhere it is an exception like any other: "
+        "refuse with `request.refuse(reason)`.",
+    ),
+    "UpdateRefusedError": (
+        "the code of the instance refused the update.",
+        "`reason` says why. Given again under its id, it is refused again: take a new id for "
+        "another try.",
+    ),
+    "UpdateUnansweredError": (
+        "the instance ended, was deleted or continued as new before it answered; `status` says "
+        "which.",
+        "look at what the instance has done: some of the update may be among it. Code that "
+        "continues as new answers before that.",
+    ),
 }
 """Of each error what causes it, and what to do."""

@@ -94,7 +94,7 @@ async def wrong_values(handle: Handle[Receipt]) -> None:
     b: str | None = await handle.kv("count", int)  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
     c: int | None = handle.kv("count", int)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     d: Yes | None = await handle.wait_kv("answer", Yes | No)  # type: ignore[arg-type]  # pyright: ignore[reportAssignmentType]
-    await handle.kv(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    await handle.kv(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     await handle.kv("count", 3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     await handle.wait_kv()  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     handle.kv("count")  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
@@ -104,7 +104,7 @@ async def wrong_values(handle: Handle[Receipt]) -> None:
 def wrong_without_await(handle: BlockingHandle[Receipt]) -> None:
     a: int = handle.kv("count", int)  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     b: Report = handle.wait_report()  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
-    handle.kv(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    handle.kv(3)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     use(a, b)
 
 

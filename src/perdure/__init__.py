@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from perdure.authoring.describing import describe
     from perdure.authoring.for_each import Page, for_each
     from perdure.authoring.inline import inline
+    from perdure.authoring.key import Key
     from perdure.authoring.orchestration import Orchestration, orchestration
+    from perdure.authoring.query import Query
     from perdure.authoring.race import race
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.registry import Defined
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from perdure.authoring.signal import Signal
     from perdure.authoring.stream import Item, Stream
     from perdure.authoring.transaction import transaction
+    from perdure.authoring.update import Request, Update
     from perdure.client.blocking import BlockingClient
     from perdure.client.client import Client, default_url
     from perdure.client.engine import Engine
@@ -66,10 +69,13 @@ __all__ = [
     "Handle",
     "InstanceRef",
     "Item",
+    "Key",
     "Orchestration",
     "Page",
     "PerdureError",
+    "Query",
     "Rejected",
+    "Request",
     "Retention",
     "Retry",
     "Schedule",
@@ -80,6 +86,7 @@ __all__ = [
     "Status",
     "Stream",
     "Tally",
+    "Update",
     "Worker",
     "WorkerOptions",
     "activity",
@@ -104,7 +111,9 @@ _HOMES = {
     "authoring.describing": ("describe",),
     "authoring.for_each": ("Page", "for_each"),
     "authoring.inline": ("inline",),
+    "authoring.key": ("Key",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
+    "authoring.query": ("Query",),
     "authoring.race": ("race",),
     "authoring.ref": ("InstanceRef",),
     "authoring.registry": ("Defined",),
@@ -113,6 +122,7 @@ _HOMES = {
     "authoring.signal": ("Signal",),
     "authoring.stream": ("Item", "Stream"),
     "authoring.transaction": ("transaction",),
+    "authoring.update": ("Request", "Update"),
     "client.blocking": ("BlockingClient",),
     "client.client": ("Client", "default_url"),
     "client.engine": ("Engine",),

@@ -25,8 +25,11 @@ PerdureError                     catch this to catch everything below
 ├── RecordedError                stands for a recorded exception, in a chain of causes
 ├── OutcomeError                 an instance or an activity did not succeed
 │   ├── ActivityError, ChildError            raised at the `await` inside an orchestration
-│   └── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
-│                                raised by `Handle.result()`
+│   ├── InstanceFailedError, InstanceCancelledError, InstanceTerminatedError
+│   │                            raised by `Handle.result()`
+│   └── UpdateRefusedError, UpdateUnansweredError
+│                                raised by `Handle.update()`
+├── RefusedError                 raised by code that serves an update, to refuse it
 ├── TooManyFailuresError         more items of a `for_each` have failed than may fail
 ├── ResultTimeoutError           the instance is still running when the wait ended
 ├── NondeterminismError          the code no longer matches its history, or cannot be replayed
@@ -52,6 +55,8 @@ from perdure.outcome_errors import InstanceTerminatedError as InstanceTerminated
 from perdure.outcome_errors import OutcomeError as OutcomeError
 from perdure.outcome_errors import PerdureError as PerdureError
 from perdure.outcome_errors import RecordedError as RecordedError
+from perdure.outcome_errors import UpdateRefusedError as UpdateRefusedError
+from perdure.outcome_errors import UpdateUnansweredError as UpdateUnansweredError
 from perdure.tallies import Tally
 
 
@@ -216,13 +221,15 @@ class InstanceHeldError(UsageError):
 
 
 class InputIdReusedError(UsageError):
-    """The id of an input was given before, with another input."""
+    """The id of an input or update was given before, with another one."""
 
-    def __init__(self, instance_id: str, input_id: str, differing: Sequence[str]) -> None:
+    def __init__(
+        self, instance_id: str, input_id: str, differing: Sequence[str], *, what: str = "input"
+    ) -> None:
         super().__init__(
-            f"input id {input_id!r} was given to instance {instance_id!r} before, with another "
-            f"input (other in {', '.join(differing)}): an id stands for one input, so that giving "
-            "it again is safe; take a new id for a new input"
+            f"{what} id {input_id!r} was given to instance {instance_id!r} before, with another "
+            f"{what} (other in {', '.join(differing)}): an id stands for one {what}, so that "
+            f"giving it again is safe; take a new id for a new {what}"
         )
         self.instance_id = instance_id
         self.input_id = input_id
@@ -299,6 +306,14 @@ class ResultTimeoutError(PerdureError, TimeoutError):
         )
         self.instance_id = instance_id
         self.timeout = timeout
+
+
+class RefusedError(PerdureError):
+    """Raised by code that serves an update: the update is refused, and the code goes on."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class NondeterminismError(PerdureError):

@@ -194,3 +194,44 @@ class InstanceTerminatedError(OutcomeError):
         super().__init__(f"instance {instance_id!r} was terminated: {reason}", message=reason)
         self.instance_id = instance_id
         self.reason = reason
+
+
+class UpdateRefusedError(OutcomeError):
+    """The code of the instance refused the update."""
+
+    __module__ = "perdure.errors"
+
+    def __init__(self, instance_id: str, update: str, update_id: str, reason: str) -> None:
+        super().__init__(
+            f"instance {instance_id!r} refused update {update!r}: {reason}", message=reason
+        )
+        self.instance_id = instance_id
+        self.update_id = update_id
+        self.reason = reason
+
+
+class UpdateUnansweredError(OutcomeError):
+    """The update was given and will not be answered: what took it has ended, or none did."""
+
+    __module__ = "perdure.errors"
+
+    def __init__(self, instance_id: str, update: str, update_id: str, status: str) -> None:
+        super().__init__(
+            f"instance {instance_id!r} has not answered update {update!r} and will not: "
+            f"{_UNANSWERED.get(status, f'it {status} before')}. Some of it may have been done; "
+            "the same id gets this outcome again",
+            message=status,
+        )
+        self.instance_id = instance_id
+        self.update_id = update_id
+        self.status = status
+        """What the instance came to: *completed*, *failed*, *cancelled*, *terminated*, *continued
+        as new*, *deleted* or *dropped*."""
+
+
+_UNANSWERED = {
+    "cancelled": "it was cancelled before",
+    "terminated": "it was terminated before",
+    "deleted": "it was deleted before",
+    "dropped": "the update was dropped from its inbox, or the instance replaced by a new one",
+}

@@ -7,16 +7,19 @@ from datetime import timedelta
 from perdure.clock import ManualClock
 from perdure.model.admin import Expiry
 from perdure.model.events import Body
-from perdure.model.messages import DeliveryStatus
-from perdure.model.turns import TurnReceipt, TurnStatus
+from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.turns import InputReceipt, TurnReceipt, TurnStatus
 from perdure.store.base import Store
 from tests.contract.store_values import (
     ORDER,
     PLACED,
+    SCHEDULED,
     STARTED,
     accepted,
+    begun,
     claim,
     claim_jobs,
+    continuation,
     decided,
     decider,
     events_of,
@@ -27,6 +30,7 @@ from tests.contract.store_values import (
     outcome,
     queued,
     result_of,
+    token,
     turn_of,
 )
 
@@ -237,3 +241,69 @@ class TestSettledInputs:
         await store.settle_inputs(ID, [given("no")._replace(outcome=odd)])
 
         assert await store.read_receipts(ID, ["x"]) == {"x": odd}
+
+
+class TestAnswersOfOrchestrations:
+    """Receipts that keep the first outcome, and refuse nothing: updates leave such."""
+
+    async def test_an_answer_is_kept_with_the_turn(self, store: Store) -> None:
+        stamp = await begun(store)
+        await store.deliver([asked("u")])
+        assert await store.read_receipts("i", ["u"]) == {"u": None}
+
+        await accepted(store, next_turn("i", stamp, events=(SCHEDULED,), receipts=(answer("yes"),)))
+
+        assert await store.read_receipts("i", ["u"]) == {"u": b"yes"}
+
+    async def test_asked_again_after_its_answer_it_is_not_delivered(self, store: Store) -> None:
+        stamp = await begun(store)
+        await accepted(store, next_turn("i", stamp, events=(SCHEDULED,), receipts=(answer("yes"),)))
+
+        assert await store.deliver([asked("u")]) == [DeliveryStatus.DUPLICATE]
+
+    async def test_a_second_answer_changes_nothing_and_harms_nothing(self, store: Store) -> None:
+        stamp = await begun(store)
+        first = next_turn("i", stamp, events=(SCHEDULED,), receipts=(answer("yes"),))
+        await accepted(store, first)
+
+        second = next_turn(
+            "i",
+            first.next_stamp,
+            events=(SCHEDULED,),
+            receipts=(answer("no"), answer("new", "v"), answer("old", "v")),
+        )
+        await accepted(store, second)
+
+        assert await store.read_receipts("i", ["u", "v"]) == {"u": b"yes", "v": b"new"}
+
+    async def test_a_refused_turn_answers_nothing(self, store: Store) -> None:
+        stamp = await begun(store)
+        elsewhere = stamp._replace(commit_id=token())
+
+        turn = next_turn("i", elsewhere, events=(SCHEDULED,), receipts=(answer("yes"),))
+
+        assert await store.commit([turn]) == [REFUSED]
+        assert await store.read_receipts("i", ["u"]) == {}
+
+    async def test_the_end_and_the_next_execution_keep_answers(self, store: Store) -> None:
+        stamp = await begun(store)
+        turn = next_turn(
+            "i", stamp, events=(SCHEDULED,), receipts=(answer("yes"),), continued=continuation()
+        )
+        await accepted(store, turn)
+
+        assert await store.read_receipts("i", ["u"]) == {"u": b"yes"}
+
+
+def answer(outcome: str, update_id: str = "u") -> InputReceipt:
+    return InputReceipt(update_id, outcome.encode(), keeps_first=True)
+
+
+def asked(update_id: str) -> Delivery:
+    return Delivery(
+        instance_id="i",
+        kind="signal_received",
+        body=b"{}",
+        message_id=update_id,
+        if_absent="refuse",
+    )

@@ -155,7 +155,7 @@ class Desk:
         return turn
 
     def _commit(self, turn: Turn, messages: Sequence[Message]) -> None:
-        self.receipts.update(turn.receipts)
+        self.receipts.update((one.input_id, one.outcome) for one in turn.receipts)
         self.observations += turn.observations
         if turn.vanishes:
             self.execution = self.new()

@@ -17,8 +17,9 @@ from perdure.core.deciders.answers import (
     DirectInput,
     write_receipt,
 )
-from perdure.core.deciders.fingerprints import TAG, check_same, fingerprint
+from perdure.core.deciders.fingerprints import check_same
 from perdure.errors import InputIdReusedError
+from perdure.model.fingerprints import TAG, fingerprint
 from tests import rows
 from tests.engine.fed import Order, Place, Ship
 from tests.engine.stage import Gate, Stage

@@ -28,6 +28,7 @@ from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.race import race
 from perdure.authoring.signal import Signal
+from perdure.authoring.update import Update
 from perdure.errors import (
     ActivityError,
     AlreadyExistsError,
@@ -713,6 +714,38 @@ async def leaves_a_generator() -> list[str]:
         seen = [word]
         break
     return [*seen, await say("c")]
+
+
+add = Update("add", Line, int)
+
+
+@orchestration
+async def answers() -> list[str]:
+    taken: list[str] = []
+    while len(taken) < 2:
+        request = await add.receive()
+        if request.value.amount < 0:
+            request.refuse("less than nothing")
+        else:
+            taken.append(await say(request.value.article))
+            request.answer(len(taken))
+    return taken
+
+
+@orchestration
+async def serves() -> str:
+    def count(line: Line) -> int:
+        return line.amount
+
+    async with add.served_by(count):
+        await say("while it serves")
+    return "closed"
+
+
+@orchestration
+async def leaves_unanswered() -> None:
+    await add.receive()
+    leaves_unanswered.continue_as_new()
 
 
 # ---------------------------------------------------------------------- very many items

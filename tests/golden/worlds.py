@@ -683,6 +683,30 @@ def a_generator_is_left(world: World) -> None:
     world.say("a", "end", "c")
 
 
+def _asked(update_id: str, sku: str, count: int) -> SignalReceived:
+    value = {"article": sku, "price": "1", "amount": count}
+    return SignalReceived(name="update:add", value=raw({"id": update_id, "value": value}))
+
+
+@golden(programs.answers)
+def updates_are_answered_and_refused(world: World) -> None:
+    world.deliver(_asked("u-1", "chair", 1), _asked("u-2", "lamp", -1), _asked("u-3", "pen", 2))
+    world.say("chair")
+    world.say("pen")
+
+
+@golden(programs.serves)
+def updates_are_served_beside_other_work(world: World) -> None:
+    world.deliver(_asked("u-1", "chair", 4))
+    world.deliver(SignalReceived(name="update:add", value=raw({"id": "u-2", "value": "chair"})))
+    world.say("while it serves")
+
+
+@golden(programs.leaves_unanswered)
+def an_update_is_left_unanswered(world: World) -> None:
+    world.deliver(_asked("u-1", "chair", 4))
+
+
 # --------------------------------------------------------------- very many items
 
 REMIND = CallPlan(

@@ -173,6 +173,9 @@ QUESTIONS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "state before": lambda one: one.state(Account, "a-1", at=2),
     "events": lambda one: one.events(Account, "a-1"),
     "transitions": lambda one: one.transitions(Account, "a-1"),
+    "state by name": lambda one: one.state_json("account", "a-1"),
+    "state by name, before": lambda one: one.state_json("account", "a-1", at=1),
+    "events by name": lambda one: one.events_json("account", "a-1", after=1, limit=1),
 }
 
 

@@ -289,8 +289,8 @@ ONCE = (
         "inputs-are-decided-again",
         "an input that is asked again under its id is decided twice",
         "store/sql/decisions.py",
-        "if is_decided or len(ids) < len(turn.receipts):",
-        "if len(ids) < len(turn.receipts):",
+        "if is_decided or len(set(inputs)) < len(inputs):",
+        "if len(set(inputs)) < len(inputs):",
         (
             f"{CONTRACT}test_receipts.py::TestReceipts"
             "::test_a_turn_that_decides_an_input_again_is_refused",

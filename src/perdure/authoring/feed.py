@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import DeciderDefinition, definition_of
+from perdure.authoring.decider_definition import SEPARATOR, DeciderDefinition, definition_of
 from perdure.clock import to_datetime
-from perdure.codec import show
+from perdure.codec import JSON, Json, show
 from perdure.errors import DefinitionError
+from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.events import EventRecorded, UnreadableEventError
 from perdure.model.feeds import FeedEvent
 from perdure.model.rows import read_row
@@ -39,26 +40,43 @@ class EventMeta:
     """What that input belongs to, in the words of its sender."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedJson:
+    """An event of any decider as it is recorded: JSON, since its class need not be here."""
+
+    tag: str
+    value: Json
+    shape: int = 1
+    """Which `event_version` its decider had when it was recorded."""
+
+
 class EventFilter:
-    """Some events of some deciders."""
+    """Some events of some deciders, or all events of all."""
 
     def __init__(
         self,
         where: str,
-        deciders: Sequence[type[Decider[Any, Any, Any, Any]]],
+        deciders: Sequence[type[Decider[Any, Any, Any, Any]]] | Literal["all"],
         events: Sequence[Any],
     ) -> None:
         """Work it out.
 
         Args:
             where: Whose it is, for messages.
-            deciders: Whose events.
+            deciders: Whose events; "all": of every decider, as `RecordedJson`.
             events: Which of them; none named: all.
 
         Raises:
             DefinitionError: A decider is none, or an event is none of theirs.
         """
-        definitions = [definition_of(decider) for decider in deciders]
+        self._is_of_all = deciders == "all"
+        if self._is_of_all and events:
+            raise DefinitionError(
+                f"{where} reads of all deciders, whose events it gets as JSON: leave out events, "
+                "and look at event.tag"
+            )
+        classes = () if isinstance(deciders, str) else deciders
+        definitions = [definition_of(decider) for decider in classes]
         self._definitions = {definition.name: definition for definition in definitions}
         self._is_picky = bool(events)
         self._wanted = {
@@ -73,7 +91,7 @@ class EventFilter:
                     f"have: {', '.join(known)})"
                 )
         self.deciders = tuple(sorted(self._definitions))
-        """Names of the deciders."""
+        """Names of the deciders; none: all."""
         self.tags = _stored_tags(definitions, events)
         """Tags that are looked for; none: all, and what is not wanted is left out when read."""
 
@@ -84,19 +102,25 @@ class EventFilter:
             PayloadError: This code cannot read it.
             UnreadableEventError: This version of perdure cannot.
         """
-        definition = self._definitions[stored.decider]
+        if self._is_of_all and stored.decider.startswith(RESERVED_PREFIX):
+            return None  # One of perdure's own.
         try:
             recorded = read_row(stored.stored)
         except UnreadableEventError as error:
             raise error.under(f"instance {stored.instance_id!r}") from error
         assert isinstance(recorded, EventRecorded), "only recorded events are in the feed"
-        event = definition.read_event(recorded)
-        if self._is_picky and type(event) not in self._wanted[stored.decider]:
-            return None
+        event: Any
+        if self._is_of_all:
+            value = JSON.decode(bytes(recorded.event))
+            event = RecordedJson(recorded.tag, value, recorded.event_version)
+        else:
+            event = self._definitions[stored.decider].read_event(recorded)
+            if self._is_picky and type(event) not in self._wanted[stored.decider]:
+                return None
         return event, EventMeta(
             stored.pos,
             stored.decider,
-            definition.own_id(stored.instance_id),
+            stored.instance_id.removeprefix(f"{stored.decider}{SEPARATOR}"),
             stored.stored.seq,
             to_datetime(stored.stored.at_ms),
             stored.version,

@@ -41,24 +41,9 @@ class KV(MutableMapping[str, Json]):
         return JSON.decode(bytes(self._entries()[key].value))
 
     def __setitem__(self, key: str, value: object) -> None:
-        entries = self._entries()
+        refuse_elsewhere(self._scope, "the kv")
         key = check_id("kv key", key)
-        data = encode_value(value, f"kv[{key!r}]")
-        if len(data) > MAX_KV_VALUE_BYTES:
-            raise LimitExceededError(
-                f"kv[{key!r}]: the size in bytes of a value",
-                allowed=MAX_KV_VALUE_BYTES,
-                found=len(data),
-                advice="keep the data in a file or a bucket and set where it is",
-            )
-        if key not in entries and len(entries) >= MAX_KV_KEYS:
-            raise LimitExceededError(
-                f"kv[{key!r}]: the number of keys of one instance",
-                allowed=MAX_KV_KEYS,
-                found=len(entries) + 1,
-                advice="delete keys, prune old ones, or keep a dict under one key",
-            )
-        self._scope.note(KvSet(key=key, value=msgspec.Raw(data)))
+        put_encoded(self._scope, key, encode_value(value, f"kv[{key!r}]"))
 
     def __delitem__(self, key: str) -> None:
         if key not in self._entries():
@@ -100,6 +85,41 @@ class KV(MutableMapping[str, Json]):
     def _entries(self) -> Mapping[str, KvEntry]:
         refuse_elsewhere(self._scope, "the kv")
         return self._scope.kv
+
+
+def put_encoded(scope: Scope, key: str, data: bytes) -> None:
+    """Keep a value, as JSON, under a key of the instance that runs.
+
+    Raises:
+        LimitExceededError: It is too large, or there are too many keys.
+    """
+    entries = scope.kv
+    if len(data) > MAX_KV_VALUE_BYTES:
+        raise LimitExceededError(
+            f"kv[{key!r}]: the size in bytes of a value",
+            allowed=MAX_KV_VALUE_BYTES,
+            found=len(data),
+            advice="keep the data in a file or a bucket and set where it is",
+        )
+    if key not in entries and len(entries) >= MAX_KV_KEYS:
+        raise LimitExceededError(
+            f"kv[{key!r}]: the number of keys of one instance",
+            allowed=MAX_KV_KEYS,
+            found=len(entries) + 1,
+            advice="delete keys, prune old ones, or keep a dict under one key",
+        )
+    scope.note(KvSet(key=key, value=msgspec.Raw(data)))
+
+
+def read_entry(scope: Scope, key: str) -> KvEntry | None:
+    """Return what the instance that runs keeps under a key."""
+    return scope.kv.get(key)
+
+
+def remove_entry(scope: Scope, key: str) -> None:
+    """Keep nothing under a key any more."""
+    if key in scope.kv:
+        scope.note(KvRemoved(key=key))
 
 
 def encode_value(value: object, path: str) -> bytes:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from perdure.authoring.decider import Decider
 from perdure.authoring.feed import EventFilter, EventMeta
@@ -48,8 +48,9 @@ class AnyProjection(ABC, Generic[E]):
     name: ClassVar[str]
     """What its position is kept under. Another name begins from the first event."""
 
-    deciders: ClassVar[Sequence[type[Decider[Any, Any, Any, Any]]]]
-    """Whose events it reads."""
+    deciders: ClassVar[Sequence[type[Decider[Any, Any, Any, Any]]] | Literal["all"]]
+    """Whose events it reads; "all": those of every decider there is or will be, as `RecordedJson`,
+    for tools such as an audit log."""
 
     events: ClassVar[Sequence[Any]] = ()
     """Which of their events; none named: all."""
@@ -92,6 +93,11 @@ class AnyProjection(ABC, Generic[E]):
         if not getattr(self, "deciders", ()):
             raise DefinitionError(
                 f"projection {shown} reads of no decider: write deciders = [Order] in the class"
+            )
+        if isinstance(self.deciders, str) and self.deciders != "all":
+            raise DefinitionError(
+                f"projection {shown} has deciders = {self.deciders!r}: write [Order], a list of "
+                'classes, or "all"'
             )
         if not 1 <= self.batch <= PAGE_MAX:
             raise DefinitionError(

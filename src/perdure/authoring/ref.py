@@ -17,6 +17,7 @@ from perdure.authoring.failures import instance_failure, revive_activity_error
 from perdure.authoring.kv import decode_value
 from perdure.authoring.scope import ActivityRequest, Place, Scope, current_scope
 from perdure.authoring.signal import Signal
+from perdure.authoring.update import AskedUpdate, Update, answer_of
 from perdure.codec import check_id, check_text
 from perdure.errors import (
     ActivityError,
@@ -31,18 +32,22 @@ from perdure.model.builtins import (
     READ_KV,
     RESULT,
     SEND,
+    UPDATE,
     CancelInput,
     ReadKvInput,
     ReadKvOutput,
     ResultInput,
     ResultOutput,
     SendInput,
+    UpdateInput,
 )
 from perdure.model.events import ActivityFailed, Failure
 from perdure.model.instances import Status
 from perdure.model.jobs import JobPolicy
+from perdure.model.updates import UpdateOutcome
 
 T = TypeVar("T")
+A = TypeVar("A")
 R_co = TypeVar("R_co", covariant=True)
 
 POLICY = msgspec.json.encode(
@@ -93,6 +98,22 @@ class InstanceRef(Generic[R_co]):
         data = signal.codec.encode(value, f"signal {signal.name!r}")
         asked = SendInput(self.instance_id, signal.name, msgspec.Raw(data))
         return self._call(SEND, asked, _nothing)
+
+    def update(self, update: AskedUpdate[T, A], value: T, /) -> Coroutine[object, None, A]:
+        """Ask the instance, and wait for its answer. It is asked once, whatever happens here: the
+        id is that of this very call.
+
+        Raises (at the `await`):
+            UpdateRefusedError: Its code refused.
+            UpdateUnansweredError: What took it has ended, or the instance ended before.
+            InstanceEndedError: It has ended; nothing was sent.
+            InstanceNotFoundError: There is no such instance.
+        """
+        if not isinstance(update, Update):
+            raise UsageError(f"{update!r} is not an update: make one with Update(name, ...)")
+        data = update.asks_codec.encode(value, f"update {update.name!r}")
+        asked = UpdateInput(self.instance_id, update.name, msgspec.Raw(data))
+        return self._call(UPDATE, asked, partial(_answer, self.instance_id, update))
 
     def cancel(self, reason: str = "") -> Coroutine[object, None, None]:
         """Ask the instance to stop; one that has ended stays as it is.
@@ -166,6 +187,12 @@ def _outcome(instance_id: str, decode: Callable[[bytes], R_co], data: bytes) -> 
             raise InstanceTerminatedError(instance_id, ended.reason)
     failure = msgspec.json.decode(ended.output, type=Failure)
     raise instance_failure(instance_id, failure)
+
+
+def _answer(instance_id: str, update: AskedUpdate[Any, A], data: bytes) -> A:
+    """Return the answer to an update, or raise what else it came to."""
+    outcome = msgspec.json.decode(data, type=UpdateOutcome)
+    return update.answers_codec.decode(answer_of(outcome, instance_id, update.name, ""))
 
 
 def _nothing(_: bytes) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from threading import get_ident
 from types import CodeType
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -39,14 +39,6 @@ class Place(NamedTuple):
                 break
         file = self.code.co_filename.rsplit("/", 1)[-1]
         return f"{file}:{line} in {self.code.co_name}"
-
-
-class Request(Protocol):
-    """One thing an orchestration can await."""
-
-    label: str
-    """What to call it in messages: the name of the activity, child or signal."""
-    place: Place
 
 
 class ActivityRequest(msgspec.Struct, frozen=True):
@@ -132,6 +124,10 @@ class SignalRequest(msgspec.Struct, frozen=True):
 AnyRequest = ActivityRequest | InlineRequest | ChildRequest | SignalRequest | DetachedRequest
 
 
+View: TypeAlias = Callable[[], bytes]
+"""Computes the answer to a query, as JSON."""
+
+
 class Pending(Protocol):
     """A request that was made. It is open until its future is done."""
 
@@ -159,6 +155,8 @@ class Scope(Protocol):
     """The `Context` that user code gets; made by the core, opaque here."""
     lost: tuple[str, ...]
     """Which calls were made and never awaited, in words."""
+    views: dict[str, View]
+    """What answers queries, by their names."""
 
     @property
     def kv(self) -> Mapping[str, KvEntry]:

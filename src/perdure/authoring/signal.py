@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from perdure.authoring.call import Call
 from perdure.authoring.scope import Place, SignalRequest, current_scope
 from perdure.codec import ValueCodec, check_id
-from perdure.errors import UsageError
+from perdure.errors import InvalidIdError, UsageError
+from perdure.model.updates import UPDATE_PREFIX
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
+
+
+_RESERVED = (
+    f"begins with {UPDATE_PREFIX!r}, which is for updates: ask with "
+    "handle.update(Update(name, ...), value), or use another name"
+)
 
 
 class Signal(Generic[T]):
@@ -33,6 +40,8 @@ class Signal(Generic[T]):
     def __init__(self, name: str, type: TypeForm[T], /) -> None: ...
     def __init__(self, name: str, type: Any, /) -> None:
         self.name = check_id("signal name", name)
+        if name.startswith(UPDATE_PREFIX):
+            raise InvalidIdError("signal name", name, _RESERVED)
         self.type = type
 
     @cached_property

@@ -42,6 +42,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "wait": ListedCommand("follow", "Wait for instances to end, and print their results."),
         "diff": ListedCommand("histories", "Compare two histories."),
         "decider": ListedCommand("deciders", "Events and state of deciders."),
+        "kv": ListedCommand("asking", "Print what an instance keeps under its keys."),
         "job": ListedCommand("jobs", "Look at jobs, and mend what got stuck."),
         "queues": ListedCommand("overview", "List what waits, and who takes it."),
         "workers": ListedCommand("overview", "List the workers that live."),
@@ -51,6 +52,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
     "Act": {
         "start": ListedCommand("starting", "Start an instance of an orchestration."),
         "signal": ListedCommand("act", "Send a signal to instances."),
+        "update": ListedCommand("asking", "Ask an instance, and print its answer."),
         "cancel": ListedCommand("act", "Ask instances to stop."),
         "terminate": ListedCommand("act", "Stop instances now; their code is not asked."),
         "unpark": ListedCommand("act", "Let parked or blocked instances be tried again."),

@@ -12,14 +12,17 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from perdure.authoring.decider import Decider
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
+from perdure.authoring.update import AskedUpdate
 from perdure.client import (
     blocking_admin,
     blocking_bulk,
+    blocking_decider_json,
     blocking_deciders,
     blocking_kept_values,
     blocking_projections,
     blocking_schedules,
     blocking_stream_items,
+    blocking_updates,
 )
 from perdure.client.client import Client
 from perdure.client.handle import Handle
@@ -33,6 +36,7 @@ from perdure.model.admin import DeletedCounts, InstanceStats
 from perdure.model.options import IfHeld
 from perdure.telemetry import Metrics
 
+A = TypeVar("A")
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -170,6 +174,40 @@ class BlockingClient:
             ),
         )
 
+    def update_with_start(
+        self,
+        update: AskedUpdate[T, A],
+        value: T,
+        instance_id: str,
+        orchestration: Orchestration[P, Any],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> A:
+        """Ask an instance, and start it first if it does not exist: in one commit; then wait for
+        the answer, as `Handle.update` does.
+
+        A live instance is only asked, whatever its input. Of an ended one
+        `orchestration.with_options(if_exists=...)` decides, unless the update was given before:
+        *restart* and *terminate* replace it, anything else refuses.
+        `update.with_options(update_id=..., timeout=...)` says under which id, and for how long.
+
+        Raises:
+            UpdateRefusedError: The code refused it; the error has the reason.
+            UpdateUnansweredError: What took it has ended, or the instance ended before.
+            InstanceEndedError: The instance has ended; nothing was sent.
+            AlreadyExistsError: The id is taken by another definition, or has ended and
+                `if_exists="fail"` was asked for.
+            InputIdReusedError: The id of the update was given before, with another one.
+            PayloadError: The value or an argument cannot be stored.
+            ResultTimeoutError: There is no answer in time.
+        """
+        return self._thread.run(
+            self._client.update_with_start(
+                update, value, instance_id, orchestration, *args, **kwargs
+            )
+        )
+
     @overload
     def handle(
         self, instance_id: str, orchestration: Orchestration[..., R], /
@@ -196,6 +234,8 @@ class BlockingClient:
     send_json = blocking_deciders.send_json
     state = blocking_deciders.state
     events = blocking_deciders.events
+    state_json = blocking_decider_json.state_json
+    events_json = blocking_decider_json.events_json
     transitions = blocking_deciders.transitions
     dry_run = blocking_deciders.dry_run
     observations = blocking_deciders.observations
@@ -411,3 +451,5 @@ class BlockingHandle(Generic[R_co]):
     wait_kv = blocking_kept_values.wait_kv
     stream = blocking_stream_items.stream
     streams = blocking_stream_items.streams
+    update = blocking_updates.update
+    ask = blocking_updates.ask

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from perdure.authoring.key import ReadKey
 from perdure.client.info import Json, Report
 from perdure.durations import Duration
 
@@ -40,6 +41,8 @@ def wait_report(
 @overload
 def kv(self: BlockingHandle[Any], /) -> dict[str, Json]: ...
 @overload
+def kv(self: BlockingHandle[Any], key: ReadKey[T], /) -> T | None: ...
+@overload
 def kv(self: BlockingHandle[Any], key: str, /) -> Json: ...
 @overload
 def kv(self: BlockingHandle[Any], key: str, type: type[T], /) -> T | None: ...
@@ -49,7 +52,8 @@ def kv(self: BlockingHandle[Any], key: Any = None, type: Any = Any, /) -> Any:
     """Return what the instance keeps: all its values by key, sorted, or the one of a key.
 
     Args:
-        key: The key; None if there is nothing under it.
+        key: The key, which has the type of its value if it is a `Key`; None if there is nothing
+            under it.
         type: What the value is decoded as.
 
     Raises:
@@ -60,25 +64,61 @@ def kv(self: BlockingHandle[Any], key: Any = None, type: Any = Any, /) -> Any:
 
 
 @overload
-def wait_kv(self: BlockingHandle[Any], key: str, /, *, timeout: Duration | None = None) -> Json: ...
-@overload
 def wait_kv(
-    self: BlockingHandle[Any], key: str, type: type[T], /, *, timeout: Duration | None = None
+    self: BlockingHandle[Any],
+    key: ReadKey[T],
+    /,
+    *,
+    after: int = 0,
+    timeout: Duration | None = None,
 ) -> T | None: ...
 @overload
 def wait_kv(
-    self: BlockingHandle[Any], key: str, type: TypeForm[T], /, *, timeout: Duration | None = None
+    self: BlockingHandle[Any], key: str, /, *, after: int = 0, timeout: Duration | None = None
+) -> Json: ...
+@overload
+def wait_kv(
+    self: BlockingHandle[Any],
+    key: str,
+    type: type[T],
+    /,
+    *,
+    after: int = 0,
+    timeout: Duration | None = None,
+) -> T | None: ...
+@overload
+def wait_kv(
+    self: BlockingHandle[Any],
+    key: str,
+    type: TypeForm[T],
+    /,
+    *,
+    after: int = 0,
+    timeout: Duration | None = None,
 ) -> T | None: ...
 def wait_kv(
-    self: BlockingHandle[Any], key: str, type: Any = Any, /, *, timeout: Duration | None = None
+    self: BlockingHandle[Any],
+    key: Any,
+    type: Any = Any,
+    /,
+    *,
+    after: int = 0,
+    timeout: Duration | None = None,
 ) -> Any:
     """Wait until the instance keeps a value under a key, and return it.
 
     An instance that has ended sets nothing more: if it has no such value, None is returned.
+
+    Args:
+        key: The key, which has the type of its value if it is a `Key`.
+        type: What the value is decoded as.
+        after: Only a value that was set after this time counts, in milliseconds since 1970 by the
+            store's clock; any if not given.
+        timeout: How long to wait; for ever if not given.
 
     Raises:
         InstanceNotFoundError: There is no such instance.
         ResultTimeoutError: It did not come in time; the text says what the instance waits for.
         PayloadError: The value is not of that type.
     """
-    return self._thread.run(self._handle.wait_kv(key, type, timeout=timeout))
+    return self._thread.run(self._handle.wait_kv(key, type, after=after, timeout=timeout))

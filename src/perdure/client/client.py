@@ -10,7 +10,8 @@ from perdure.authoring.decider import Decider
 from perdure.authoring.decider_definition import definition_of
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.client import admin, bulk, deciders
+from perdure.authoring.update import AskedUpdate
+from perdure.client import admin, bulk, decider_json, deciders
 from perdure.client import projections as readers
 from perdure.client import schedules as scheduling
 from perdure.client.core import ClientCore
@@ -21,7 +22,9 @@ from perdure.client.inputs import InputSender
 from perdure.client.lifetimes import entered_with_async
 from perdure.client.remote.urls import is_remote
 from perdure.client.sending import signal_delivery
+from perdure.client.start_and_ask import ask_with_start
 from perdure.client.starting import check_orchestration, new_instance, refuse_deciders_id, split
+from perdure.client.update_requests import checked_request
 from perdure.client.within import CoreWithin, SenderWithin
 from perdure.clock import Clock, system_clock
 from perdure.codec import JSON, check_id
@@ -34,6 +37,7 @@ from perdure.telemetry import Metrics
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+A = TypeVar("A")
 
 
 @entered_with_async
@@ -203,6 +207,45 @@ class Client:
             await settle_ended(core, existing, new, asked)
         return Handle(core.outside, checked, asked.definition.codec.returns)
 
+    async def update_with_start(
+        self,
+        update: AskedUpdate[T, A],
+        value: T,
+        instance_id: str,
+        orchestration: Orchestration[P, Any],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> A:
+        """Ask an instance, and start it first if it does not exist: in one commit; then wait for
+        the answer, as `Handle.update` does.
+
+        A live instance is only asked, whatever its input. Of an ended one
+        `orchestration.with_options(if_exists=...)` decides, unless the update was given before:
+        *restart* and *terminate* replace it, anything else refuses.
+        `update.with_options(update_id=..., timeout=...)` says under which id, and for how long.
+
+        Raises:
+            UpdateRefusedError: The code refused it; the error has the reason.
+            UpdateUnansweredError: What took it has ended, or the instance ended before.
+            InstanceEndedError: The instance has ended; nothing was sent.
+            AlreadyExistsError: The id is taken by another definition, or has ended and
+                `if_exists="fail"` was asked for.
+            InputIdReusedError: The id of the update was given before, with another one.
+            PayloadError: The value or an argument cannot be stored.
+            ResultTimeoutError: There is no answer in time.
+        """
+        core = self._core
+        asked = check_orchestration("update_with_start", orchestration)
+        checked = check_id("instance id", instance_id)
+        refuse_deciders_id(core, checked)
+        request = checked_request(checked, update, value)
+        handle: Handle[Any] = Handle(core, checked, asked.definition.codec.returns)
+        waiting = ask_with_start(core, request, asked, args, kwargs)
+        what = f"answer to update {update.name!r}"
+        answer = await handle._within(update.options.timeout, waiting, what)
+        return update.answers_codec.decode(answer)
+
     @overload
     def handle(self, instance_id: str, orchestration: Orchestration[..., R], /) -> Handle[R]: ...
     @overload
@@ -265,6 +308,8 @@ class Client:
     send_json = deciders.send_json
     state = deciders.state
     events = deciders.events
+    state_json = decider_json.state_json
+    events_json = decider_json.events_json
     transitions = deciders.transitions
     dry_run = deciders.dry_run
     observations = deciders.observations

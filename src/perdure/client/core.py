@@ -7,7 +7,7 @@ a transaction of the user's own it is another one (`within.py`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from perdure.authoring.registry import orchestration_key
 from perdure.client.removal import Removal
 from perdure.client.sending import SentWithin
 from perdure.client.stopping import terminate
+from perdure.client.update_requests import UpdateRequest, outcome_of_update
 from perdure.client.watch import InstanceWatch
 from perdure.clock import to_ms
 from perdure.errors import NondeterminismError, UsageError
@@ -30,6 +31,7 @@ from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.streams import StreamPlace
 from perdure.model.turns import InstanceEnd, TurnStatus, WorkerRow
+from perdure.model.updates import UPDATE_PREFIX, UpdateOutcome
 from perdure.store.base import PATIENCE_S, Store
 from perdure.store.forking import ProcessMark
 from perdure.telemetry import Metrics
@@ -244,7 +246,9 @@ class ClientCore:
         self.noticed_work()
         for delivery, status in zip(deliveries, statuses, strict=True):
             if status in (DeliveryStatus.DELIVERED, DeliveryStatus.BUFFERED):
-                if delivery.kind == SignalReceived.kind:
+                if (delivery.message_id or "").startswith(UPDATE_PREFIX):
+                    self.metrics.client_updates.add()
+                elif delivery.kind == SignalReceived.kind:
                     self.metrics.client_signals.add()
                 elif delivery.kind == CancelRequested.kind:
                     self.metrics.client_cancels.add()
@@ -291,9 +295,21 @@ class ClientCore:
         """Wait for a report newer than a version, or the end."""
         return await self._watching().reported(instance_id, after=after)
 
-    async def wait_kept(self, instance_id: str, key: str) -> KvRow | None:
-        """Wait for a value under a key, or the end."""
-        return await self._watching().kept(instance_id, key)
+    async def wait_kept(self, instance_id: str, key: str, after_ms: int = 0) -> KvRow | None:
+        """Wait for a value under a key that was set after a time, or the end."""
+        return await self._watching().kept(instance_id, key, after_ms=after_ms)
+
+    async def wait_answered(
+        self, instance_id: str, receipt: str, send: Callable[[], Awaitable[bool]]
+    ) -> bytes | None:
+        """Send an update and wait for what it comes to; see `InstanceWatch.answered`."""
+        return await self._watching().answered(instance_id, receipt, send)
+
+    async def update(
+        self, instance_id: str, name: str, value: bytes, *, update_id: str
+    ) -> UpdateOutcome:
+        """Ask an instance, and wait for what the update comes to; for calls of orchestrations."""
+        return await outcome_of_update(self, UpdateRequest(instance_id, name, update_id, value))
 
     async def wait_sent(self, place: StreamPlace) -> None:
         """Wait until there may be something behind a place in a stream, or for the end."""

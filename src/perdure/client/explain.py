@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -32,6 +33,7 @@ from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
 from perdure.model.paging import FOR_EACH
 from perdure.model.turns import WorkerRow
+from perdure.model.updates import UPDATE_PREFIX
 from perdure.store.base import ExecutionKey, Store, WaitingJob
 from perdure.turns.unserved import advice_on_tags, describe_queue
 
@@ -153,12 +155,13 @@ def _state(evidence: Evidence) -> str:
         return f"has {len(due)} message(s) waiting for its next turn"
     own = evidence.tallies.get(row.instance_id)
     so_far = "" if own is None else f"is at {own}; it "
-    return f"{so_far}waits for {_waits(evidence)}{_unread(evidence)}"
+    return f"{so_far}waits for {_waits(evidence)}{_unread(evidence)}{_untaken(evidence)}"
 
 
 def _unread(evidence: Evidence) -> str:
     """Name the signals that came and that no code waits for: they may be misspelled."""
-    names = list(dict.fromkeys(evidence.summary.unread.values()))
+    unread = dict.fromkeys(evidence.summary.unread.values())
+    names = [name for name in unread if not name.startswith(UPDATE_PREFIX)]
     is_waiting = any(
         isinstance(event, SignalAwaited) for event, _ in evidence.summary.open.values()
     )
@@ -167,6 +170,23 @@ def _unread(evidence: Evidence) -> str:
     shown = ", ".join(map(repr, names[:LISTED])) + (", ..." if len(names) > LISTED else "")
     plural = "signal" if len(names) == 1 else "signals"
     return f"; unread {plural} {shown} came, which it does not wait for"
+
+
+def _untaken(evidence: Evidence) -> str:
+    """Count the updates that came and that no code takes: their callers wait."""
+    counts = Counter(
+        name.removeprefix(UPDATE_PREFIX)
+        for name in evidence.summary.unread.values()
+        if name.startswith(UPDATE_PREFIX)
+    )
+    if not counts:
+        return ""
+    named = [
+        f"{count} {'update' if count == 1 else 'updates'} {name!r}"
+        for name, count in counts.most_common(LISTED)
+    ]
+    more = ", ..." if len(counts) > LISTED else ""
+    return f"; holds {', '.join(named)}{more} that its code does not take"
 
 
 def _ended(row: InstanceRow) -> str:
@@ -245,10 +265,17 @@ def _one(event: AskedEvent, at_ms: int, job: WaitingJob | None, evidence: Eviden
         case DetachedScheduled(instance_id=other_id):
             return f"the start of {other_id!r}{since}"
         case SignalAwaited(name=name):
-            return f"signal {name!r}{since}"
+            return f"{_awaited(name)}{since}"
         case TimerScheduled(due_ms=due_ms):
             return f"a timer due {_time(due_ms)}"
     return event.kind
+
+
+def _awaited(name: str) -> str:
+    """Name a signal that code waits for, or the update that it is."""
+    if name.startswith(UPDATE_PREFIX):
+        return f"update {name.removeprefix(UPDATE_PREFIX)!r}"
+    return f"signal {name!r}"
 
 
 class _Target(msgspec.Struct):
@@ -264,6 +291,8 @@ def _builtin(event: ActivityScheduled) -> str:
             return f"the result of instance {target!r}"
         case builtins.SEND:
             return f"a signal to instance {target!r} to be sent"
+        case builtins.UPDATE:
+            return f"the answer of instance {target!r} to an update"
         case builtins.CANCEL:
             return f"instance {target!r} to be asked to stop"
         case builtins.SEND_INPUT:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perdure.authoring.signal import Signal
-from perdure.client import kept_values, stream_items
+from perdure.client import kept_values, stream_items, updates
 from perdure.client.display import ShownTable
 from perdure.client.explain import explain, gather_evidence
 from perdure.client.history import History
@@ -351,6 +351,10 @@ class Handle(Generic[R_co]):
     wait_kv = kept_values.wait_kv
     stream = stream_items.stream
     streams = stream_items.streams
+
+    # Asking the instance itself.
+    update = updates.update
+    ask = updates.ask
 
     # ------------------------------------------------------------------ inside
 

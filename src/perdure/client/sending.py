@@ -9,10 +9,11 @@ import msgspec
 
 from perdure.authoring.signal import Signal
 from perdure.codec import check_id
-from perdure.errors import UsageError
+from perdure.errors import InvalidIdError, UsageError
 from perdure.ids import fresh_name
 from perdure.model.events import SignalReceived, write_event
 from perdure.model.messages import Delivery
+from perdure.model.updates import UPDATE_PREFIX
 from perdure.store.within.borrowing import SentMessages
 
 MAX_SENT = 10_000
@@ -71,6 +72,10 @@ def signal_delivery(
         value: Checked and encoded at once.
         message_id: Sent again with the same id, the signal is delivered once.
     """
+    if message_id is not None and str(message_id).startswith(UPDATE_PREFIX):
+        raise InvalidIdError(
+            "message id", message_id, f"begins with {UPDATE_PREFIX!r}, which is for updates"
+        )
     raw = msgspec.Raw(signal_value(signal, value))
     kind, body = write_event(SignalReceived(name=signal.name, value=raw))
     return Delivery(

@@ -1,4 +1,4 @@
-"""Waiting for instances to end, to report or to keep a value.
+"""Waiting for instances to end, to report, to keep a value or to answer an update.
 
 What turns of this process commit is told at once by the worker; the rest is found by looking, with
 one question to the store for all that are waited for, and looking is worth it only after other
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -43,14 +43,23 @@ told, unless it came about elsewhere."""
 
 @dataclass(eq=False, slots=True)
 class _Want:
-    """A caller waits for a report newer than a version, for a value under a key, or for an item of
-    a stream behind an index."""
+    """A caller waits for a report newer than a version, for a value under a key that was set after
+    a time, or for an item of a stream behind an index."""
 
     instance_id: str
     key: str | None
     after: int
     found: asyncio.Future[ReportRow | KvRow | None]
     stream: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _WantedAnswer:
+    """A caller waits for what an update comes to, by the id of its receipt."""
+
+    instance_id: str
+    receipt: str
+    found: asyncio.Future[bytes | None]
 
 
 class InstanceWatch:
@@ -79,6 +88,7 @@ class InstanceWatch:
         self._tell = tell
         self._task: asyncio.Task[None] | None = None
         self._wants: list[_Want] = []
+        self._answers: dict[_WantedAnswer, None] = {}
         self._told: set[str] = set()
         self._wake = asyncio.Event()
         self._is_changed = False
@@ -123,8 +133,8 @@ class InstanceWatch:
         assert not isinstance(found, KvRow)
         return found
 
-    async def kept(self, instance_id: str, key: str) -> KvRow | None:
-        """Wait until an instance keeps a value under a key, or has ended.
+    async def kept(self, instance_id: str, key: str, *, after_ms: int = 0) -> KvRow | None:
+        """Wait until an instance keeps a value under a key, set after a time, or has ended.
 
         Returns:
             The value; None if it ended without one.
@@ -132,9 +142,40 @@ class InstanceWatch:
         Raises:
             InstanceNotFoundError: There is no such instance, or it was deleted meanwhile.
         """
-        found = await self._wanted(instance_id, key=key, after=0)
+        found = await self._wanted(instance_id, key=key, after=after_ms)
         assert not isinstance(found, ReportRow)
         return found
+
+    async def answered(
+        self, instance_id: str, receipt: str, send: Callable[[], Awaitable[bool]]
+    ) -> bytes | None:
+        """Send an update, and wait until its receipt tells what it came to.
+
+        Args:
+            instance_id: The instance.
+            receipt: The id of the receipt.
+            send: Sends it; returns whether it is new, and so cannot have an answer yet. It is
+                called when the answer can no longer be missed.
+
+        Returns:
+            What is kept of its outcome; None if that is not known, and the instance has ended, was
+            deleted, or has no such receipt.
+        """
+        want = _WantedAnswer(
+            instance_id, receipt, self._endings.expect_answer(instance_id, receipt)
+        )
+        self._answers[want] = None
+        seen = self._store.change_count(Hint.NEWS)
+        try:
+            is_new = await send()
+            if not is_new or not self._is_here(instance_id):
+                await self._serve_answers([want])
+            if not want.found.done():
+                self._look_on(seen)
+            return await want.found
+        finally:
+            del self._answers[want]
+            self._endings.forget_answer(instance_id, receipt, want.found)
 
     async def sent(self, place: StreamPlace) -> None:
         """Wait until there may be something behind a place in a stream, or the instance has ended.
@@ -216,7 +257,7 @@ class InstanceWatch:
         pause, least_s = GrowingPause(LOOK_MIN_S, LOOK_MAX_S, factor=1.5), 0.0
         seen_here = self._seen
         rested_s = 0.0
-        while self._endings.awaited() or self._wants:
+        while self._endings.awaited() or self._wants or self._answers:
             if self._store.change_count(Hint.NEWS) != self._seen:
                 self._is_changed = True  # There was news before it could ring.
             rested_s += await self._rest(pause.seconds, least_s)
@@ -232,6 +273,7 @@ class InstanceWatch:
             if looks_here:
                 seen_here, rested_s = changes, 0.0
             ids = {*self._endings.awaited(), *(want.instance_id for want in self._wants)}
+            ids.update(want.instance_id for want in self._answers)
             began_s = time.monotonic()
             await self._look_once({one for one in ids if looks_here or not self._is_here(one)})
             # Where very many are waited for, looking takes long: it must not be all that is done.
@@ -277,6 +319,7 @@ class InstanceWatch:
                 else:
                     self._tell(one, end.incarnation, end.outcome)
             await self._serve([want for want in self._wants if want.instance_id in ids])
+            await self._serve_answers([want for want in self._answers if want.instance_id in ids])
         except StoreError:
             logger.warning("could not look for news this time", exc_info=True)
 
@@ -306,9 +349,29 @@ class InstanceWatch:
                 _give(want, row, report, is_news=is_news)
             elif row is not None:
                 kept = (await self._store.read_kv(want.instance_id, want.key)).get(want.key)
-                _give(want, row, kept, is_news=kept is not None)
+                is_news = kept is not None and kept.updated_ms > want.after
+                _give(want, row, kept, is_news=is_news)
             else:
                 _give(want, row, None, is_news=False)
+
+    async def _serve_answers(self, wants: list[_WantedAnswer]) -> None:
+        """Give those who wait for an answer what there is for them by now."""
+        by_instance: dict[str, list[_WantedAnswer]] = {}
+        for want in wants:
+            if not want.found.done():
+                by_instance.setdefault(want.instance_id, []).append(want)
+        # The rows first: of an instance that has ended by then, the last answer is there by then.
+        rows = await self._read(by_instance)
+        for row, asked in zip(rows, by_instance.values(), strict=True):
+            receipts = sorted({want.receipt for want in asked})
+            known = await self._store.read_receipts(asked[0].instance_id, receipts)
+            is_over = row is None or row.status.is_terminal
+            for want in asked:
+                outcome = known.get(want.receipt)
+                if want.found.done():
+                    continue
+                if outcome is not None or is_over or want.receipt not in known:
+                    want.found.set_result(outcome)
 
     async def _serve_readers(self, wants: list[_Want], rows: dict[str, InstanceRow | None]) -> None:
         """Have those read on who wait for items of streams, if there are some."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import NoReturn
@@ -140,9 +140,15 @@ class CoreWithin(ClientCore):
         """Refuse."""
         _refuse("wait for an instance")
 
-    async def wait_kept(self, instance_id: str, key: str) -> KvRow | None:
+    async def wait_kept(self, instance_id: str, key: str, after_ms: int = 0) -> KvRow | None:
         """Refuse."""
         _refuse("wait for an instance")
+
+    async def wait_answered(
+        self, instance_id: str, receipt: str, send: Callable[[], Awaitable[bool]]
+    ) -> bytes | None:
+        """Refuse."""
+        _refuse("wait for the answer to an update")
 
     async def wait_sent(self, place: StreamPlace) -> None:
         """Refuse."""

@@ -32,16 +32,19 @@ from perdure.model.builtins import (
     READ_KV,
     RESULT,
     SEND,
+    UPDATE,
     CancelInput,
     ReadKvInput,
     ReadKvOutput,
     ResultInput,
     ResultOutput,
     SendInput,
+    UpdateInput,
 )
 from perdure.model.events import CancelRequested, MessageEvent, SignalReceived, write_event
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InstanceEnd
+from perdure.model.updates import UpdateOutcome
 from perdure.store.base import Store
 
 logger = logging.getLogger(__name__)
@@ -73,6 +76,16 @@ class InstancesForJobs(Protocol):
 
         Raises:
             InstanceNotFoundError: There is no such instance.
+        """
+        ...
+
+    async def update(
+        self, instance_id: str, name: str, value: bytes, *, update_id: str
+    ) -> UpdateOutcome:
+        """Ask an instance, and wait for what the update comes to.
+
+        Raises:
+            InstanceNotFoundError, InstanceEndedError: It cannot be asked.
         """
         ...
 
@@ -117,7 +130,7 @@ Handler: TypeAlias = Callable[[RunningActivity, bytes], Awaitable[msgspec.Struct
 
 def builtin_works(client: ClientForJobs) -> dict[str, JobCode]:
     """Return what jobs of the built-in activities call, by name; those of deciders are apart."""
-    handlers = {RESULT: _result, SEND: _send, CANCEL: _cancel, READ_KV: _read_kv}
+    handlers = {RESULT: _result, SEND: _send, CANCEL: _cancel, READ_KV: _read_kv, UPDATE: _update}
     return {
         name: make_work(name, partial(handler, client.instances))
         for name, handler in handlers.items()
@@ -191,6 +204,19 @@ async def _send(instances: InstancesForJobs, context: RunningActivity, input: by
     if status is DeliveryStatus.ENDED:
         [row] = await instances.store.read_instances([asked.instance_id])
         raise InstanceEndedError(asked.instance_id, "deleted" if row is None else row.status)
+
+
+async def _update(
+    instances: InstancesForJobs, context: RunningActivity, input: bytes
+) -> UpdateOutcome:
+    asked = msgspec.json.decode(input, type=UpdateInput)
+    return await instances.update(
+        asked.instance_id,
+        asked.update,
+        bytes(asked.value),
+        # Equal in all attempts of the call, so that it is asked once.
+        update_id=context.idempotency_key,
+    )
 
 
 async def _cancel(instances: InstancesForJobs, context: RunningActivity, input: bytes) -> None:

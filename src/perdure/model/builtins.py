@@ -16,6 +16,7 @@ RESULT = "perdure.result"
 SEND = "perdure.send"
 CANCEL = "perdure.cancel"
 READ_KV = "perdure.read_kv"
+UPDATE = "perdure.update"
 SEND_INPUT = "perdure.send_input"
 EXECUTE = "perdure.execute"
 WAIT_EVENT = "perdure.wait_event"
@@ -23,14 +24,14 @@ WAIT_EVENT = "perdure.wait_event"
 SCHEDULE = "perdure.schedule"
 """The decider of schedules, which every worker has."""
 
-BUILTINS = (RESULT, SEND, CANCEL, READ_KV, SEND_INPUT)
+BUILTINS = (RESULT, SEND, CANCEL, READ_KV, SEND_INPUT, UPDATE)
 """Those that any worker can run."""
 
 OF_DECIDER = (EXECUTE, WAIT_EVENT)
 """Those that need the code of a decider. Its name is the tag of such a call, so that only workers
 take it that have the decider."""
 
-LONG = (RESULT, *OF_DECIDER)
+LONG = (RESULT, UPDATE, *OF_DECIDER)
 """Those that may take as long as other instances do."""
 
 
@@ -53,6 +54,14 @@ class SendInput(msgspec.Struct, frozen=True):
 
     instance_id: str
     signal: str
+    value: msgspec.Raw
+
+
+class UpdateInput(msgspec.Struct, frozen=True):
+    """Ask an instance, exactly once, and wait until it has answered."""
+
+    instance_id: str
+    update: str
     value: msgspec.Raw
 
 

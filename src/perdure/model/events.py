@@ -357,6 +357,15 @@ class Replied(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
     value: msgspec.Raw
 
 
+class UpdateAnswered(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code answered an update that it had taken, or refused it."""
+
+    kind: ClassVar[str] = "update_answered"
+    update_id: str
+    answer: msgspec.Raw = NULL
+    refusal: str | None = None
+
+
 class KvSet(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
     """The code set a value of the instance."""
 

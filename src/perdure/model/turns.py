@@ -63,6 +63,9 @@ class InputReceipt(NamedTuple):
 
     input_id: str
     outcome: bytes
+    keeps_first: bool = False
+    """Whether a receipt that is there stays as it is, and the turn is accepted all the same. So are
+    those of updates: the stamp alone says that an execution answers once."""
 
 
 class UniqueKey(NamedTuple):

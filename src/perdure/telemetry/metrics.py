@@ -219,6 +219,13 @@ class Metrics:
         self.client_signals = Counter(
             "perdure_client_signals_total", "Signals that were delivered."
         )
+        self.client_updates = Counter("perdure_client_updates_total", "Updates that were sent.")
+        self.update_wait = Histogram(
+            "perdure_client_update_wait_seconds",
+            "How long the answer to an update was waited for.",
+            ("outcome",),
+            bounds=SHORT_DURATIONS_S,
+        )
         self.client_cancels = Counter(
             "perdure_client_cancels_total", "Requests to cancel that were delivered."
         )

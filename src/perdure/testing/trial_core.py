@@ -102,13 +102,25 @@ class TrialCore(ClientCore):
 
         return await self._at_rest(instance_id, "report", look)
 
-    async def wait_kept(self, instance_id: str, key: str) -> KvRow | None:
+    async def wait_kept(self, instance_id: str, key: str, after_ms: int = 0) -> KvRow | None:
         """Let the trial come to rest; return what is kept under a key."""
 
         async def look(_: InstanceRow) -> KvRow | None:
-            return (await self.store.read_kv(instance_id, key)).get(key)
+            kept = (await self.store.read_kv(instance_id, key)).get(key)
+            return kept if kept is not None and kept.updated_ms > after_ms else None
 
         return await self._at_rest(instance_id, f"value under key {key!r}", look)
+
+    async def wait_answered(
+        self, instance_id: str, receipt: str, send: Callable[[], Awaitable[bool]]
+    ) -> bytes | None:
+        """Send an update, let the trial come to rest, and return what is kept of its outcome."""
+        await send()
+
+        async def look(_: InstanceRow) -> bytes | None:
+            return (await self.store.read_receipts(instance_id, [receipt])).get(receipt)
+
+        return await self._at_rest(instance_id, "answer to the update", look)
 
     async def wait_sent(self, place: StreamPlace) -> None:
         """Let the trial come to rest, until there is something behind a place in a stream."""

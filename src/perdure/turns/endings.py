@@ -8,11 +8,11 @@ worker tells what its own turns committed; what happens elsewhere is found by lo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from perdure.errors import InstanceHeldError, InstanceNotFoundError
 from perdure.model.instances import Status
-from perdure.model.turns import InstanceEnd
+from perdure.model.turns import InputReceipt, InstanceEnd
 
 
 class Endings:
@@ -23,6 +23,7 @@ class Endings:
         self._listeners: dict[str, list[Callable[[str], None]]] = {}
         self._deaf: set[asyncio.Future[InstanceEnd]] = set()
         """Those that hear of the end alone."""
+        self._answers: dict[str, dict[str, list[asyncio.Future[bytes | None]]]] = {}
         self.when_held: Callable[[InstanceHeldError], None] = lambda _: None
         """Called with every hold that this process has written."""
 
@@ -63,6 +64,8 @@ class Endings:
                 future.set_result(outcome)
         if self._listeners:
             self.tell_change(instance_id)
+        if self._answers:
+            self._tell_unanswered(instance_id)
 
     def tell_gone(self, instance_id: str) -> None:
         """An instance was deleted: there will be no end."""
@@ -70,6 +73,7 @@ class Endings:
             if not future.done():
                 future.set_exception(InstanceNotFoundError(instance_id))
         self.tell_change(instance_id)
+        self._tell_unanswered(instance_id)
 
     def tell_held(self, instance_id: str, status: Status, reason: str) -> None:
         """An instance was found to be parked or blocked."""
@@ -83,6 +87,45 @@ class Endings:
         """This process has parked or blocked an instance."""
         self.tell_held(instance_id, status, reason)
         self.when_held(InstanceHeldError(instance_id, status, reason))
+
+    # -------------------------------------------------------------------- updates
+
+    def expect_answer(self, instance_id: str, receipt: str) -> asyncio.Future[bytes | None]:
+        """Return a future that is done when this process has committed what an update came to, or
+        the end of its instance: then with None."""
+        future: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        waiting = self._answers.setdefault(instance_id, {})
+        waiting.setdefault(receipt, []).append(future)
+        return future
+
+    def forget_answer(
+        self, instance_id: str, receipt: str, future: asyncio.Future[bytes | None]
+    ) -> None:
+        """Stop waiting for an answer."""
+        waiting = self._answers.get(instance_id, {})
+        futures = waiting.get(receipt, [])
+        if future in futures:
+            futures.remove(future)
+            if not futures:
+                del waiting[receipt]
+            if not waiting:
+                del self._answers[instance_id]
+
+    def tell_answers(self, instance_id: str, receipts: Iterable[InputReceipt]) -> None:
+        """A turn that answered updates was committed."""
+        waiting = self._answers.get(instance_id)
+        if waiting:
+            for receipt, outcome, _ in receipts:
+                for future in waiting.get(receipt, ()):
+                    if not future.done():
+                        future.set_result(outcome)
+
+    def _tell_unanswered(self, instance_id: str) -> None:
+        """An instance has ended: there will be no more answers."""
+        for futures in self._answers.get(instance_id, {}).values():
+            for future in futures:
+                if not future.done():
+                    future.set_result(None)
 
     # ---------------------------------------------------------------- reports and kv
 

@@ -28,6 +28,7 @@ from perdure.turns.hot import HotInstance
 from perdure.turns.job_room import JobRoom
 from perdure.turns.memory import Memory
 from perdure.turns.metrics import TurnMetrics
+from perdure.turns.replicas import Replicas
 from perdure.turns.unserved import UnservedCalls
 from perdure.turns.way import TurnWay
 
@@ -106,6 +107,8 @@ class TurnRunner:
             max_attempts=options.max_attempts,
         )
         self.deciding = Deciding(store, self._memory, self._executions, self._way, self._background)
+
+        self.view = Replicas(self._executions).view
 
     @property
     def background(self) -> Background:

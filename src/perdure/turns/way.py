@@ -286,6 +286,8 @@ class TurnWay:
             self._jobs.cancel([hot.job_key(seq) for seq in turn.jobs_gone])
         if turn.kv or turn.report is not None or has_sent(turn):
             self._endings.tell_change(turn.instance_id)
+        if turn.receipts:
+            self._endings.tell_answers(turn.instance_id, turn.receipts)
         for child in turn.children:
             self._unserved.notice(child.instance.definition)
             if child.instance.messages:

@@ -51,6 +51,9 @@ STATUSES: Mapping[type[errors.PerdureError], int] = {
     errors.InstanceFailedError: 409,
     errors.InstanceCancelledError: 409,
     errors.InstanceTerminatedError: 409,
+    errors.UpdateRefusedError: 409,
+    errors.UpdateUnansweredError: 409,
+    errors.RefusedError: 409,
     errors.ResultTimeoutError: 504,
     errors.NondeterminismError: 409,
     errors.StoreError: 503,
@@ -77,6 +80,8 @@ FACTS = (
     "key",
     "holder",
     "input_id",
+    "update_id",
+    "reason",
 )
 """Attributes of errors that are told beside their text. Never values or tracebacks."""
 

@@ -17,7 +17,7 @@ from perdure.client.projections import ProjectionInfo
 from perdure.client.replay_check import ReplayCheck
 from perdure.client.schedules import ScheduleInfo
 from perdure.model.admin import InstanceStats, StoreTotals
-from perdure.web.api import actions, deciders, instances, overview, schedules
+from perdure.web.api import actions, deciders, instances, overview, schedules, updates
 from perdure.web.operations import ApiRoute
 
 ONE = "/instances/{instance_id}"
@@ -147,7 +147,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         path=f"{ONE}/kv/{{key}}",
         scope="read",
         handler=instances.wait_kv,
-        query=instances.WaitQuery,
+        query=instances.KeptQuery,
         returns=instances.KeptValue,
     ),
     ApiRoute(
@@ -191,6 +191,22 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         body=actions.SignalBody,
         returns=None,
         status=204,
+    ),
+    ApiRoute(
+        method="POST",
+        path=f"{ONE}/updates",
+        scope="write",
+        handler=updates.ask_update,
+        body=updates.UpdateAskedBody,
+        returns=updates.UpdateAnswer,
+    ),
+    ApiRoute(
+        method="GET",
+        path=f"{ONE}/queries/{{query}}",
+        scope="read",
+        handler=updates.ask_query,
+        query=updates.AtQuery,
+        returns=updates.ViewAnswer,
     ),
     ApiRoute(
         method="POST",

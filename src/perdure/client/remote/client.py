@@ -11,16 +11,16 @@ from perdure.authoring.decider_definition import DeciderDefinition, definition_o
 from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.authoring.describing import Transition
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.signal import Signal
 from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
+from perdure.client.decided_events import DecidedEvent
 from perdure.client.decisions import DryRun, Observed
 from perdure.client.histories import named_in_errors
 from perdure.client.info import InstanceInfo, Json, ListPart
 from perdure.client.lists import InstanceQuery, check_limit
 from perdure.client.overview import QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.projections import ProjectionInfo
-from perdure.client.remote import bulk, jobs
+from perdure.client.remote import bulk, jobs, starting
 from perdure.client.remote import schedules as scheduling
 from perdure.client.remote.connection import RemoteConnection, encoded, read
 from perdure.client.remote.handle import RemoteHandle
@@ -50,6 +50,7 @@ from perdure.telemetry import Metrics
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+A = TypeVar("A")
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
 E = TypeVar("E")
@@ -120,18 +121,8 @@ class RemoteClient(Client):
         )
         return RemoteHandle(self._connection, chosen, codec.returns)
 
-    async def send_with_start(
-        self,
-        signal: Signal[T],
-        value: T,
-        instance_id: str,
-        orchestration: Orchestration[P, R],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> RemoteHandle[R]:
-        """Refused: the API has no such route."""
-        refuse("send_with_start", "start the instance, then send: a signal waits until it is read")
+    send_with_start = starting.send_with_start
+    update_with_start = starting.update_with_start
 
     def handle(self, instance_id: str, definition: Any = None, /) -> Any:
         """Return a handle to an instance that exists; see `Client.handle`."""
@@ -274,6 +265,26 @@ class RemoteClient(Client):
         definition, history = await self._history_of(decider, instance_id)
         with named_in_errors(None):
             return domain_history(definition, history)
+
+    async def state_json(self, decider: str, instance_id: str, /, *, at: int | None = None) -> Json:
+        """Return the state of an instance as JSON, folded by the server's code; see
+        `Client.state_json`."""
+        told = await self._connection.get(
+            "deciders", check_id("decider", decider), "instances", instance_id, "state", at=at
+        )
+        return told["state"]
+
+    async def events_json(
+        self, decider: str, instance_id: str, /, *, after: int = 0, limit: int = 100
+    ) -> list[DecidedEvent]:
+        """Return events of an instance as they are recorded; see `Client.events_json`."""
+        told = await self._connection.get(
+            *("deciders", check_id("decider", decider), "instances", instance_id, "events"),
+            after=after,
+            limit=limit,
+        )
+        found: list[DecidedEvent] = read(list[DecidedEvent], told["items"])
+        return found
 
     async def transitions(
         self,

@@ -7,7 +7,10 @@ from datetime import datetime
 from time import monotonic
 from typing import Any, TypeVar
 
+from perdure.authoring.key import key_codec, key_name
+from perdure.authoring.query import AskedQuery, Query
 from perdure.authoring.signal import Signal
+from perdure.authoring.update import AskedUpdate
 from perdure.client.handle import Handle
 from perdure.client.history import History
 from perdure.client.info import (
@@ -23,7 +26,8 @@ from perdure.client.info import (
 from perdure.client.lists import check_count
 from perdure.client.remote.connection import ASK_WAIT_S, RemoteConnection, encoded, read
 from perdure.client.remote.values import BESIDE_THE_STORE, refuse
-from perdure.codec import ValueCodec, check_id, value_codec
+from perdure.client.update_requests import checked_request
+from perdure.codec import ValueCodec, check_id
 from perdure.durations import Duration, as_duration
 from perdure.errors import (
     InstanceCancelledError,
@@ -40,6 +44,7 @@ from perdure.model.instances import Status
 from perdure.model.options import IfHeld, check_if_held
 
 T = TypeVar("T")
+A = TypeVar("A")
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -122,32 +127,34 @@ class RemoteHandle(Handle[R_co]):
 
     async def kv(self, key: Any = None, type: Any = Any, /) -> Any:
         """Return what the instance keeps; see `Handle.kv`."""
-        wanted = None if key is None else check_id("key", key)
+        wanted = None if key is None else key_name(key)
         kept = await self._get("kv")
         if wanted is None:
             return dict(sorted(kept.items()))
-        return _decoded(type, kept[wanted]) if wanted in kept else None
+        return _decoded(key_codec(key, type), kept[wanted]) if wanted in kept else None
 
     async def wait_kv(
         self,
-        key: str,
+        key: Any,
         type: Any = Any,
         /,
         *,
+        after: int = 0,
         timeout: Duration | None = None,  # noqa: ASYNC109 - as in Handle
     ) -> Any:
         """Wait until the instance keeps a value under a key; see `Handle.wait_kv`."""
-        wanted = check_id("key", key)
+        wanted = key_name(key)
+        check_count("after", after, least=0)
         waiting = WaitLimit(timeout)
         while True:
             wait_s = waiting.next_s()
-            told = await self._get("kv", wanted, wait=wait_s, wait_s=wait_s)
+            told = await self._get("kv", wanted, wait=wait_s, wait_s=wait_s, after=after)
             if told["is_set"]:
-                return _decoded(type, told["value"])
+                return _decoded(key_codec(key, type), told["value"])
             if told["has_ended"]:
                 return None
             if waiting.is_over():
-                what = f"value under key {key!r}"
+                what = f"value under key {wanted!r}"
                 self._refuse_late(waiting, await self.explain(), what)
 
     # ---------------------------------------------------------------------- asking
@@ -224,6 +231,45 @@ class RemoteHandle(Handle[R_co]):
             message_id=fresh_name() if message_id is None else check_id("message id", message_id),
         )
 
+    async def update(
+        self,
+        update: AskedUpdate[T, A],
+        value: T,
+        /,
+        *,
+        update_id: str | None = None,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - as in Handle
+    ) -> A:
+        """Ask the instance, and wait for the answer; see `Handle.update`."""
+        # Its id is made here: a request that is sent again after a fault must not count twice.
+        asked = checked_request(self.instance_id, update, value, update_id=update_id)
+        waiting = WaitLimit(update.options.timeout if timeout is None else timeout)
+        while True:
+            wait_s = waiting.next_s()
+            told = await self._connection.post(
+                *("instances", self.instance_id, "updates"),
+                wait_s=wait_s,
+                name=asked.name,
+                value=encoded(asked.value),
+                update_id=asked.update_id,
+                wait=wait_s,
+            )
+            if told["is_answered"]:
+                answer: A = _decoded(update.answers_codec, told["answer"])
+                return answer
+            if waiting.is_over():
+                what = f"answer to update {asked.name!r}"
+                self._refuse_late(waiting, await self.explain(), what)
+
+    async def ask(self, query: AskedQuery[T], /, *, at: int | None = None) -> T:
+        """Compute a view of the orchestration's variables, where the server has its code; see
+        `Handle.ask`."""
+        if not isinstance(query, Query):
+            raise UsageError(f'{query!r} is not a query: make one with Query("name", type)')
+        told = await self._get("queries", query.name, at=at)
+        answer: T = _decoded(query.codec, told["answer"])
+        return answer
+
     async def cancel(self, reason: str = "") -> None:
         """Ask the instance to stop; see `Handle.cancel`."""
         await self._post("cancel", reason=reason)
@@ -284,5 +330,5 @@ class WaitLimit:
         return self._until_s is not None and monotonic() >= self._until_s
 
 
-def _decoded(type: Any, value: Json) -> Any:
-    return value_codec(type).decode(json.dumps(value).encode())
+def _decoded(codec: ValueCodec[Any], value: Json) -> Any:
+    return codec.decode(json.dumps(value).encode())

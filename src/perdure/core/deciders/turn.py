@@ -14,7 +14,6 @@ from perdure.authoring.registry import (
     orchestration_key,
 )
 from perdure.core.deciders.answers import InputOutcome
-from perdure.core.deciders.fingerprints import Fingerprint
 from perdure.core.deciders.notes import DeciderNotes, OpenCall
 from perdure.core.identity import child_incarnation
 from perdure.core.turn_builder import TurnTerms, answer_to, outcome_of, told_to_parent
@@ -39,6 +38,7 @@ from perdure.model.events import (
     Terminated,
     write_event,
 )
+from perdure.model.fingerprints import Fingerprint
 from perdure.model.instances import NewInstance
 from perdure.model.jobs import BuriedJob, JobPolicy, NewJob
 from perdure.model.messages import Delivery

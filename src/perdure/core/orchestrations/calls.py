@@ -10,8 +10,17 @@ import asyncio
 import heapq
 from collections import deque
 
-from perdure.core.orchestrations.pending import Ask, PendingCall, PendingTimer, cancellation
-from perdure.errors import LimitExceededError
+from perdure.authoring.scope import Place
+from perdure.core.orchestrations.pending import (
+    Answering,
+    Ask,
+    PendingCall,
+    PendingTimer,
+    TakenUpdate,
+    cancellation,
+    taken_update,
+)
+from perdure.errors import LimitExceededError, UsageError
 from perdure.limits import MAX_OPEN_CALLS as MAX_OPEN_CALLS
 from perdure.model.events import (
     ActivityScheduled,
@@ -21,6 +30,7 @@ from perdure.model.events import (
     SignalReceived,
     SignalTaken,
     TimerScheduled,
+    UpdateAnswered,
 )
 
 
@@ -36,6 +46,7 @@ class OpenCalls:
         "_timers",
         "asks",
         "open",
+        "updates",
         "waits",
     )
 
@@ -46,6 +57,8 @@ class OpenCalls:
         """Everything without an answer, by the number of the event that asked for it."""
         self.waits: dict[str, deque[PendingCall]] = {}
         """Who waits for a signal, by its name, the oldest first."""
+        self.updates: dict[str, TakenUpdate] = {}
+        """The updates that the code has taken and not answered, by their ids."""
         self._kept: dict[str, deque[tuple[int, int, SignalReceived]]] = {}
         self._timers: dict[int, PendingTimer] = {}
         self._due: list[tuple[int, int]] = []
@@ -159,6 +172,26 @@ class OpenCalls:
         assert isinstance(timer, PendingTimer)
         del self._timers[id(timer.handle)]
         return timer.handle
+
+    def note_taken(self, signal: SignalReceived, place: Place) -> None:
+        """The code takes a signal; one that is an update is to be answered from now on."""
+        update = taken_update(signal, place)
+        if update is not None:
+            self.updates[update.update_id] = update
+
+    def answer_update(self, event: UpdateAnswered, place: Place | None) -> None:
+        """Put the answer to an update on record, or its refusal.
+
+        Raises:
+            UsageError: It was answered or refused before.
+        """
+        taken = self.updates.pop(event.update_id, None)
+        if taken is None:
+            raise UsageError(
+                f"update {event.update_id!r} was answered or refused before: a request gets one "
+                "answer"
+            )
+        self.asks.append(Answering(event, place, taken))
 
     def keep_signal(self, seq: int, at_ms: int, signal: SignalReceived) -> None:
         """Keep a signal that no call waits for."""

@@ -387,8 +387,9 @@ class Execution:
             case SignalReceived(wait=None):
                 calls.keep_signal(seq, scope.now_ms, event)
             case SignalReceived(name=name, wait=wait):
-                calls.waits[name].popleft()
+                waiting = calls.waits[name].popleft()
                 assert wait is not None
+                calls.note_taken(event, waiting.request.place)
                 calls.answer(wait, event)
             case CancelRequested(reason=reason):
                 self.cancel_reason = reason

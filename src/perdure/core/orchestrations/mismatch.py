@@ -47,6 +47,7 @@ from perdure.model.events import (
     TimerFired,
     TimerScheduled,
     UnreadableEventError,
+    UpdateAnswered,
     read_event,
 )
 from perdure.model.rows import read_row
@@ -90,6 +91,13 @@ def matches(ask: Ask, stored: StoredEvent, returns: ValueCodec[Any]) -> bool:
             return returns.same(bytes(before), bytes(after))
         case KvSet(key=old_key, value=old), KvSet(key=key, value=new):
             return old_key == key and _canonical(old) == _canonical(new)
+        case UpdateAnswered(answer=old), UpdateAnswered(answer=new):
+            # The words of a refusal may be ours, and change with the version.
+            is_refusal = recorded.refusal is not None, asked.refusal is not None
+            if recorded.update_id != asked.update_id or len(set(is_refusal)) > 1:
+                return False
+            ask.event = recorded
+            return _canonical(old) == _canonical(new)
         case Reported(), Reported():
             ask.event = recorded
             return True
@@ -193,6 +201,8 @@ def summary(event: Event) -> str:
             return f"kv pruned before {_time(before_ms)}"
         case Patched(change=change):
             return f"patched {change!r}"
+        case UpdateAnswered(update_id=update_id, refusal=refusal):
+            return f"update {update_id!r} {'answered' if refusal is None else 'refused'}"
     return f"{kind}{_subject(event)}"
 
 
@@ -318,10 +328,14 @@ def _stored(event: StoredEvent) -> str:
         return f"{event.kind} (unreadable)"
 
 
+_PAYLOADS = ("input", "result", "value", "answer")
+"""Where events have what they carry."""
+
+
 def _with_payload(event: Event) -> str:
     """Return an event with what it carries; used when the short forms are equal."""
     payload = next(
-        (getattr(event, name) for name in ("input", "result", "value") if hasattr(event, name)),
+        (getattr(event, name) for name in _PAYLOADS if hasattr(event, name)),
         None,
     )
     options = [

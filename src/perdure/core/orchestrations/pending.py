@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,7 +33,9 @@ from perdure.model.events import (
     SignalWaitCancelled,
     TimerCancelled,
     TimerScheduled,
+    UpdateAnswered,
 )
+from perdure.model.updates import UPDATE_PREFIX, UpdateBody
 
 
 class Ask:
@@ -94,6 +96,35 @@ class PendingCall(Ask):
                 advice = f"use another id, or reach who has it with ctx.ref({taken!r})"
                 raise AlreadyExistsError(taken, "and was not started again", advice=advice)
         raise AssertionError(f"{answer!r} answers no call")
+
+
+class Answering(Ask):
+    """The answer to an update, or its refusal."""
+
+    __slots__ = ("taken",)
+
+    def __init__(self, event: UpdateAnswered, place: Place | None, taken: TakenUpdate) -> None:
+        super().__init__(event, place)
+        self.taken = taken
+
+
+class TakenUpdate(NamedTuple):
+    """An update that the code has taken and not answered yet."""
+
+    name: str
+    update_id: str
+    value: bytes
+    place: Place
+    """Where it was taken."""
+
+
+def taken_update(signal: SignalReceived, place: Place) -> TakenUpdate | None:
+    """Return a signal that the code takes as the update that it is; None: it is a mere signal."""
+    if not signal.name.startswith(UPDATE_PREFIX):
+        return None
+    body = msgspec.json.decode(signal.value, type=UpdateBody)
+    name = signal.name.removeprefix(UPDATE_PREFIX)
+    return TakenUpdate(name, body.id, bytes(body.value), place)
 
 
 class PendingTimer(Ask):

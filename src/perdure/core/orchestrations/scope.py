@@ -28,6 +28,7 @@ from perdure.authoring.scope import (
     Pending,
     Place,
     SignalRequest,
+    View,
 )
 from perdure.clock import to_datetime
 from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid
@@ -53,6 +54,7 @@ from perdure.model.events import (
     Reported,
     SignalAwaited,
     SignalTaken,
+    UpdateAnswered,
 )
 from perdure.model.lineage import Parent
 from perdure.model.slot import StartedSlot
@@ -94,6 +96,7 @@ class ExecutionScope:
         "slot",
         "values",
         "version",
+        "views",
     )
 
     def __init__(self, id: ExecutionId, name: str, version: str, calls: OpenCalls) -> None:
@@ -119,6 +122,8 @@ class ExecutionScope:
         """How many bytes of items this stretch has sent."""
         self.patches: dict[str, bool] = {}
         """Which side of a change of the code this execution takes, by name of the change."""
+        self.views: dict[str, View] = {}
+        """What answers queries, by their names."""
         self.root: asyncio.Task[Any] | None = None
         self.numbers = 0
         """The last creation number."""
@@ -162,6 +167,7 @@ class ExecutionScope:
         if kept is None:
             return SignalAwaited(name=request.label)
         seq, signal = kept
+        self._calls.note_taken(signal, request.place)
         future.set_result(signal)
         return SignalTaken(name=request.label, signal=seq)
 
@@ -200,6 +206,9 @@ class ExecutionScope:
     def note(self, event: AskedEvent) -> None:
         """Put something on record that needs no answer, and let it take effect at once."""
         self._refuse_torn()
+        if isinstance(event, UpdateAnswered):
+            self._calls.answer_update(event, user_place())
+            return
         self._calls.asks.append(Ask(event, user_place()))
         if isinstance(event, Reported):
             self.new_report = bytes(event.value)

@@ -11,7 +11,8 @@ from perdure.clock import not_before
 from perdure.core.identity import child_incarnation
 from perdure.core.orchestrations.ending import continuation
 from perdure.core.orchestrations.execution import Execution
-from perdure.core.orchestrations.pending import Ask, PendingCall
+from perdure.core.orchestrations.pending import Answering, Ask, PendingCall
+from perdure.core.orchestrations.updates import receipt_of, receipt_unanswered, warn_unanswered
 from perdure.core.turn_builder import TurnTerms, answer_to, outcome_of, told_to_parent
 from perdure.limits import MAX_CHILD_DEPTH as MAX_CHILD_DEPTH
 from perdure.model.events import (
@@ -36,6 +37,7 @@ from perdure.model.events import (
     TimerCancelled,
     TimerFired,
     TimerScheduled,
+    UpdateAnswered,
     write_event,
 )
 from perdure.model.instances import DefinitionKey, NewInstance
@@ -44,7 +46,14 @@ from perdure.model.lineage import FIRST, Lineage, Parent, lineage_below
 from perdure.model.messages import Delivery, Message
 from perdure.model.rows import read_message
 from perdure.model.streams import SentItems
-from perdure.model.turns import ChildStart, Continuation, InstanceEnd, NewTimer, Turn
+from perdure.model.turns import (
+    ChildStart,
+    Continuation,
+    InputReceipt,
+    InstanceEnd,
+    NewTimer,
+    Turn,
+)
 
 MAX_SHOWN = 5
 """How many of those above a child an error names."""
@@ -84,6 +93,7 @@ class _Changes:
         self._timers_gone: list[str] = []
         self._children: list[ChildStart] = []
         self._deliveries: list[Delivery] = []
+        self._receipts: list[InputReceipt] = []
 
     def take(self, message: Message) -> None:
         """Apply a message, or drop it if it means nothing any more."""
@@ -113,6 +123,7 @@ class _Changes:
         if last is not None:
             if isinstance(last, ContinuedAsNew):
                 self._close_children("has continued as new")
+                self._leave_updates()
                 continued = continuation(execution, last)
             else:
                 outcome = self._end(last)
@@ -152,6 +163,7 @@ class _Changes:
             definition=definition,
             kv=() if values is None or not values.changed else values.take_changes(),
             report=report,
+            receipts=tuple(self._receipts),
             sent=sent,
             continued=continued,
             outcome=outcome,
@@ -184,6 +196,16 @@ class _Changes:
                 self._cancel_child(schedule, ask.cancels, "its parent no longer waits for it")
             case DetachedScheduled() as event:
                 self._children.append(self._start_detached(event, seq))
+            case UpdateAnswered() as event:
+                assert isinstance(ask, Answering)
+                self._receipts.append(receipt_of(event, ask.taken))
+
+    def _leave_updates(self) -> None:
+        """Say of the updates that were taken and not answered that they will not be, in the very
+        commit by which the instance goes on: their callers would wait for ever."""
+        for update in self._execution.calls.updates.values():
+            self._receipts.append(receipt_unanswered(update))
+            warn_unanswered(self._execution.id, self._execution.name, update)
 
     # -------------------------------------------------------------------- jobs
 

@@ -27,10 +27,10 @@ class Decisions:
     def obstacle(self, turn: Turn) -> TurnReceipt | None:
         """Return why a turn cannot be accepted although it has the right to commit."""
         receipts = self._rows.receipts
-        ids = {receipt.input_id for receipt in turn.receipts}
-        stored = [receipts.get((turn.instance_id, input_id)) for input_id in ids]
+        inputs = [receipt.input_id for receipt in turn.receipts if not receipt.keeps_first]
+        stored = [receipts.get((turn.instance_id, input_id)) for input_id in inputs]
         is_decided = any(receipt is not None and receipt.is_decided for receipt in stored)
-        if is_decided or len(ids) < len(turn.receipts):
+        if is_decided or len(set(inputs)) < len(inputs):
             return _REFUSED
         for passed in turn.passed_keys:
             holder = self._rows.holders.get(passed)
@@ -70,8 +70,10 @@ class Decisions:
         """Keep what inputs came to and what was observed of them."""
         changes = self._changes.decisions
         changes.is_there = True
-        for input_id, outcome in turn.receipts:
+        for input_id, outcome, _ in turn.receipts:
             earlier = self._rows.receipts.get((turn.instance_id, input_id))
+            if earlier is not None and earlier.is_decided:
+                continue  # The first outcome stays.
             if row is not None and earlier is not None and earlier.no not in turn.consumed:
                 self._drop_message(row, earlier.no)
             self._rows.receipts[turn.instance_id, input_id] = ReceiptState(None, is_decided=True)

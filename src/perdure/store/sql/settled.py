@@ -46,7 +46,7 @@ class SettledInputs:
         bulk = Bulk(connection, alone=True)
         stored = self._stored(connection)
         outcomes: dict[str, bytes] = {}
-        for input_id, outcome in self._receipts:
+        for input_id, outcome, _ in self._receipts:
             no, earlier = stored.get(input_id, (None, None))
             if earlier is None and input_id not in outcomes and no is not None:
                 drop_message(connection, self._instance_id, no, now_ms=now_ms)

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition, stored_id_of
+from perdure.client.decided_events import DecidedEvent, read_decided
 from perdure.client.decisions import TriedEffect
-from perdure.client.info import HistoryEvent, Json
-from perdure.codec import JSON
+from perdure.client.info import Json
 from perdure.core.deciders.answers import outcome_json
 from perdure.errors import NotRegisteredError
 from perdure.web.api.instances import Limit
@@ -18,7 +18,6 @@ from perdure.web.operations import CheckedRequest, Nothing
 
 WAIT_S = 30.0
 """How long `execute` waits for a worker where the decider is not at hand."""
-EVENTS_PER_READ = 1_000
 
 
 class InputBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,21 +80,6 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     after: Annotated[int, msgspec.Meta(ge=0)] = 0
     limit: Limit = 100
-
-
-class DecidedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event of a decider's instance, and where it came from."""
-
-    version: int
-    seq: int
-    at: datetime
-    tag: str
-    event: Json
-    cause: str
-    input_tag: str
-    input: Json
-    input_id: str
-    correlation: str
 
 
 class EventList(msgspec.Struct, frozen=True):
@@ -171,9 +155,7 @@ async def state_of(ask: CheckedRequest[Any, Any], at: int | None) -> Json:
     Raises:
         NotRegisteredError: The decider is not at hand.
     """
-    definition = definition_here(ask)
-    state = await ask.client.state(definition.cls, ask.path["instance_id"], at=at)
-    return JSON.decode(definition.state.encode(state, "state"))
+    return await ask.client.state_json(ask.path["decider"], ask.path["instance_id"], at=at)
 
 
 def definition_here(ask: CheckedRequest[Any, Any]) -> DeciderDefinition:
@@ -197,34 +179,5 @@ def definition_here(ask: CheckedRequest[Any, Any]) -> DeciderDefinition:
 
 async def events_of(ask: CheckedRequest[Any, Any], after: int, limit: int) -> list[DecidedEvent]:
     """Return so many events behind a version, as they are recorded: no code is needed."""
-    handle = ask.client.handle(stored_id_of(ask.path["decider"], ask.path["instance_id"]))
-    found: list[DecidedEvent] = []
-    taken: dict[str, Json] = {}
-    version = seq = 0
-    while part := await handle.history(after=seq, limit=EVENTS_PER_READ):
-        for event in part:
-            seq = event.seq
-            if event.kind == "input_taken":
-                taken = event.data
-            elif event.kind == "event_recorded":
-                version += 1
-                if version > after:
-                    found.append(_decided(version, event, taken))
-                if len(found) == limit:
-                    return found
-    return found
-
-
-def _decided(version: int, event: HistoryEvent, taken: dict[str, Json]) -> DecidedEvent:
-    return DecidedEvent(
-        version=version,
-        seq=event.seq,
-        at=event.at,
-        tag=event.data.get("tag", ""),
-        event=event.data.get("event"),
-        cause=taken.get("cause", ""),
-        input_tag=taken.get("tag", ""),
-        input=taken.get("input"),
-        input_id=taken.get("input_id", ""),
-        correlation=taken.get("correlation", ""),
-    )
+    stored_id = stored_id_of(ask.path["decider"], ask.path["instance_id"])
+    return await read_decided(ask.client, stored_id, after=after, limit=limit)

@@ -142,6 +142,14 @@ class ReportQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     wait: Annotated[float, msgspec.Meta(ge=0)] = 0
 
 
+class KeptQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait for a value, in seconds, and after which time it must have been set, in
+    milliseconds since 1970."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0)] = 0
+    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
 class KeptValue(msgspec.Struct, frozen=True, kw_only=True):
     """What an instance keeps under a key."""
 
@@ -266,14 +274,19 @@ async def list_kv(ask: CheckedRequest[Nothing, None]) -> dict[str, Json]:
     return await handle_of(ask).kv()
 
 
-async def wait_kv(ask: CheckedRequest[WaitQuery, None]) -> KeptValue:
+async def wait_kv(ask: CheckedRequest[KeptQuery, None]) -> KeptValue:
     """Return what an instance keeps under a key; wait up to so many seconds for it."""
     handle, key = handle_of(ask), ask.path["key"]
     # Before the value: what is set after this look is waited for, or found by the next request.
     has_ended = (await handle.info()).status.is_terminal
     if ask.query.wait and not has_ended:
         with suppress(ResultTimeoutError):
-            await handle.wait_kv(key, timeout=_limit(ask, ask.query.wait))
+            limit = wait_limit(ask, ask.query.wait)
+            value = await handle.wait_kv(key, after=ask.query.after, timeout=limit)
+            if ask.query.after and value is not None:
+                return KeptValue(is_set=True, value=value, has_ended=has_ended)
+    if ask.query.after:
+        return KeptValue(is_set=False, has_ended=has_ended)
     kept = await handle.kv()
     return KeptValue(is_set=key in kept, value=kept.get(key), has_ended=has_ended)
 
@@ -303,7 +316,9 @@ async def wait_report(ask: CheckedRequest[ReportQuery, None]) -> Report | Respon
     if not ask.query.wait:
         return None if ask.query.after else found
     try:
-        return await handle.wait_report(after=ask.query.after, timeout=_limit(ask, ask.query.wait))
+        return await handle.wait_report(
+            after=ask.query.after, timeout=wait_limit(ask, ask.query.wait)
+        )
     except ResultTimeoutError:
         return None
 
@@ -313,18 +328,19 @@ def handle_of(ask: CheckedRequest[Any, Any]) -> Handle[Json]:
     return ask.client.handle(ask.path["instance_id"])
 
 
-# ------------------------------------------------------------------------- inside
-
-
-def _limit(ask: CheckedRequest[Any, Any], wait_s: float) -> timedelta:
+def wait_limit(ask: CheckedRequest[Any, Any], wait_s: float) -> timedelta:
+    """Return how long a request may wait."""
     return timedelta(seconds=min(wait_s, ask.site.settings.limits.wait_s))
+
+
+# ------------------------------------------------------------------------- inside
 
 
 async def _outcome(ask: CheckedRequest[Any, Any], wait_s: float | None) -> Outcome:
     handle = handle_of(ask)
     instance_id = handle.instance_id
     try:
-        timeout = None if wait_s is None else _limit(ask, wait_s)
+        timeout = None if wait_s is None else wait_limit(ask, wait_s)
         result = await handle.result(timeout=timeout, if_held="wait")
     except OutcomeError as error:
         info = await handle.info()

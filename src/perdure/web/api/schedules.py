@@ -14,6 +14,7 @@ from perdure.authoring.schedules.spec import Missed, Overlap
 from perdure.authoring.schedules.when import Cron, Every, When
 from perdure.client.info import Json
 from perdure.client.schedules import ScheduleInfo
+from perdure.codec import JSON
 from perdure.errors import OptionError
 from perdure.web.api.overview import EmptyBody
 from perdure.web.operations import CheckedRequest, Nothing
@@ -144,7 +145,7 @@ def _schedule(body: ScheduleBody) -> Schedule[..., Any]:
         whens = [_when(one) for one in body.when]
     except ValueError as error:
         raise OptionError(str(error)) from error
-    made = Schedule(body.name, whens, orchestration, **body.arguments).with_options(
+    made = Schedule(body.name, whens, orchestration).with_options(
         overlap=body.overlap,
         missed=body.missed,
         within=_length("within_ms", body.within_ms),
@@ -153,7 +154,9 @@ def _schedule(body: ScheduleBody) -> Schedule[..., Any]:
         ends_at=body.ends_at,
         except_on=body.except_on,
     )
-    made.spec = dataclasses.replace(made.spec, version=body.version)
+    # As they are: the caller has them from the orchestration's own codec, or writes plain JSON.
+    arguments = JSON.encode(body.arguments, f"arguments of schedule {body.name!r}").decode()
+    made.spec = dataclasses.replace(made.spec, version=body.version, input=arguments)
     return made
 
 

@@ -1,0 +1,69 @@
+"""`perdure update`, `perdure kv`: asking an instance, and reading what it keeps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from perdure.authoring.update import Update
+from perdure.cli.forms import result_text
+from perdure.cli.json_values import parse_value
+from perdure.cli.opening import ask
+from perdure.cli.options import DURATION, form_options, raw_option, store_option
+from perdure.client.client import Client
+
+
+@click.command("update")
+@click.argument("instance_id", metavar="ID")
+@click.argument("name")
+@click.argument("value", required=False)
+@click.option("--update-id", help="Given again with the same id, it gets the same answer.")
+@click.option(
+    "--timeout", type=DURATION, help="How long to wait, as in 30s; for ever if not given."
+)
+@raw_option
+@form_options
+@store_option
+def update_command(
+    instance_id: str,
+    name: str,
+    value: str | None,
+    update_id: str | None,
+    timeout: timedelta | None,
+    raw: bool,
+    form: str,
+    url: str,
+) -> None:
+    """Ask an instance: the update NAME, with VALUE as JSON (null if left out). Prints the answer
+    that its code gives; a refusal is an error.
+
+    A worker that runs the instance answers. The request stays if the wait ends before.
+    """
+    update: Update[Any, Any] = Update(name, Any, Any)
+    given = None if value is None else parse_value(value, what=f"value of update {name}")
+
+    async def work(client: Client) -> None:
+        handle = client.handle(instance_id)
+        answer = await handle.update(update, given, update_id=update_id, timeout=timeout)
+        click.echo(result_text(form, answer, raw=raw), color=raw or None)
+
+    ask(url, work)
+
+
+@click.command("kv")
+@click.argument("instance_id", metavar="ID")
+@click.argument("key", required=False)
+@raw_option
+@form_options
+@store_option
+def kv_command(instance_id: str, key: str | None, raw: bool, form: str, url: str) -> None:
+    """Print what an instance keeps under KEY, or all its values as one JSON object."""
+
+    async def work(client: Client) -> None:
+        handle = client.handle(instance_id)
+        kept = await handle.kv() if key is None else await handle.kv(key)
+        click.echo(result_text(form, kept, raw=raw), color=raw or None)
+
+    ask(url, work)
