@@ -30,6 +30,7 @@ from perdure.model.events import (
     StoredEvent,
     read_event,
 )
+from tests.core.harness import SECRET
 from tests.golden import programs
 from tests.golden.worlds import GOLDEN
 from tools import record_golden
@@ -76,13 +77,15 @@ class Record:
         code: Orchestration[..., Any] = getattr(programs, program or self.facts["program"])
         facts = self.facts
         number = ExecutionId(facts["instance_id"], facts["incarnation"], facts["execution"])
-        return Execution(code, number, self.started.code, GUARD)
+        return Execution(code, number, self.started.code, GUARD, secret=SECRET)
 
 
 RECORDS = [Record.read(file) for file in sorted(FOLDER.glob("*.json"))]
 BY_NAME = {record.name: record for record in RECORDS}
 ALSO = [(record, program) for record in RECORDS for program in record.facts["replayed_by"]]
-CONTINUED = [record for record in RECORDS if record.facts["execution"] > 1]
+CONTINUED = [
+    record for record in RECORDS if record.facts["execution"] > 1 and record.started.origin is None
+]
 
 
 def _is_message(event: StoredEvent) -> bool:

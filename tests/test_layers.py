@@ -51,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "worker": THOUGHT | {"store", "turns", "jobs"},
     "projection": THOUGHT | {"store"},
     "client": THOUGHT | {"store", "turns", "jobs", "worker", "projection"},
+    "repair": {"client"},
     "checking": {"model", "store"},
     "lint": {"core"},
     "testing": THOUGHT | {"store", "turns", "jobs", "worker", "projection", "client", "cli"},

@@ -26,6 +26,7 @@ MODULES = (
     "perdure",
     "perdure.errors",
     "perdure.projection",
+    "perdure.repair",
     "perdure.telemetry",
     "perdure.testing",
     "perdure.web",

@@ -104,6 +104,15 @@ CURES = {
         "method that is missing.",
         "the message names the definition and what to change.",
     ),
+    "PromiseNotFoundError": (
+        "a token that was cut off or changed, or is of another store, or whose instance was "
+        "deleted.",
+        "give the token as `promise.make()` gave it, to the store that made it.",
+    ),
+    "PromiseRejectedError": (
+        "whoever had the token of a promise has rejected it.",
+        "catch it at `await due.receive()`, and do what is to be done then; `reason` says why.",
+    ),
     "PartlyDoneError": (
         "something was asked of many instances (`reset_all`, for one), and some refused.",
         "`refused` has each with its reason, and `done` says to how many it was done. Calling it "

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perdure.authoring.inline import inline
     from perdure.authoring.key import Key
     from perdure.authoring.orchestration import Orchestration, orchestration
+    from perdure.authoring.promise import Promise
     from perdure.authoring.query import Query
     from perdure.authoring.race import race
     from perdure.authoring.ref import InstanceRef
@@ -73,6 +74,7 @@ __all__ = [
     "Orchestration",
     "Page",
     "PerdureError",
+    "Promise",
     "Query",
     "Rejected",
     "Request",
@@ -113,6 +115,7 @@ _HOMES = {
     "authoring.inline": ("inline",),
     "authoring.key": ("Key",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
+    "authoring.promise": ("Promise",),
     "authoring.query": ("Query",),
     "authoring.race": ("race",),
     "authoring.ref": ("InstanceRef",),

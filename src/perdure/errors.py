@@ -18,6 +18,7 @@ PerdureError                     catch this to catch everything below
 │   ├── VersionConflictError     the decider's instance is not at the expected version
 │   ├── InstanceHeldError        the instance is parked or blocked, and takes no input until freed
 │   ├── InputIdReusedError       the input_id was given before, with another input
+│   ├── PromiseNotFoundError     a token that is for no promise of this store
 │   ├── UnexpectedCountError     a filter finds more or fewer than the caller expects
 │   ├── PartlyDoneError          what was asked for many was refused by some of them
 │   ├── InputDroppedError        the input was taken out of the inbox before it was decided
@@ -29,6 +30,7 @@ PerdureError                     catch this to catch everything below
 │   │                            raised by `Handle.result()`
 │   └── UpdateRefusedError, UpdateUnansweredError
 │                                raised by `Handle.update()`
+├── PromiseRejectedError         raised at `await due.receive()` inside an orchestration
 ├── RefusedError                 raised by code that serves an update, to refuse it
 ├── TooManyFailuresError         more items of a `for_each` have failed than may fail
 ├── ResultTimeoutError           the instance is still running when the wait ended
@@ -236,6 +238,18 @@ class InputIdReusedError(UsageError):
         self.differing = tuple(differing)
 
 
+class PromiseNotFoundError(UsageError):
+    """A token is for no promise: cut off, changed, of another store, or its instance is gone."""
+
+    def __init__(self, token: object) -> None:
+        # Not the token itself: of one that is right the text would be the right.
+        size = f"of {len(token)} characters" if isinstance(token, str) else f"({type(token)})"
+        super().__init__(
+            f"the token {size} is for no promise of this store: give it as promise.make() gave it, "
+            "to the store that made it; or its instance was deleted"
+        )
+
+
 class UnexpectedCountError(UsageError):
     """A filter finds more or fewer instances than the caller expects; nothing was done."""
 
@@ -277,6 +291,15 @@ class DecisionTooLongError(UsageError):
     def __init__(self, instance_id: str, reason: str) -> None:
         super().__init__(f"an input for instance {instance_id!r} cannot be decided: {reason}")
         self.instance_id = instance_id
+        self.reason = reason
+
+
+class PromiseRejectedError(PerdureError):
+    """A promise was rejected by whoever had its token. Raised inside the orchestration."""
+
+    def __init__(self, promise: str, reason: str) -> None:
+        super().__init__(f"promise {promise!r} was rejected: {reason}")
+        self.promise = promise
         self.reason = reason
 
 

@@ -370,3 +370,14 @@ class TestJobsInDetail:
         assert await store.read_dead_jobs(limit=0) == []
         assert await store.read_dead_jobs(limit=-1) == []
         assert len(everything) <= PAGE_MAX
+
+
+class TestSecret:
+    """What tokens are signed with."""
+
+    async def test_a_store_has_one_secret_of_32_bytes(self, store: Store) -> None:
+        secret = await store.read_secret()
+
+        assert len(secret) == 32
+        assert len(set(secret)) > 8
+        assert await store.read_secret() == secret

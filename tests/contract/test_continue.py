@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from perdure.clock import ManualClock
 from perdure.errors import RowError
@@ -277,6 +278,21 @@ class TestWorkOfContinuedExecutions:
 
         assert await store.deliver([addressed]) == ["absent"]
         assert [m.kind for m in await store.read_inbox("i")] == ["started"]
+
+    async def test_a_message_that_outlives_its_execution_is_for_the_next_if_it_was_delivered(
+        self, store: Store
+    ) -> None:
+        stamp = await begun(store)
+        fields: dict[str, Any] = {"incarnation": stamp.incarnation, "execution": 1}
+        fields["outlives"] = True
+        assert await store.deliver([message(message_id="a", **fields)]) == ["delivered"]
+
+        await accepted(store, next_turn("i", stamp, events=(CONTINUED,), continued=continuation()))
+
+        assert len(await store.read_inbox("i")) == 2  # With the start of the next one.
+        # Of two with an id the first counts, whichever execution is there; others are too late.
+        assert await store.deliver([message(message_id="a", **fields)]) == ["duplicate"]
+        assert await store.deliver([message(message_id="b", **fields)]) == ["absent"]
 
     async def test_a_timer_key_is_used_again_by_the_next_execution(
         self, store: Store, clock: ManualClock

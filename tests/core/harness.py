@@ -47,6 +47,8 @@ START_MS = 1_800_000_000_000
 ID = ExecutionId("i-1", 77, 1)
 GUARD = Guard(watch_calls=True)
 CODE = "c0de"
+SECRET = b"the secret of a store, 32 bytes!"
+"""What tokens of promises are signed with."""
 
 executions: list[Execution] = []
 """Everything made by the running test; a fixture tears it down."""
@@ -65,7 +67,9 @@ def new_execution(
     version: str | None = None,
     prefer: Callable[[str], str] | None = None,
 ) -> Execution:
-    execution = Execution(orchestration, id, code, guard, version=version, prefer=prefer)
+    execution = Execution(
+        orchestration, id, code, guard, version=version, prefer=prefer, secret=SECRET
+    )
     executions.append(execution)
     return execution
 

@@ -26,6 +26,7 @@ from perdure.authoring.context import Context
 from perdure.authoring.for_each import Page, for_each
 from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import Orchestration, orchestration
+from perdure.authoring.promise import Promise
 from perdure.authoring.race import race
 from perdure.authoring.signal import Signal
 from perdure.authoring.update import Update
@@ -37,6 +38,7 @@ from perdure.errors import (
     InstanceEndedError,
     InstanceFailedError,
     InstanceNotFoundError,
+    PromiseRejectedError,
     TooManyFailuresError,
 )
 from perdure.model.options import Retry
@@ -716,6 +718,21 @@ async def leaves_a_generator() -> list[str]:
     return [*seen, await say("c")]
 
 
+@orchestration
+async def draws_and_waits(ctx: Context) -> list[str]:
+    drawn = [str(ctx.uuid()), f"{ctx.random.random():.6f}"]
+    ctx.kv["first"] = await say("a")
+    count = await number.receive()
+    try:
+        async with asyncio.timeout(3_600):
+            drawn.append(await child(ctx.instance_id))
+    except TimeoutError:
+        drawn.append("late")
+    ctx.report(count)
+    await say("pay")
+    return [*drawn, str(ctx.uuid()), f"{ctx.random.random():.6f}"]
+
+
 add = Update("add", Line, int)
 
 
@@ -786,3 +803,24 @@ async def hands_a_source_over() -> list[str]:
 
 coordinates = BUILTIN_ORCHESTRATIONS["perdure.for_each", "1.0.0"]
 does_a_page = BUILTIN_ORCHESTRATIONS["perdure.page", "1.0.0"]
+
+
+paid = Promise("paid", int)
+
+
+@orchestration
+async def makes_promises() -> list[str]:
+    made = [paid.make() for _ in range(3)]
+    for due in made:
+        await say(due.token[:6])
+    seen = [str(await made[0].receive())]
+    try:
+        async with asyncio.timeout(60):
+            seen.append(str(await made[1].receive()))
+    except TimeoutError:
+        seen.append("late")
+    try:
+        await made[2].receive()
+    except PromiseRejectedError as error:
+        seen.append(error.reason)
+    return [*seen, str(await made[1].receive())]

@@ -17,20 +17,23 @@ from msgspec import Raw
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.core.orchestrations.execution import ExecutionId
+from perdure.core.rewinding import Source, cut_at, fork_of, reset_of
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
+    Body,
     ChildCompleted,
     ChildFailed,
     Failure,
     MessageEvent,
     Parent,
+    PromiseMade,
     SignalReceived,
     read_event,
 )
 from perdure.model.messages import Message
 from perdure.model.paging import CallPlan, ForEachInput, PageInput
-from tests.core.harness import START_MS, Script, raw
+from tests.core.harness import START_MS, Script, new_execution, raw
 from tests.golden import programs
 
 ID = ExecutionId("order-1", 7_700_000_077, 1)
@@ -73,6 +76,34 @@ class World(Script):
             unread=[event for event in unread if isinstance(event, MessageEvent)],
             begins_ms=self.now_ms,
         )
+
+    def go_back(self, number: int, *, fork_as: str = "") -> World:
+        """Begin the next execution with what happened up to an event, or another instance."""
+        old = self.execution.id
+        own = old._replace(execution=old.execution + 1)
+        source = Source(old, list(self.history), self.has_ended)
+        cut = cut_at(self.history, number)
+        if fork_as:
+            own = ExecutionId(fork_as, old.incarnation + 1, 1)
+            begun = fork_of(source, cut, own, commit_id=5)
+        else:
+            begun = reset_of(source, cut, commit_id=5, reason="the bank was down")
+        rewind = begun.rewind
+        world = World.__new__(World)
+        world.__dict__.update(self.__dict__)
+        world.execution = new_execution(self.orchestration, id=own)
+        world.history, world.turns, world.boundaries = list(rewind.prefix), [], []
+        world.execution.replay(rewind.prefix)
+        carried = [*([rewind.answer] if rewind.answer else []), *rewind.unread]
+        bodies = [rewind.first, *(Body(kind, body) for _, kind, body in carried)]
+        events = [read_event(kind, body) for kind, body in bodies]
+        world.deliver(*[event for event in events if isinstance(event, MessageEvent)])
+        return world
+
+    def open_of(self, kind: str) -> int:
+        """Return the open call of a kind."""
+        [seq] = [seq for seq in self.open if self.event(seq).kind == kind]
+        return seq
 
     def deploy(self, code: Orchestration[..., Any]) -> None:
         """Go on with other code, as a worker that was restarted would."""
@@ -683,6 +714,53 @@ def a_generator_is_left(world: World) -> None:
     world.say("a", "end", "c")
 
 
+# ------------------------------------------------------------------- going back
+
+
+def _go_some_way(world: World) -> None:
+    world.say("a")
+    world.signal("number", 3)
+    world.child_completes(world.open_of("child_scheduled"), "below")
+    world.fail(world.asked("pay"))
+
+
+@golden(programs.draws_and_waits)
+def an_instance_is_reset_to_what_it_failed_at(world: World) -> World:
+    _go_some_way(world)
+    again = world.go_back(len(world.history) - 2)
+    again.say("pay")
+    return again
+
+
+@golden(programs.draws_and_waits)
+def an_instance_is_reset_while_all_is_open(world: World) -> World:
+    world.say("a")
+    world.signal("number", 3)
+    again = world.go_back(len(world.history))
+    again.child_completes(again.open_of("child_scheduled"), "below")
+    again.say("pay")
+    return again
+
+
+@golden(programs.draws_and_waits)
+def an_instance_is_reset_twice(world: World) -> World:
+    _go_some_way(world)
+    second = world.go_back(4)
+    second.child_completes(second.open_of("child_scheduled"), "below")
+    third = second.go_back(len(second.history))
+    third.say("pay")
+    return third
+
+
+@golden(programs.draws_and_waits)
+def an_instance_is_forked(world: World) -> World:
+    _go_some_way(world)
+    other = world.go_back(6, fork_as="i-2")
+    other.child_completes(other.open_of("child_scheduled"), "below")
+    other.say("pay")
+    return other
+
+
 def _asked(update_id: str, sku: str, count: int) -> SignalReceived:
     value = {"article": sku, "price": "1", "amount": count}
     return SignalReceived(name="update:add", value=raw({"id": update_id, "value": value}))
@@ -844,3 +922,24 @@ def a_page_is_given_up(world: World) -> None:
 def a_page_is_cancelled(world: World) -> None:
     world.complete(2)
     world.cancel()
+
+
+@golden(programs.makes_promises)
+def promises_are_kept_late_and_rejected(world: World) -> None:
+    keep = "promise:paid#1.{}"
+    world.say(*[one.token[:6] for one in _made(world)])
+    world.signal(keep.format(1), 1)
+    world.fire()
+    world.deliver(SignalReceived(name=keep.format(3), value=raw(None), rejected="no"))
+    world.signal(keep.format(2), 2)
+
+
+@golden(programs.makes_promises)
+def promises_are_open(world: World) -> None:
+    world.say(*[one.token[:6] for one in _made(world)])
+    world.deliver(SignalReceived(name="promise:paid#1.3", value=raw(None), rejected="no"))
+
+
+def _made(world: World) -> list[PromiseMade]:
+    events = [read_event(one.kind, one.body) for one in world.history]
+    return [one for one in events if isinstance(one, PromiseMade)]

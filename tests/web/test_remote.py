@@ -20,6 +20,7 @@ from perdure import (
     Engine,
     Every,
     Orchestration,
+    Promise,
     Schedule,
     Signal,
     orchestration,
@@ -39,6 +40,8 @@ from perdure.errors import (
     InstanceTerminatedError,
     PayloadError,
     PerdureError,
+    PromiseNotFoundError,
+    PromiseRejectedError,
     ResultTimeoutError,
     StoreUnavailableError,
     UnexpectedCountError,
@@ -95,7 +98,10 @@ async def pair() -> AsyncIterator[Pair]:
 
 @pytest.fixture
 async def fresh() -> AsyncIterator[Pair]:
-    async with Engine(memory_url(), [*DEFINITIONS, telling]) as engine, serving(engine) as found:
+    async with (
+        Engine(memory_url(), [*DEFINITIONS, telling, promising]) as engine,
+        serving(engine) as found,
+    ):
         yield found
 
 
@@ -332,6 +338,41 @@ async def test_inputs_are_decided_over_http(fresh: Pair) -> None:
     await until(is_deposited)
     with pytest.raises(PayloadError):
         await fresh.remote.send(Account, "nothing")  # type: ignore[misc]
+
+
+shipped = Promise("shipped", str)
+
+
+@orchestration
+async def promising(ctx: Context) -> str:
+    made = [shipped.make(), shipped.make()]
+    ctx.kv["tokens"] = [one.token for one in made]
+    seen = await made[0].receive()
+    try:
+        await made[1].receive()
+    except PromiseRejectedError as error:
+        return f"{seen}, {error.reason}"
+    return "?"
+
+
+async def test_promises_are_kept_over_http(fresh: Pair) -> None:
+    remote = fresh.remote
+    handle = await remote.start("p-1", promising)
+    first, second = await handle.wait_kv("tokens", list[str], timeout=20) or []
+
+    with pytest.raises(PromiseNotFoundError):
+        await remote.resolve(shipped, first[:-1], "x")
+    with pytest.raises(UsageError, match="is of promise 'shipped', not of 'paid'"):
+        await remote.resolve(Promise("paid", str), first, "x")
+    with pytest.raises(PayloadError):
+        await remote.resolve(shipped, first, 7)  # type: ignore[misc]
+    assert [await remote.resolve(shipped, first, text) for text in "ab"] == [True, False]
+    assert [await remote.reject(second, text) for text in "cd"] == [True, False]
+
+    assert await handle.result() == "a, c"
+    await remote.handle("p-1").restart()
+    with pytest.raises(InstanceEndedError):
+        await remote.resolve(shipped, first, "x")
 
 
 async def test_one_thing_is_done_to_many_over_http(fresh: Pair) -> None:

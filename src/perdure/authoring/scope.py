@@ -22,6 +22,7 @@ from perdure.errors import UsageError
 from perdure.forks import after_fork
 from perdure.model.events import ActivityFailed, AskedEvent, ChildFailed, KvEntry, Parent
 from perdure.model.options import ParentClose
+from perdure.model.promises import PromiseId
 from perdure.model.slot import StartedSlot
 
 
@@ -114,11 +115,13 @@ class ContinueRequest(msgspec.Struct, frozen=True):
 
 
 class SignalRequest(msgspec.Struct, frozen=True):
-    """Wait for a signal."""
+    """Wait for a signal, or for a promise, which is one."""
 
     label: str
     place: Place
     decode: Callable[[bytes], Any]
+    reject: Callable[[str], BaseException] | None = None
+    """Turns the reason for which a promise was rejected into the exception that the code sees."""
 
 
 AnyRequest = ActivityRequest | InlineRequest | ChildRequest | SignalRequest | DetachedRequest
@@ -206,6 +209,10 @@ class Scope(Protocol):
 
     def make_random(self) -> random.Random:
         """Return this execution's random numbers."""
+        ...
+
+    def make_promise(self, name: str) -> tuple[PromiseId, str]:
+        """Return the next promise of this execution, and its token."""
         ...
 
 

@@ -11,6 +11,7 @@ from perdure.authoring.call import Call
 from perdure.authoring.scope import Place, SignalRequest, current_scope
 from perdure.codec import ValueCodec, check_id
 from perdure.errors import InvalidIdError, UsageError
+from perdure.model.promises import SIGNAL_PREFIX
 from perdure.model.updates import UPDATE_PREFIX
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class Signal(Generic[T]):
     def __init__(self, name: str, type: TypeForm[T], /) -> None: ...
     def __init__(self, name: str, type: Any, /) -> None:
         self.name = check_id("signal name", name)
+        if name.startswith(SIGNAL_PREFIX):
+            raise UsageError(
+                f"signal name {name!r}: names that begin with {SIGNAL_PREFIX!r} are those of "
+                "promises, which are kept with client.resolve(promise, token, value)"
+            )
         if name.startswith(UPDATE_PREFIX):
             raise InvalidIdError("signal name", name, _RESERVED)
         self.type = type

@@ -9,6 +9,7 @@ from perdure.checking.decider_checks import armed_timers, waiting_effects
 from perdure.checking.violations import (
     Violation,
     event_of,
+    first_event,
     open_schedules,
     readable,
     schedule_of,
@@ -22,7 +23,9 @@ from perdure.model.events import (
     InlineScheduled,
     SignalAwaited,
     Started,
+    StoredEvent,
     TimerScheduled,
+    WentBack,
 )
 from perdure.model.instances import LiveRow
 from perdure.model.messages import Message
@@ -48,7 +51,9 @@ def check_live(contents: Contents) -> Iterator[Violation]:
             yield Violation("orphan", instance_id, "a live row without its instance")
             continue
         yield from _check_stamp(contents, live, inbox)
-        yield from _check_tokens(contents, live, inbox)
+        yield from _check_begun(contents, live, inbox)
+        if not any(message.kind == WentBack.kind for message in inbox):
+            yield from _check_tokens(contents, live, inbox)
 
 
 def _check_stamp(
@@ -69,6 +74,21 @@ def _check_stamp(
         if message.execution not in (0, live.stamp.execution):
             problem = f"message {message.no} is for execution {message.execution}"
             yield Violation("S35", live.instance_id, problem)
+
+
+def _check_begun(
+    contents: Contents, live: LiveRow, inbox: Sequence[Message]
+) -> Iterator[Violation]:
+    """S35: what was reset or forked is told so once, before anything else happens to it."""
+    key = ExecutionKey(live.instance_id, *live.stamp[:2])
+    first = first_event(contents, key)
+    cut = 0 if first is None or first.origin is None else first.origin.cut
+    told = sum(message.kind == WentBack.kind for message in inbox)
+    events = contents.histories.get(key, [])
+    if told != (0 < cut == len(events)):
+        yield Violation("S35", live.instance_id, f"was told {told} times that it went back")
+    if 0 < cut < len(events) and events[cut].kind != WentBack.kind:
+        yield Violation("S35", live.instance_id, f"went on at {cut + 1} and did not go back")
 
 
 # -------------------------------------------------------------------- conservation
@@ -103,7 +123,7 @@ def _check_tokens(
                 "S5", live.instance_id, f"schedule {seq} ({event.kind}) has {found} tokens"
             )
     for problem in (
-        *_timer_problems(asked, jobs, timers),
+        *_timer_problems(asked, jobs, timers, _cut_of(events)),
         *_key_problems(armed_timers(events), timers),
     ):
         yield Violation("S5", live.instance_id, problem)
@@ -114,23 +134,35 @@ def _check_tokens(
 
 
 def _timer_problems(
-    asked: dict[int, Event], jobs: Sequence[WaitingJob], timers: Mapping[str, int]
+    asked: dict[int, Event], jobs: Sequence[WaitingJob], timers: Mapping[str, int], cut: int
 ) -> Iterator[str]:
     calls = {
         seq: event
         for seq, event in asked.items()
         if isinstance(event, ActivityScheduled | EffectScheduled)
     }
-    expected = {f"deadline:{seq}" for seq, event in calls.items() if event.deadline_ms is not None}
+    # Of a call that was taken over, the code that opened it again tells whether it has one.
+    expected = {
+        f"deadline:{seq}"
+        for seq, event in calls.items()
+        if event.deadline_ms is not None and seq > cut
+    }
     # The claim of a job removes it together with the time that is stored with the job.
     expected |= {f"start:{job.key.seq}" for job in jobs if job.start_by_ms is not None}
     allowed = {f"timer:{seq}" for seq, event in asked.items() if isinstance(event, TimerScheduled)}
     allowed |= {f"start:{seq}" for seq, event in calls.items() if event.start_by_ms is not None}
+    allowed |= {f"{kind}:{seq}" for kind in ("deadline", "start") for seq in calls if seq <= cut}
     for key in sorted(expected - timers.keys()):
         yield f"{key} was lost"
     for key in sorted(timers.keys() - expected - allowed):
         if not key.startswith(KEYED):
             yield f"{key} belongs to no open schedule"
+
+
+def _cut_of(events: Sequence[StoredEvent]) -> int:
+    """Return how many events of an execution were taken over from another one."""
+    first = event_of(events[0]) if events else None
+    return first.origin.cut if isinstance(first, Started) and first.origin is not None else 0
 
 
 def _key_problems(armed: Mapping[str, int], timers: Mapping[str, int]) -> Iterator[str]:

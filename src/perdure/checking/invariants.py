@@ -171,7 +171,10 @@ def _chain(contents: Contents, current: ExecutionKey, known: Sequence[int]) -> I
         key = current._replace(execution=number)
         events = contents.histories.get(key, [])
         goes_on = bool(events) and events[-1].kind == ContinuedAsNew.kind
-        if goes_on != (number < current.execution):
+        following = first_event(contents, key._replace(execution=number + 1))
+        # One that was reset is left as it was.
+        was_reset = following is not None and following.origin is not None
+        if goes_on != (number < current.execution) and not was_reset:
             yield f"execution {number} of {current.execution} ends with {_last_kind(events)}"
         yield from _link(contents, key)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from perdure.model.events import (
     ActivityCancelled,
     ActivityCompleted,
@@ -29,6 +31,7 @@ from perdure.model.events import (
     TimerFired,
     TimerScheduled,
     UnreadableEventError,
+    WentBack,
     read_event,
 )
 from perdure.model.messages import Message
@@ -103,10 +106,19 @@ def open_schedules(events: Sequence[StoredEvent]) -> dict[int, Event]:
     for seq, event in readable(events):
         if isinstance(event, SCHEDULES):
             asked[seq] = event
+        if isinstance(event, WentBack):
+            _restart_children(asked, event)
         schedule = schedule_of(event)
         if schedule is not None:
             asked.pop(schedule, None)
     return asked
+
+
+def _restart_children(asked: dict[int, Event], event: WentBack) -> None:
+    for child in event.children:
+        call = asked.get(child.schedule)
+        if isinstance(call, ChildScheduled):
+            asked[child.schedule] = msgspec.structs.replace(call, instance_id=child.instance_id)
 
 
 def current_execution(contents: Contents, instance_id: str) -> ExecutionKey | None:

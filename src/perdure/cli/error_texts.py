@@ -41,6 +41,13 @@ WHAT_TO_DO: Mapping[type[PerdureError], str] = {
     errors.RecordedError: "It stands for the cause of another error: look at that one.",
     errors.InputIdReusedError: "Take a new id for a new input; give the old one again only with "
     "the same input.",
+    errors.UpdateRefusedError: "The orchestration said no; its reason is in the message.",
+    errors.UpdateUnansweredError: "The execution that had it has ended. Look with perdure explain "
+    "ID; what it asked for may have been done in part.",
+    errors.RefusedError: "Raised by code that serves an update; its caller gets UpdateRefused.",
+    errors.PromiseNotFoundError: "Give the whole token, to the store whose orchestration made it. "
+    "Tokens of a deleted instance are for nothing any more.",
+    errors.PromiseRejectedError: "Catch it at `await due.receive()`; reason says why.",
     errors.UnexpectedCountError: "Look at those that match, as with perdure list, and expect that "
     "number. After a call that was broken off these are the ones that are left.",
     errors.PartlyDoneError: "refused has the reason of each that refused. It was done to the "

@@ -17,9 +17,12 @@ from perdure.errors import (
     NotRegisteredError,
     NotRootError,
     OutcomeError,
+    PartlyDoneError,
     PerdureError,
+    PromiseNotFoundError,
     ResultTimeoutError,
     StoreError,
+    UnexpectedCountError,
     UniqueKeyError,
     VersionConflictError,
 )
@@ -50,7 +53,7 @@ class ExitCode(IntEnum):
 
 
 _BY_ERROR: tuple[tuple[type[PerdureError] | tuple[type[PerdureError], ...], ExitCode], ...] = (
-    ((InstanceNotFoundError, NotRegisteredError), ExitCode.NOT_FOUND),
+    ((InstanceNotFoundError, NotRegisteredError, PromiseNotFoundError), ExitCode.NOT_FOUND),
     (
         (
             AlreadyExistsError,
@@ -59,6 +62,8 @@ _BY_ERROR: tuple[tuple[type[PerdureError] | tuple[type[PerdureError], ...], Exit
             InstanceHeldError,
             InstanceRunningError,
             NotRootError,
+            PartlyDoneError,
+            UnexpectedCountError,
             UniqueKeyError,
             VersionConflictError,
         ),

@@ -52,6 +52,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
     "Act": {
         "start": ListedCommand("starting", "Start an instance of an orchestration."),
         "signal": ListedCommand("act", "Send a signal to instances."),
+        "promise": ListedCommand("promises", "Keep or reject a promise by its token."),
         "update": ListedCommand("asking", "Ask an instance, and print its answer."),
         "cancel": ListedCommand("act", "Ask instances to stop."),
         "terminate": ListedCommand("act", "Stop instances now; their code is not asked."),

@@ -18,8 +18,10 @@ from perdure.client import (
     blocking_bulk,
     blocking_decider_json,
     blocking_deciders,
+    blocking_going_back,
     blocking_kept_values,
     blocking_projections,
+    blocking_promises,
     blocking_schedules,
     blocking_stream_items,
     blocking_updates,
@@ -30,6 +32,7 @@ from perdure.client.history import History
 from perdure.client.info import ExecutionInfo, InstanceInfo, InstanceTree, JobInfo, Json, Progress
 from perdure.client.lifetimes import entered_without_async
 from perdure.client.loop_thread import CallersThread, LoopThread
+from perdure.client.points import Point
 from perdure.clock import Clock, system_clock
 from perdure.durations import Duration
 from perdure.model.admin import DeletedCounts, InstanceStats
@@ -228,6 +231,8 @@ class BlockingClient:
         """
         return BlockingHandle(self._thread, self._client.handle(instance_id, definition))
 
+    resolve = blocking_promises.resolve
+    reject = blocking_promises.reject
     execute = blocking_deciders.execute
     send = blocking_deciders.send
     execute_json = blocking_deciders.execute_json
@@ -266,6 +271,7 @@ class BlockingClient:
     signal_all = blocking_bulk.signal_all
     unpark_all = blocking_bulk.unpark_all
     retry_all = blocking_bulk.retry_all
+    reset_all = blocking_bulk.reset_all
     projections = blocking_projections.projections
     projection = blocking_projections.projection
     pause_projection = blocking_projections.pause_projection
@@ -421,6 +427,21 @@ class BlockingHandle(Generic[R_co]):
         """
         self._thread.run(self._handle.restart())
 
+    def fork(self, instance_id: str, point: Point | None = None, /) -> BlockingHandle[R_co]:
+        """Start another instance that begins with what this one did up to a point. This one is left
+        as it is, and may run.
+
+        Args:
+            instance_id: The id of the new one.
+            point: As in `reset`.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            AlreadyExistsError: The id is taken.
+            UsageError: It is a decider's, or has no such point.
+        """
+        return BlockingHandle(self._thread, self._thread.run(self._handle.fork(instance_id, point)))
+
     def unpark(self) -> bool:
         """Let a parked or blocked instance be tried again by any worker.
 
@@ -445,6 +466,8 @@ class BlockingHandle(Generic[R_co]):
         """
         return self._thread.run(self._handle.prune(keep_last=keep_last, before=before))
 
+    plan = blocking_going_back.plan
+    reset = blocking_going_back.reset
     report = blocking_kept_values.report
     wait_report = blocking_kept_values.wait_report
     kv = blocking_kept_values.kv

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from perdure.authoring.signal import Signal
 from perdure.client.lists import InstanceQuery
+from perdure.client.points import Point
 
 if TYPE_CHECKING:
     from perdure.client.blocking import BlockingClient
@@ -111,3 +112,32 @@ def retry_all(self: BlockingClient, *, expect: int, **which: Unpack[InstanceQuer
         UsageError: No condition was given, or `expect` does not match.
     """
     return self._thread.run(self._client.retry_all(expect=expect, **which))
+
+
+def reset_all(
+    self: BlockingClient,
+    point: Point | None = None,
+    /,
+    *,
+    expect: int,
+    reason: str = "",
+    **which: Unpack[InstanceQuery],
+) -> int:
+    """Let all instances that match go on from an earlier point; return how many do.
+
+    Called again after it was broken off with `status="failed"`, it finds those that are left:
+    `expect` is their number.
+
+    Args:
+        point: As in `handle.reset`. Not given: for each just before what it failed at, or before
+            it was asked to stop; then it is for those alone that failed or were stopped.
+        expect: How many match. If there are more or fewer, nothing is done and the error says how
+            many.
+        reason: Why; kept with each.
+        **which: The conditions of `instances`; at least one.
+
+    Raises:
+        UsageError: No condition was given, or `expect` does not match.
+        PartlyDoneError: Some have no such point, or are deciders'; the others were reset.
+    """
+    return self._thread.run(self._client.reset_all(point, expect=expect, reason=reason, **which))

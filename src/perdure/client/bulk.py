@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from perdure.authoring.signal import Signal
-from perdure.client.bulk_acts import HELD, LIVE, BulkAct, act_on_all
+from perdure.client.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE, BulkAct, act_on_all
 from perdure.client.dead_jobs import find_dead_jobs
 from perdure.client.lists import InstanceQuery
+from perdure.client.points import Point, check_point
 from perdure.client.sending import signal_delivery
 from perdure.codec import check_id, check_text
 from perdure.ids import fresh_name
@@ -168,6 +169,42 @@ async def retry_all(self: Client, *, expect: int, **which: Unpack[InstanceQuery]
     done = await act_on_all(core, BulkAct("retry", tuple(Status), do), which, expect=expect)
     core.noticed_work()
     return done
+
+
+async def reset_all(
+    self: Client,
+    point: Point | None = None,
+    /,
+    *,
+    expect: int,
+    reason: str = "",
+    **which: Unpack[InstanceQuery],
+) -> int:
+    """Let all instances that match go on from an earlier point; return how many do.
+
+    Called again after it was broken off with `status="failed"`, it finds those that are left:
+    `expect` is their number.
+
+    Args:
+        point: As in `handle.reset`. Not given: for each just before what it failed at, or before
+            it was asked to stop; then it is for those alone that failed or were stopped.
+        expect: How many match. If there are more or fewer, nothing is done and the error says how
+            many.
+        reason: Why; kept with each.
+        **which: The conditions of `instances`; at least one.
+
+    Raises:
+        UsageError: No condition was given, or `expect` does not match.
+        PartlyDoneError: Some have no such point, or are deciders'; the others were reset.
+    """
+    core, said, checked = self._core, check_text("reason", reason), check_point(point)
+
+    async def do(row: InstanceRow) -> bool:
+        place = (row.incarnation, row.execution)
+        return await core.reset(row.instance_id, checked, said, only=place)
+
+    statuses = FAILED_OR_STOPPED if checked is None else tuple(Status)
+    return await act_on_all(core, BulkAct("reset", statuses, do), which, expect=expect)
 
 
 async def _delivered(core: ClientCore, delivery: Delivery) -> bool:

@@ -11,7 +11,7 @@ from perdure.authoring.decider_definition import definition_of
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.authoring.update import AskedUpdate
-from perdure.client import admin, bulk, decider_json, deciders
+from perdure.client import admin, bulk, decider_json, deciders, promises
 from perdure.client import projections as readers
 from perdure.client import schedules as scheduling
 from perdure.client.core import ClientCore
@@ -301,6 +301,10 @@ class Client:
 
     # What follows is written where it belongs by its subject; this is the whole list.
 
+    # Promises.
+    resolve = promises.resolve
+    reject = promises.reject
+
     # Deciders.
     execute = deciders.execute
     send = deciders.send
@@ -346,6 +350,7 @@ class Client:
     signal_all = bulk.signal_all
     unpark_all = bulk.unpark_all
     retry_all = bulk.retry_all
+    reset_all = bulk.reset_all
 
     # Projections and subscriptions, for operators.
     projections = readers.projections

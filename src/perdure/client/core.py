@@ -17,8 +17,12 @@ import msgspec
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import orchestration_key
+from perdure.client import resetting
+from perdure.client.points import Point
 from perdure.client.removal import Removal
+from perdure.client.resetting import ResetPlan
 from perdure.client.sending import SentWithin
+from perdure.client.starting import refuse_deciders_id
 from perdure.client.stopping import terminate
 from perdure.client.update_requests import UpdateRequest, outcome_of_update
 from perdure.client.watch import InstanceWatch
@@ -26,7 +30,7 @@ from perdure.clock import to_ms
 from perdure.errors import NondeterminismError, UsageError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.events import CancelRequested, SignalReceived, UnreadableEventError
-from perdure.model.instances import InstanceRow, NewInstance
+from perdure.model.instances import InstanceRow, NewInstance, Stamp
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.streams import StreamPlace
@@ -76,6 +80,8 @@ class ClientCore:
         self._alone: TurnRunner | None = None
         """Decides inputs where there is no worker, once there was one."""
         self._said_unborn: set[str] = set()
+        self._secret: tuple[int, bytes] | None = None
+        """Read once in an epoch of the store."""
         self._is_open = False
         self._was_closed = False
         self.owner = owner
@@ -215,6 +221,27 @@ class ClientCore:
         """Stop an instance now; its code is not asked. Tell whether it had not ended before."""
         return await terminate(self, instance_id, reason, incarnation=incarnation)
 
+    async def plan_reset(self, instance_id: str, point: Point | None) -> ResetPlan:
+        """Return what a reset would do."""
+        return await resetting.plan(self, instance_id, point)
+
+    async def reset(
+        self,
+        instance_id: str,
+        point: Point | None,
+        reason: str,
+        *,
+        only: tuple[int, int] | None = None,
+    ) -> bool:
+        """Let an instance go on from an earlier point; only while it is of this incarnation and
+        execution, if that is given. Return whether it does."""
+        return await resetting.reset(self, instance_id, point, reason, only)
+
+    async def fork(self, instance_id: str, new_id: str, point: Point | None) -> None:
+        """Start another instance from a point of this one."""
+        refuse_deciders_id(self, new_id)
+        await resetting.fork(self, instance_id, new_id, point)
+
     def removal(self) -> Removal:
         """Return what deletes and prunes."""
         return Removal(self.store, self.noticed_gone)
@@ -248,7 +275,7 @@ class ClientCore:
             if status in (DeliveryStatus.DELIVERED, DeliveryStatus.BUFFERED):
                 if (delivery.message_id or "").startswith(UPDATE_PREFIX):
                     self.metrics.client_updates.add()
-                elif delivery.kind == SignalReceived.kind:
+                elif delivery.kind == SignalReceived.kind and not delivery.outlives:
                     self.metrics.client_signals.add()
                 elif delivery.kind == CancelRequested.kind:
                     self.metrics.client_cancels.add()
@@ -272,6 +299,13 @@ class ClientCore:
                 instance_id,
                 extra={"instance_id": instance_id},
             )
+
+    async def read_secret(self) -> bytes:
+        """Return what tokens of promises are signed with."""
+        epoch = self.store.epoch.number
+        if self._secret is None or self._secret[0] != epoch:
+            self._secret = (epoch, await self.store.read_secret())
+        return self._secret[1]
 
     # ---------------------------------------------------------------------- waiting
 
@@ -346,6 +380,16 @@ class ClientCore:
         self.endings.tell_gone(instance_id)
         self._forget_here(instance_id, incarnation)
         self.stop_jobs(instance_id, incarnation)
+
+    def noticed_reset(self, instance_id: str, stamp: Stamp) -> None:
+        """An instance was reset by this client: stop the jobs that its old execution has here, and
+        let a worker of this process look for the new one."""
+        if self.beside is not None:
+            jobs = self.beside.jobs
+            owner = (instance_id, *stamp.key)
+            jobs.cancel([lease.key for lease in jobs.leases() if lease.key[:3] == owner])
+        self.endings.tell_change(instance_id)
+        self.noticed_work()
 
     def noticed_job_end(self, key: JobKey) -> None:
         """A job was ended by hand, whichever worker runs it."""

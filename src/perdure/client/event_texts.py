@@ -9,9 +9,13 @@ from perdure.client.as_json import as_json, shown_time
 from perdure.client.info import HistoryEvent, Json
 from perdure.clock import to_datetime
 from perdure.codec import by_position_and_name
+from perdure.model.promises import promise_name
 
 _SUBJECTS = ("name", "tag", "key", "instance_id", "change", "activity", "cause")
-_VALUES = ("input", "result", "value", "event", "reason")
+_VALUES = ("rejected", "input", "result", "value", "event", "reason")
+
+_TEXTS = ("rejected", "reason")
+"""Values that are words for people."""
 
 
 def names_in(events: Sequence[HistoryEvent]) -> dict[int, str]:
@@ -21,7 +25,8 @@ def names_in(events: Sequence[HistoryEvent]) -> dict[int, str]:
 
 def own_subject(event: HistoryEvent) -> str:
     """Return what an event says itself that it is about."""
-    return next((str(event.data[one]) for one in _SUBJECTS if event.data.get(one)), "")
+    found = next((str(event.data[one]) for one in _SUBJECTS if event.data.get(one)), "")
+    return promise_name(found) or found
 
 
 def subject_of(event: HistoryEvent, names: Mapping[int, str]) -> str:
@@ -42,7 +47,7 @@ def value_of(event: HistoryEvent) -> str:
         return f"due {shown_time(to_datetime(data['due_ms']))}"
     for name in _VALUES:
         if data.get(name) not in (None, ""):
-            return data[name] if name == "reason" else value_text(_arguments(data[name]))
+            return data[name] if name in _TEXTS else value_text(_arguments(data[name]))
     return str(data.get("damaged", ""))
 
 

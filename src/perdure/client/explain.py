@@ -32,6 +32,7 @@ from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Status
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
 from perdure.model.paging import FOR_EACH
+from perdure.model.promises import promise_name
 from perdure.model.turns import WorkerRow
 from perdure.model.updates import UPDATE_PREFIX
 from perdure.store.base import ExecutionKey, Store, WaitingJob
@@ -165,11 +166,14 @@ def _unread(evidence: Evidence) -> str:
     is_waiting = any(
         isinstance(event, SignalAwaited) for event, _ in evidence.summary.open.values()
     )
+    kept = [promise for name in names if (promise := promise_name(name)) is not None]
+    names = [name for name in names if promise_name(name) is None]
+    told = f"; promise {kept[0]!r} was kept and is not received yet" if kept else ""
     if not names or not is_waiting:
-        return ""
+        return told
     shown = ", ".join(map(repr, names[:LISTED])) + (", ..." if len(names) > LISTED else "")
     plural = "signal" if len(names) == 1 else "signals"
-    return f"; unread {plural} {shown} came, which it does not wait for"
+    return f"{told}; unread {plural} {shown} came, which it does not wait for"
 
 
 def _untaken(evidence: Evidence) -> str:
@@ -275,6 +279,9 @@ def _awaited(name: str) -> str:
     """Name a signal that code waits for, or the update that it is."""
     if name.startswith(UPDATE_PREFIX):
         return f"update {name.removeprefix(UPDATE_PREFIX)!r}"
+    promise = promise_name(name)
+    if promise is not None:
+        return f"promise {promise!r}, which whoever has its token keeps,"
     return f"signal {name!r}"
 
 

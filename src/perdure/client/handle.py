@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perdure.authoring.signal import Signal
-from perdure.client import kept_values, stream_items, updates
+from perdure.client import going_back, kept_values, stream_items, updates
 from perdure.client.display import ShownTable
 from perdure.client.explain import explain, gather_evidence
 from perdure.client.history import History
@@ -29,11 +29,12 @@ from perdure.client.info import (
 from perdure.client.lists import check_count, check_time
 from perdure.client.outcomes import result_in
 from perdure.client.overview import unclaimed_key, unclaimed_row
+from perdure.client.points import Point, check_point
 from perdure.client.recorded import read_execution, write_mappings
 from perdure.client.sending import signal_delivery
 from perdure.client.starting import successor
 from perdure.client.trees import nested, read_shown
-from perdure.codec import ValueCodec, check_text
+from perdure.codec import ValueCodec, check_id, check_text
 from perdure.durations import Duration, as_duration
 from perdure.errors import (
     InstanceEndedError,
@@ -310,6 +311,25 @@ class Handle(Generic[R_co]):
             if await self._core.replace(row, new) is None:
                 return
 
+    # ------------------------------------------------------- going back, branching off
+
+    async def fork(self, instance_id: str, point: Point | None = None, /) -> Handle[R_co]:
+        """Start another instance that begins with what this one did up to a point. This one is left
+        as it is, and may run.
+
+        Args:
+            instance_id: The id of the new one.
+            point: As in `reset`.
+
+        Raises:
+            InstanceNotFoundError: There is no such instance.
+            AlreadyExistsError: The id is taken.
+            UsageError: It is a decider's, or has no such point.
+        """
+        new_id = check_id("instance id", instance_id)
+        await self._core.fork(self.instance_id, new_id, check_point(point))
+        return Handle(self._core, new_id, self._codec)
+
     async def unpark(self) -> bool:
         """Let a parked or blocked instance be tried again by any worker.
 
@@ -345,6 +365,8 @@ class Handle(Generic[R_co]):
 
     # What follows is written where it belongs by its subject; this is the whole list.
 
+    plan = going_back.plan
+    reset = going_back.reset
     report = kept_values.report
     wait_report = kept_values.wait_report
     kv = kept_values.kv

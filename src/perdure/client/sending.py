@@ -13,6 +13,7 @@ from perdure.errors import InvalidIdError, UsageError
 from perdure.ids import fresh_name
 from perdure.model.events import SignalReceived, write_event
 from perdure.model.messages import Delivery
+from perdure.model.promises import SIGNAL_PREFIX
 from perdure.model.updates import UPDATE_PREFIX
 from perdure.store.within.borrowing import SentMessages
 
@@ -77,6 +78,11 @@ def signal_delivery(
             "message id", message_id, f"begins with {UPDATE_PREFIX!r}, which is for updates"
         )
     raw = msgspec.Raw(signal_value(signal, value))
+    if message_id is not None and str(message_id).startswith(SIGNAL_PREFIX):
+        raise UsageError(
+            f"message id {message_id!r}: those that begin with {SIGNAL_PREFIX!r} are of promises; "
+            "give another"
+        )
     kind, body = write_event(SignalReceived(name=signal.name, value=raw))
     return Delivery(
         instance_id=instance_id,

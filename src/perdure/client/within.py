@@ -17,6 +17,7 @@ from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.client.core import ClientCore
 from perdure.client.info import Json
 from perdure.client.inputs import InputSender
+from perdure.client.points import Point
 from perdure.core.deciders.answers import DirectInput, InputOutcome
 from perdure.errors import UsageError
 from perdure.model.admin import KvRow, ReportRow
@@ -92,6 +93,21 @@ class CoreWithin(ClientCore):
         """Refuse."""
         _refuse("terminate")
 
+    async def reset(
+        self,
+        instance_id: str,
+        point: Point | None,
+        reason: str,
+        *,
+        only: tuple[int, int] | None = None,
+    ) -> bool:
+        """Refuse."""
+        _refuse("reset")
+
+    async def fork(self, instance_id: str, new_id: str, point: Point | None) -> None:
+        """Refuse."""
+        _refuse("fork")
+
     # -------------------------------------------------------------------- deciders
 
     def noticed_mail(self, instance_id: str) -> None:
@@ -131,6 +147,10 @@ class CoreWithin(ClientCore):
 
     def say_unborn(self, signal: str, instance_id: str) -> None:
         """Do nothing: the instance may be started in the same transaction."""
+
+    async def read_secret(self) -> bytes:
+        """Refuse."""
+        _refuse("keep a promise, since whether it was the first is known after the commit")
 
     async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
         """Refuse."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from hashlib import blake2b
 from typing import NamedTuple
 from uuid import UUID
@@ -51,3 +52,28 @@ def made_random(id: ExecutionId) -> random.Random:
 
 def _seed(id: ExecutionId) -> bytes:
     return b"%s %d %d" % (id.instance_id.encode(), id.incarnation, id.execution)
+
+
+def restarted_id(child: str, owner: ExecutionId) -> str:
+    """Return the id under which a child is started again in another execution than its own."""
+    mark = blake2b(b"%d %d" % (owner.incarnation, owner.execution), digest_size=3).hexdigest()
+    made = f"{given_id(child)}~{mark}"
+    if len(made.encode()) > MAX_ID_BYTES:
+        whole = blake2b(f"{made} {owner.instance_id}".encode(), digest_size=16).hexdigest()
+        made = f"{made[:20]}/{whole}"
+    return made
+
+
+def given_id(child: str) -> str:
+    """Return the id that the code gave to a child which may have been started again since."""
+    return _RESTARTED.sub("", child)
+
+
+def is_made(child: str) -> bool:
+    """Return whether an id looks like one that was made by `child_id`."""
+    return _MADE.search(child) is not None
+
+
+_MADE = re.compile(r"/([0-9a-f]{6}\.[0-9]+|[0-9a-f]{32})(~[0-9a-f]{6})?$")
+_RESTARTED = re.compile("~[0-9a-f]{6}$")
+"""What tells an id that was made so before."""

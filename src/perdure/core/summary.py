@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+import msgspec
+
 from perdure.core.identity import ExecutionId, child_incarnation
 from perdure.core.turn_builder import outcome_of, told_to_parent
 from perdure.model.digests import Digest, digest_for
@@ -16,12 +18,14 @@ from perdure.model.events import (
     Event,
     MessageEvent,
     Parent,
+    RestartedChild,
     SignalReceived,
     SignalTaken,
     Started,
     StoredEvent,
     Terminated,
     UnreadableEventError,
+    WentBack,
     read_event,
     write_event,
 )
@@ -70,12 +74,21 @@ class Summary:
                     self.unread[stored.seq] = name
             case SignalTaken(signal=seq):
                 self.unread.pop(seq, None)
+            case WentBack(children=children):
+                for child in children:
+                    self._rename_child(child)
             case _:
                 schedule = getattr(event, "schedule", None)
                 if schedule is not None:
                     self.open.pop(schedule, None)
                 elif isinstance(event, AskedEvent) and stored.kind.endswith(_OPENING):
                     self.open[stored.seq] = (event, stored.at_ms)
+
+    def _rename_child(self, child: RestartedChild) -> None:
+        call, since_ms = self.open.get(child.schedule, (None, 0))
+        if isinstance(call, ChildScheduled):
+            renamed = msgspec.structs.replace(call, instance_id=child.instance_id)
+            self.open[child.schedule] = (renamed, since_ms)
 
 
 _OPENING = ("_scheduled", "_awaited")
@@ -109,16 +122,17 @@ class Stop:
         parent = summary.parent or (unstarted.parent if unstarted else None)
         self.deliveries: tuple[Delivery, ...] = (
             *(() if parent is None else (told_to_parent(parent, end),)),
-            *_to_children(id, summary),
+            *closed_children(id, summary, "was terminated"),
         )
 
 
-def _to_children(id: ExecutionId, summary: Summary) -> list[Delivery]:
+def closed_children(id: ExecutionId, summary: Summary, how: str) -> list[Delivery]:
+    """Return what the open children of an execution are told that ends without its code."""
     deliveries = []
     for seq, (event, _) in summary.open.items():
         if not isinstance(event, ChildScheduled) or event.on_parent_close == "abandon":
             continue
-        reason = f"its parent {id.instance_id!r} was terminated"
+        reason = f"its parent {id.instance_id!r} {how}"
         message = (
             Terminated(reason=reason)
             if event.on_parent_close == "terminate"

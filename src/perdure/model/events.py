@@ -11,42 +11,26 @@ are raw JSON inside the body and are never opened here.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 
+from perdure.model.event_base import NULL as NULL
+from perdure.model.event_base import AskedEvent as AskedEvent
+from perdure.model.event_base import Event as Event
+from perdure.model.event_base import KvEntry as KvEntry
+from perdure.model.event_base import MessageEvent as MessageEvent
 from perdure.model.failures import Cause as Cause
 from perdure.model.failures import Failure as Failure
 from perdure.model.lineage import Lineage
 from perdure.model.lineage import Parent as Parent
+from perdure.model.origins import Origin as Origin
+from perdure.model.origins import RestartedChild as RestartedChild
+from perdure.model.origins import Seed as Seed
 from perdure.model.slot import StartedSlot
+from perdure.model.stored_events import Body as Body
+from perdure.model.stored_events import StoredEvent as StoredEvent
 from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
-
-NULL = msgspec.Raw(b"null")
-"""No value. A field cannot be `Raw | None`: msgspec would read nothing but null into it."""
-
-
-class KvEntry(msgspec.Struct, frozen=True, gc=False):
-    """A value that an instance keeps under a key, and when it was set."""
-
-    key: str
-    value: msgspec.Raw
-    updated_ms: int
-
-
-class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """A recorded fact. Its number and time are kept beside it, see `StoredEvent`."""
-
-    kind: ClassVar[str]
-
-
-class MessageEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A fact that came from outside and makes the code run on."""
-
-
-class AskedEvent(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A fact that the code caused: it must ask for the same at every replay."""
-
 
 # ------------------------------------------------------------------ messages
 
@@ -78,6 +62,24 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     """Where a child is in its tree; None: its parent is no child itself."""
     slot: StartedSlot | None = None
     """Which time of which schedule it is for; None: no schedule has started it."""
+    origin: Origin | None = None
+    """The execution whose first events this one begins with: it was reset, or forked."""
+
+
+class WentBack(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """What is above was taken over from another execution; from here on it is this one's own. All
+    that is open here is opened again: calls get jobs, timers their due times, children new ids."""
+
+    kind: ClassVar[str] = "went_back"
+    seed: Seed
+    """Whose ids and random numbers are drawn from here on."""
+    answered: int = 0
+    """The call whose answer was kept and comes next; 0: none."""
+    children: tuple[RestartedChild, ...] = ()
+    taken: tuple[str, ...] = ()
+    """Ids that the code gave to instances behind the cut. If it gives them again, others are made
+    of them: the instances that have them are still there."""
+    reason: str = ""
 
 
 class InputTaken(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,6 +103,8 @@ class ActivityCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=T
     schedule: int
     result: msgspec.Raw
     failures: tuple[Failure, ...] = ()
+    edited: bool = False
+    """Whether a person put the result in the place of the recorded one."""
 
 
 class ActivityFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,6 +147,8 @@ class SignalReceived(MessageEvent, frozen=True, kw_only=True, omit_defaults=True
     name: str
     value: msgspec.Raw
     wait: int | None = None
+    rejected: str | None = None
+    """Why a promise was rejected; its value is null then."""
 
 
 class ChildCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -151,6 +157,7 @@ class ChildCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=True
     kind: ClassVar[str] = "child_completed"
     schedule: int
     result: msgspec.Raw
+    edited: bool = False
 
 
 class ChildFailed(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -255,6 +262,18 @@ class SignalWaitCancelled(AskedEvent, frozen=True, kw_only=True, omit_defaults=T
 
     kind: ClassVar[str] = "signal_wait_cancelled"
     schedule: int
+
+
+class PromiseMade(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The code made a promise, and has its token. It is kept by a signal."""
+
+    kind: ClassVar[str] = "promise_made"
+    name: str
+    number: int
+    """Counted from 1 in the execution."""
+    execution: int
+    """The one that made it: of a beginning that was taken over, an earlier one."""
+    token: str
 
 
 class ChildScheduled(AskedEvent, frozen=True, kw_only=True, omit_defaults=True):
@@ -449,22 +468,6 @@ TERMINAL_KINDS = frozenset({Completed.kind, Failed.kind, Cancelled.kind, Termina
 
 LAST_KINDS = TERMINAL_KINDS | {ContinuedAsNew.kind}
 """The kinds that end an execution. Nothing follows them in it."""
-
-
-class StoredEvent(NamedTuple):
-    """An event as the store keeps it: numbered from 1 within its execution."""
-
-    seq: int
-    kind: str
-    at_ms: int
-    body: bytes
-
-
-class Body(NamedTuple):
-    """An event or message as bytes, ready for the store, which never opens it."""
-
-    kind: str
-    body: bytes
 
 
 _encoder = msgspec.json.Encoder()

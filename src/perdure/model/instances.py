@@ -10,6 +10,7 @@ import msgspec
 
 from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.messages import Delivery
+from perdure.model.rewinds import Rewind
 
 PARTS = 256
 """Into how many fixed slices all instances fall. Never changes: it is stored in every key."""
@@ -33,7 +34,7 @@ class Status(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Return whether the instance has ended. A terminal status never changes."""
+        """Return whether the instance has ended. Such a status changes by a reset alone."""
         return self in _TERMINAL
 
     @property
@@ -114,6 +115,8 @@ class NewInstance(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Sent again with the same number, a start is accepted once."""
     messages: tuple[Delivery, ...] = ()
     """Delivered to this id in the same commit, after the start; also if the id is live already."""
+    forked: Rewind | None = None
+    """With which events of another instance it begins. The start message is in there, too."""
 
 
 class InstanceRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +133,7 @@ class InstanceRow(msgspec.Struct, frozen=True, kw_only=True):
     output: bytes | None
     """What it returned, or the Failure it ended with, as JSON."""
     reason: str | None
-    """Why it is blocked, parked, cancelled or terminated."""
+    """Why it is blocked, parked, cancelled or terminated, or was reset."""
     parent_id: str | None
     parent_incarnation: int | None
     created_ms: int

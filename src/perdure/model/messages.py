@@ -28,6 +28,14 @@ class Message(NamedTuple):
     timer_key: str | None = None
 
 
+class CarriedMessage(NamedTuple):
+    """A message that an instance gives to its next execution."""
+
+    effective_at_ms: int
+    kind: str
+    body: bytes
+
+
 class Delivery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A message for some instance."""
 
@@ -38,6 +46,9 @@ class Delivery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Only for this incarnation; None: for the instance that has the id now."""
     execution: int = 0
     """Only for this execution; 0: for any."""
+    outlives: bool = False
+    """Whether the execution is compared when it is delivered, and one that takes over from it gets
+    what was not taken: as the next one after a reset does."""
     message_id: str | None = None
     """Given twice, the message is delivered once."""
     if_absent: Literal["buffer", "refuse", "drop"] = "drop"

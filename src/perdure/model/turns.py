@@ -11,7 +11,9 @@ from perdure.errors import StoreError
 from perdure.model.events import Body
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
 from perdure.model.jobs import BuriedJob, JobEnd, NewJob
+from perdure.model.messages import CarriedMessage as CarriedMessage
 from perdure.model.messages import Delivery, Message
+from perdure.model.rewinds import Rewind
 from perdure.model.streams import SentItems
 
 
@@ -37,14 +39,6 @@ class KvChange(NamedTuple):
 
     key: str
     value: bytes | None
-
-
-class CarriedMessage(NamedTuple):
-    """A message that a continued instance gives to its next execution."""
-
-    effective_at_ms: int
-    kind: str
-    body: bytes
 
 
 class Continuation(NamedTuple):
@@ -178,6 +172,9 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     continued: Continuation | None = None
     """Ends this execution and begins the next: removes its jobs, its timers and all messages that
     are addressed to it; messages for any execution stay."""
+    rewound: Rewind | None = None
+    """Leaves this execution as it is and begins the next one with a part of its history; one that
+    has ended is running again. Such a turn has no events of its own."""
     receipts: tuple[InputReceipt, ...] = ()
     """What its inputs came to; refused when one of them was decided before."""
     unique: UniqueKey | None = None
@@ -200,6 +197,9 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         incarnation, execution, seq, _ = self.stamp
         if self.continued is not None:
             return Stamp(incarnation, execution + 1, 1, self.commit_id)
+        if self.rewound is not None:
+            next_seq = len(self.rewound.prefix) + 1
+            return Stamp(incarnation, execution + 1, next_seq, self.commit_id)
         return Stamp(incarnation, execution, seq + len(self.events), self.commit_id)
 
 

@@ -219,6 +219,11 @@ class Metrics:
         self.client_signals = Counter(
             "perdure_client_signals_total", "Signals that were delivered."
         )
+        self.client_promises = Counter(
+            "perdure_client_promises_total",
+            "Promises that were resolved, rejected, or kept before.",
+            ("outcome",),
+        )
         self.client_updates = Counter("perdure_client_updates_total", "Updates that were sent.")
         self.update_wait = Histogram(
             "perdure_client_update_wait_seconds",
@@ -228,6 +233,16 @@ class Metrics:
         )
         self.client_cancels = Counter(
             "perdure_client_cancels_total", "Requests to cancel that were delivered."
+        )
+        self.client_resets = Counter(
+            "perdure_client_resets_total",
+            "Instances that this client has reset to an earlier point.",
+            ("orchestration", "version"),
+        )
+        self.client_forks = Counter(
+            "perdure_client_forks_total",
+            "Instances that this client has begun with a part of the history of another one.",
+            ("orchestration", "version"),
         )
         self.result_wait = Histogram(
             "perdure_client_result_wait_seconds",

@@ -61,6 +61,8 @@ class Executions:
         self._later_guards: dict[object, Guard] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self.taken = TakenKeys()
+        self.secret: bytes | None = None
+        """What tokens of promises are signed with: the worker sets it."""
 
     def new(
         self, orchestration: Orchestration[..., Any], execution_id: ExecutionId, *, version: str
@@ -79,6 +81,7 @@ class Executions:
             self._guard_for(orchestration.definition),
             version=version,
             prefer=self._prefer,
+            secret=self.secret,
         )
 
     def new_decider(

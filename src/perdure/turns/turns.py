@@ -120,6 +120,10 @@ class TurnRunner:
         """How many turns the store has refused."""
         return self._way.refused
 
+    def sign_with(self, secret: bytes) -> None:
+        """Learn what the tokens of promises are signed with."""
+        self._executions.secret = secret
+
     def serve(self, numbers: dict[int, DefinitionKey]) -> None:
         """Learn under which numbers the store keeps the definitions to take."""
         self._definitions.clear()

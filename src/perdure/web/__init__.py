@@ -10,6 +10,7 @@ Loaded only by those who serve it.
 
 from perdure.web.access import Access, Token, make_token, read_tokens
 from perdure.web.application import app, lifespan
+from perdure.web.hooks import hooks
 from perdure.web.settings import WebLimits
 from perdure.web.sse import StreamEvent, sse
 from perdure.web.worker_health import worker_app
@@ -20,6 +21,7 @@ __all__ = [
     "Token",
     "WebLimits",
     "app",
+    "hooks",
     "lifespan",
     "make_token",
     "read_tokens",

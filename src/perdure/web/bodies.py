@@ -30,7 +30,7 @@ async def read_json(request: Request, *, limit: int, within_s: float) -> Any:
     _check_headers(request, limit)
     try:
         async with asyncio.timeout(within_s):
-            body = await _read(request, limit)
+            body = await read_body(request, limit)
     except TimeoutError:
         raise RefusalError(
             408,
@@ -91,7 +91,12 @@ def _check_headers(request: Request, limit: int) -> None:
         _refuse_size(limit)
 
 
-async def _read(request: Request, limit: int) -> bytes:
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the bytes of a body.
+
+    Raises:
+        RefusalError: It is larger than the limit; no more of it is read.
+    """
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():

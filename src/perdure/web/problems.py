@@ -40,6 +40,8 @@ STATUSES: Mapping[type[errors.PerdureError], int] = {
     errors.VersionConflictError: 409,
     errors.InstanceHeldError: 409,
     errors.InputIdReusedError: 409,
+    errors.PromiseNotFoundError: 404,
+    errors.PromiseRejectedError: 409,
     errors.UnexpectedCountError: 409,
     errors.PartlyDoneError: 409,
     errors.InputDroppedError: 409,

@@ -15,16 +15,22 @@ from perdure.client.info import (
 from perdure.client.overview import QueueInfo, SessionInfo
 from perdure.client.projections import ProjectionInfo
 from perdure.client.replay_check import ReplayCheck
-from perdure.client.schedules import ScheduleInfo
 from perdure.model.admin import InstanceStats, StoreTotals
-from perdure.web.api import actions, deciders, instances, overview, schedules, updates
+from perdure.web.api import (
+    actions,
+    deciders,
+    instances,
+    overview,
+    promises,
+    updates,
+)
 from perdure.web.operations import ApiRoute
+from perdure.web.schedule_table import SCHEDULE_ROUTES
 
 ONE = "/instances/{instance_id}"
 DECIDER = "/deciders/{decider}"
 OF_DECIDER = "/deciders/{decider}/instances/{instance_id}"
 PROJECTION = "/projections/{name}"
-SCHEDULE = "/schedules/{name}"
 
 OPERATIONS: tuple[ApiRoute, ...] = (
     ApiRoute(
@@ -244,6 +250,22 @@ OPERATIONS: tuple[ApiRoute, ...] = (
     ),
     ApiRoute(
         method="POST",
+        path="/promises/resolve",
+        scope="write",
+        handler=promises.resolve_promise,
+        body=promises.ResolveBody,
+        returns=promises.Kept,
+    ),
+    ApiRoute(
+        method="POST",
+        path="/promises/reject",
+        scope="write",
+        handler=promises.reject_promise,
+        body=promises.RejectBody,
+        returns=promises.Kept,
+    ),
+    ApiRoute(
+        method="POST",
         path=f"{DECIDER}/inputs",
         scope="write",
         handler=deciders.execute_input,
@@ -369,70 +391,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         handler=overview.list_definitions,
         returns=list[overview.DefinitionShown],
     ),
-    ApiRoute(
-        method="GET",
-        path="/schedules",
-        scope="read",
-        handler=schedules.list_schedules,
-        returns=list[ScheduleInfo],
-    ),
-    ApiRoute(
-        method="POST",
-        path="/schedules",
-        scope="write",
-        handler=schedules.put_schedule,
-        body=schedules.ScheduleBody,
-        returns=ScheduleInfo,
-    ),
-    ApiRoute(
-        method="GET",
-        path=SCHEDULE,
-        scope="read",
-        handler=schedules.show_schedule,
-        returns=ScheduleInfo,
-    ),
-    ApiRoute(
-        method="DELETE",
-        path=SCHEDULE,
-        scope="admin",
-        handler=schedules.delete_schedule,
-        returns=None,
-        status=204,
-    ),
-    ApiRoute(
-        method="POST",
-        path=f"{SCHEDULE}/pause",
-        scope="write",
-        handler=schedules.pause_schedule,
-        body=schedules.PauseScheduleBody,
-        returns=None,
-        status=204,
-    ),
-    ApiRoute(
-        method="POST",
-        path=f"{SCHEDULE}/resume",
-        scope="write",
-        handler=schedules.resume_schedule,
-        body=overview.EmptyBody,
-        returns=None,
-        status=204,
-    ),
-    ApiRoute(
-        method="POST",
-        path=f"{SCHEDULE}/trigger",
-        scope="write",
-        handler=schedules.trigger_schedule,
-        body=schedules.TriggerBody,
-        returns=schedules.Triggered,
-    ),
-    ApiRoute(
-        method="POST",
-        path=f"{SCHEDULE}/backfill",
-        scope="write",
-        handler=schedules.backfill_schedule,
-        body=schedules.BackfillBody,
-        returns=schedules.Backfilled,
-    ),
+    *SCHEDULE_ROUTES,
     ApiRoute(
         method="GET",
         path="/projections",

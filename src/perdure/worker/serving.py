@@ -203,6 +203,7 @@ class Serving:
         self._started_ms = self._store.clock()
         self._neighbours.own = own_process()
         await self.housekeeping.open()
+        self.turns.sign_with(await self._store.read_secret())
         await self._beat_once(is_first=True)
 
     def loops(self) -> Duties:

@@ -20,7 +20,7 @@ from perdure.client.info import InstanceInfo, Json, ListPart
 from perdure.client.lists import InstanceQuery, check_limit
 from perdure.client.overview import QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.projections import ProjectionInfo
-from perdure.client.remote import bulk, jobs, starting
+from perdure.client.remote import bulk, jobs, promises, starting
 from perdure.client.remote import schedules as scheduling
 from perdure.client.remote.connection import RemoteConnection, encoded, read
 from perdure.client.remote.handle import RemoteHandle
@@ -419,6 +419,9 @@ class RemoteClient(Client):
     fail_job = jobs.fail_job
     inbox = jobs.inbox
     drop_message = jobs.drop_message
+
+    resolve = promises.resolve
+    reject = promises.reject
 
     cancel_all = bulk.cancel_all
     terminate_all = bulk.terminate_all

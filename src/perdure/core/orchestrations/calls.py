@@ -17,6 +17,7 @@ from perdure.core.orchestrations.pending import (
     PendingCall,
     PendingTimer,
     TakenUpdate,
+    begun_again,
     cancellation,
     taken_update,
 )
@@ -31,6 +32,7 @@ from perdure.model.events import (
     SignalTaken,
     TimerScheduled,
     UpdateAnswered,
+    WentBack,
 )
 
 
@@ -156,6 +158,24 @@ class OpenCalls:
             assert isinstance(event, TimerScheduled)
             self.open[seq] = ask
             heapq.heappush(self._due, (event.due_ms, seq))
+
+    def reopen(self, event: WentBack, now_ms: int) -> None:
+        """Let all that is open begin again, in another execution and at another time."""
+        child_ids = {child.schedule: child.instance_id for child in event.children}
+        for seq, ask in self.open.items():
+            if isinstance(ask, PendingCall):
+                ask.event = begun_again(ask, now_ms, child_ids.get(seq))
+        self._due, self._starts = [], []
+        for seq, ask in self.open.items():
+            if isinstance(ask.event, TimerScheduled):
+                self._due.append((ask.event.due_ms, seq))
+            elif isinstance(ask.event, ActivityScheduled):
+                if ask.event.deadline_ms is not None:
+                    self._due.append((ask.event.deadline_ms, seq))
+                if ask.event.start_by_ms is not None:
+                    self._starts.append((ask.event.start_by_ms, seq))
+        heapq.heapify(self._due)
+        heapq.heapify(self._starts)
 
     # ------------------------------------------------------------------ being answered
 

@@ -22,6 +22,7 @@ from perdure.model.events import (
     Started,
     write_event,
 )
+from perdure.model.promises import promise_name
 from perdure.model.turns import CarriedMessage, Continuation
 
 if TYPE_CHECKING:
@@ -116,5 +117,7 @@ def continuation(execution: Execution, last: ContinuedAsNew) -> Continuation:
         unread=tuple(
             CarriedMessage(at_ms, *write_event(signal))
             for at_ms, signal in execution.calls.unread()
+            # Promises are over with the execution that made them.
+            if promise_name(signal.name) is None
         ),
     )

@@ -19,6 +19,7 @@ from typing import Any, Self
 import msgspec
 
 from perdure.authoring.orchestration import Orchestration
+from perdure.codec import ValueCodec
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId as ExecutionId
 from perdure.core.orchestrations.calls import OpenCalls
@@ -26,6 +27,7 @@ from perdure.core.orchestrations.ending import ending
 from perdure.core.orchestrations.mismatch import Code, matches, mismatch
 from perdure.core.orchestrations.pending import Ask
 from perdure.core.orchestrations.scope import ExecutionScope
+from perdure.core.orchestrations.taken_over import TakenOver
 from perdure.core.orchestrations.teardown import tear_down
 from perdure.core.orchestrations.values import Values
 from perdure.model.digests import Digest
@@ -47,6 +49,7 @@ from perdure.model.events import (
     InputTaken,
     MessageEvent,
     Patched,
+    PromiseMade,
     Reported,
     SignalReceived,
     Started,
@@ -54,6 +57,7 @@ from perdure.model.events import (
     Terminated,
     TimerFired,
     TimerScheduled,
+    WentBack,
     write_event,
 )
 from perdure.model.lineage import Lineage, Parent
@@ -101,6 +105,7 @@ class Execution:
         "scope",
         "since_ms",
         "started_by",
+        "taken_over",
         "terminal",
         "version",
     )
@@ -114,6 +119,7 @@ class Execution:
         *,
         version: str | None = None,
         prefer: Callable[[str], str] | None = None,
+        secret: bytes | None = None,
     ) -> None:
         """Make an execution that has not begun.
 
@@ -125,6 +131,7 @@ class Execution:
             version: The version on record, or the one to put there; that of the code if not given.
             prefer: Tells to which version of a name an execution goes on that continues as new and
                 does not say it; the one it has if not given.
+            secret: What tokens of promises are signed with; not needed to replay.
         """
         self.id = id
         self.instance_id = id.instance_id
@@ -137,12 +144,15 @@ class Execution:
         self.open = self.calls.open
         """Everything without an answer, by the number of the event that asked for it."""
         self.scope = ExecutionScope(id, self.name, self.version, self.calls)
+        self.scope.secret = secret
         self.parent: Parent | None = None
         self.lineage: Lineage | None = None
         self.last_seq = 0
         self.terminal: AskedEvent | Terminated | None = None
         """The last event, once there is one."""
         self.cancel_reason: str | None = None
+        self.taken_over: TakenOver | None = None
+        """What it began with, if it was reset or forked."""
         self.since_ms = 0
         """When the first execution of the instance started."""
         self.started_by = ""
@@ -182,6 +192,8 @@ class Execution:
         for stored in history:
             if stored.kind == Patched.kind:
                 self._know_patch(stored)
+            elif stored.kind == PromiseMade.kind:
+                self._know_promise(stored)
         position = 0
         try:
             while position < len(history):
@@ -268,6 +280,8 @@ class Execution:
                 return self.cancel_reason is None
             case InputTaken():
                 return False  # It was meant for a decider.
+            case WentBack():
+                return self.taken_over is not None and self.last_seq <= self.taken_over.cut
         return True
 
     def digest(self) -> bytes:
@@ -327,7 +341,7 @@ class Execution:
         for ask in self._take_asks():
             position = self._skip_patches(history, position + 1)
             recorded = history[position] if position < len(history) else None
-            if recorded is None or not matches(ask, recorded, returns):
+            if recorded is None or not self._is_asked(ask, recorded, returns):
                 raise self._mismatch(history, history[0].seq + position, ask)
             self._record(recorded)
             self.calls.number(ask, recorded.seq, is_replaying=True)
@@ -338,10 +352,20 @@ class Execution:
             raise self._mismatch(history, history[position].seq, None)
         return position
 
+    def _is_asked(self, ask: Ask, recorded: StoredEvent, returns: ValueCodec[Any]) -> bool:
+        if matches(ask, recorded, returns):
+            return True
+        return self.taken_over is not None and self.taken_over.matches(ask, recorded)
+
     def _know_patch(self, stored: StoredEvent) -> None:
         event = read_row(stored)
         assert isinstance(event, Patched)
         self.scope.patches[event.change] = True
+
+    def _know_promise(self, stored: StoredEvent) -> None:
+        event = read_row(stored)
+        assert isinstance(event, PromiseMade)
+        self.scope.promises[event.number] = event
 
     def _skip_patches(self, history: Sequence[StoredEvent], position: int) -> int:
         """Pass over recorded changes: what they say is known, and the code may be rid of them."""
@@ -398,6 +422,10 @@ class Execution:
             case Terminated():
                 self.terminal = event
                 return
+            case WentBack():
+                assert self.taken_over is not None
+                self.taken_over.end(event, seq, calls)
+                return
             case DetachedStarted(schedule=schedule) | DetachedRefused(schedule=schedule):
                 calls.answer(schedule, event)
         assert scope.root is not None
@@ -416,9 +444,15 @@ class Execution:
         report = bytes(event.report)
         scope.report = None if report == b"null" else report
         self._code_then = event.code
+        if event.origin is not None:
+            self.taken_over = TakenOver(event.origin, scope)
         # An empty context: what the worker's own code has set must not reach an orchestration.
         context = contextvars.Context()
         scope.root = scope.loop.start(self._main(bytes(event.input)), context)
+
+    def asked_by(self, seq: int) -> ExecutionId:
+        """Return the execution that has first asked for what is recorded as event number `seq`."""
+        return self.id if self.taken_over is None else self.taken_over.asked_by(seq, self.id)
 
     async def _main(self, input: bytes) -> bytes:
         definition = self.orchestration.definition

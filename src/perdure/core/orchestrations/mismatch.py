@@ -35,6 +35,7 @@ from perdure.model.events import (
     KvRemoved,
     KvSet,
     Patched,
+    PromiseMade,
     Reported,
     SignalAwaited,
     SignalReceived,
@@ -106,7 +107,7 @@ def matches(ask: Ask, stored: StoredEvent, returns: ValueCodec[Any]) -> bool:
     return isinstance(recorded, _CALLS) and _is_same_call(ask, recorded, asked)
 
 
-_CALLS = ActivityScheduled | InlineScheduled | ChildScheduled | DetachedScheduled
+_CALLS = (ActivityScheduled, InlineScheduled, ChildScheduled, DetachedScheduled)
 _OPTIONS = ("deadline_ms", "start_by_ms", "delay_ms")
 """What is recorded of a call and may change: when it is too late, or not yet time."""
 
@@ -119,6 +120,30 @@ def _is_same_call(ask: Ask, recorded: Any, asked: Any) -> bool:
     aligned = msgspec.structs.replace(recorded, input=asked.input, **options)
     if aligned != asked or not request.same_input(bytes(recorded.input), bytes(asked.input)):
         return False
+    ask.event = recorded
+    return True
+
+
+def matches_kept(ask: Ask, stored: StoredEvent) -> bool:
+    """Return whether the code makes the call that is recorded in what was taken over from another
+    execution, of the same kind and name. Its arguments may name what was another there."""
+    if stored.kind != ask.event.kind:
+        return False
+    recorded = read_row(stored)
+    match recorded, ask.event:
+        case KvSet(key=old_key), KvSet(key=key):
+            if old_key != key:
+                return False
+        case (
+            (ActivityScheduled() | InlineScheduled() | ChildScheduled() | DetachedScheduled()),
+            (ActivityScheduled() | InlineScheduled() | ChildScheduled() | DetachedScheduled()),
+        ) if isinstance(ask, PendingCall):
+            if recorded.name != ask.event.name:
+                return False
+            request: Any = ask.request
+            ask.request = msgspec.structs.replace(request, input=bytes(recorded.input))
+        case _:
+            return False
     ask.event = recorded
     return True
 
@@ -216,6 +241,8 @@ def _subject(event: Event) -> str:
         case Started(name=name) | ActivityScheduled(name=name) | InlineScheduled(name=name):
             return f" {name}"
         case SignalReceived(name=name) | SignalAwaited(name=name) | SignalTaken(name=name):
+            return f" {name}"
+        case PromiseMade(name=name):
             return f" {name}"
         case (
             ActivityCompleted(schedule=schedule)

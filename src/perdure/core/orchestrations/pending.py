@@ -78,8 +78,10 @@ class PendingCall(Ask):
         match answer:
             case ActivityCompleted(result=raw) | ChildCompleted(result=raw):
                 return request.decode(bytes(raw))
-            case SignalReceived(value=raw):
+            case SignalReceived(rejected=None, value=raw):
                 return request.decode(bytes(raw))
+            case SignalReceived(rejected=str(reason)):
+                raise request.reject(reason)
             case ActivityFailed():
                 raise request.revive(answer)
             case ChildFailed(status=status, failure=failure):
@@ -150,6 +152,24 @@ def job_event(request: ActivityRequest | InlineRequest, now_ms: int) -> AskedEve
         deadline_ms=None if deadline_ms is None else now_ms + deadline_ms,
         start_by_ms=None if start_within_ms is None else now_ms + start_within_ms,
     )
+
+
+def begun_again(call: PendingCall, now_ms: int, child_id: str | None) -> AskedEvent:
+    """Return an open call as it is after going back: its time begins anew, a child has a new id."""
+    event, request = call.event, call.request
+    match event:
+        case ActivityScheduled():
+            assert isinstance(request, ActivityRequest)
+            fresh = job_event(request, now_ms)
+            assert isinstance(fresh, ActivityScheduled)
+            return msgspec.structs.replace(
+                event, deadline_ms=fresh.deadline_ms, start_by_ms=fresh.start_by_ms
+            )
+        case ChildScheduled():
+            return (
+                event if child_id is None else msgspec.structs.replace(event, instance_id=child_id)
+            )
+    return event
 
 
 def cancellation(event: AskedEvent, seq: int) -> AskedEvent:

@@ -31,7 +31,7 @@ from perdure.authoring.scope import (
     View,
 )
 from perdure.clock import to_datetime
-from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid
+from perdure.core.identity import ExecutionId, child_id, made_random, made_uuid, restarted_id
 from perdure.core.orchestrations.calls import OpenCalls
 from perdure.core.orchestrations.ending import ContinueAsNewError
 from perdure.core.orchestrations.loop import DurableLoop
@@ -51,12 +51,14 @@ from perdure.model.events import (
     DetachedScheduled,
     KvEntry,
     Patched,
+    PromiseMade,
     Reported,
     SignalAwaited,
     SignalTaken,
     UpdateAnswered,
 )
 from perdure.model.lineage import Parent
+from perdure.model.promises import UNSIGNED, PromiseId, write_token
 from perdure.model.slot import StartedSlot
 from perdure.telemetry import error_facts, shown_error
 
@@ -74,6 +76,8 @@ class ExecutionScope:
         "_calls",
         "_children",
         "_continued_at",
+        "_promises",
+        "_random",
         "_torn",
         "_uuids",
         "context",
@@ -89,11 +93,15 @@ class ExecutionScope:
         "numbers",
         "parent",
         "patches",
+        "promises",
         "report",
         "root",
+        "secret",
+        "seed",
         "sent",
         "sent_bytes",
         "slot",
+        "taken",
         "values",
         "version",
         "views",
@@ -101,12 +109,15 @@ class ExecutionScope:
 
     def __init__(self, id: ExecutionId, name: str, version: str, calls: OpenCalls) -> None:
         self.id = id
-        self.instance_id = id.instance_id
-        self.execution = id.execution
+        self.seed = id
+        """Whose ids and random numbers it makes; of a prefix that was taken over, the origin's."""
+        self.taken: set[str] = set()
+        """Ids that it gave to others before it went back."""
+        self.slot: StartedSlot | None = None
+        self.instance_id, self.execution = id.instance_id, id.execution
         self.name = name
         self.version = version
         self.parent: Parent | None = None
-        self.slot: StartedSlot | None = None
         self.context = Context(self)
         self.is_replaying = False
         self.lost: tuple[str, ...] = ()
@@ -122,6 +133,10 @@ class ExecutionScope:
         """How many bytes of items this stretch has sent."""
         self.patches: dict[str, bool] = {}
         """Which side of a change of the code this execution takes, by name of the change."""
+        self.promises: dict[int, PromiseMade] = {}
+        """The promises that are on record, by number."""
+        self.secret: bytes | None = None
+        """What tokens of promises are signed with; None: nothing new is given away here."""
         self.views: dict[str, View] = {}
         """What answers queries, by their names."""
         self.root: asyncio.Task[Any] | None = None
@@ -129,8 +144,8 @@ class ExecutionScope:
         """The last creation number."""
         self.loop = DurableLoop(self, self)  # type: ignore[abstract]  # refused ones: a table
         self._calls = calls
-        self._children = 0
-        self._uuids = 0
+        self._children = self._promises = self._uuids = 0
+        self._random: random.Random | None = None
         self._torn = 0
         self._continued_at: Place | None = None
 
@@ -192,7 +207,10 @@ class ExecutionScope:
 
     def _new_id(self, request: ChildRequest | DetachedRequest) -> str:
         self._children += 1
-        return request.instance_id or child_id(self.id, self._children)
+        given = request.instance_id
+        if not given:
+            return child_id(self.seed, self._children)
+        return restarted_id(given, self.seed) if given in self.taken else given
 
     # ------------------------------------------- what needs no answer (authoring.Scope)
 
@@ -286,11 +304,51 @@ class ExecutionScope:
     def make_uuid(self) -> UUID:
         """Return the next id of this execution's own series."""
         self._uuids += 1
-        return made_uuid(self.id, self._uuids)
+        return made_uuid(self.seed, self._uuids)
 
     def make_random(self) -> random.Random:
         """Return this execution's random numbers."""
-        return made_random(self.id)
+        self._random = made_random(self.seed)
+        return self._random
+
+    def reseed(self, seed: ExecutionId) -> None:
+        """Make ids and random numbers of another series from now on."""
+        self.seed = seed
+        if self._random is not None:
+            # The code may hold it.
+            self._random.setstate(made_random(seed).getstate())
+
+    # ---------------------------------------------------------------------- promises
+
+    def make_promise(self, name: str) -> tuple[PromiseId, str]:
+        """Return the next promise of this execution, and its token.
+
+        What is on record stands: a token outlives the secret that signed it, and a history can be
+        replayed where that secret is not.
+        """
+        self._refuse_torn()
+        self._promises += 1
+        made = self.promises.get(self._promises)
+        if made is None or made.name != name:
+            made = self._new_promise(name)
+        self._calls.asks.append(Ask(made, user_place()))
+        promise = PromiseId(
+            self.instance_id, self.id.incarnation, made.execution, made.number, name
+        )
+        return promise, made.token
+
+    def _new_promise(self, name: str) -> PromiseMade:
+        secret = self.secret
+        if secret is None:
+            assert self.is_replaying, "tokens are signed where they are given away"
+            secret = UNSIGNED
+        promise = PromiseId(*self.id, self._promises, name)
+        return PromiseMade(
+            name=name,
+            number=promise.number,
+            execution=promise.execution,
+            token=write_token(secret, promise),
+        )
 
     # ------------------------------------------- what the loop tells (loop.LoopOwner)
 

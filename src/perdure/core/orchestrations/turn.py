@@ -38,6 +38,7 @@ from perdure.model.events import (
     TimerFired,
     TimerScheduled,
     UpdateAnswered,
+    WentBack,
     write_event,
 )
 from perdure.model.instances import DefinitionKey, NewInstance
@@ -113,6 +114,14 @@ class _Changes:
         came = Body(message.kind, message.body)
         for ask in execution.advance(event, self._events, came):
             self._change(ask)
+        if isinstance(event, WentBack):
+            self._open_again(event)
+
+    def _open_again(self, event: WentBack) -> None:
+        """Put all under way that is open, but for the call whose answer was kept."""
+        for seq, ask in self._execution.open.items():
+            if seq != event.answered:
+                self._change(ask)
 
     def turn(self) -> Turn:
         """Return everything as one value."""
@@ -321,7 +330,7 @@ class _Changes:
         )
         return NewInstance(
             instance_id=event.instance_id,
-            incarnation=child_incarnation(execution.id, seq),
+            incarnation=child_incarnation(execution.id if parent else execution.asked_by(seq), seq),
             definition=orchestration_key(event.name, event.version),
             input=bytes(event.input),
             start_kind=kind,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from perdure.model.events import StoredEvent
 from perdure.model.instances import NewInstance, Status
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import InstanceEnd, NewObservation, Snapshot, Turn, UniqueKey
@@ -21,6 +22,16 @@ class AppendedEvents(NamedTuple):
     execution: int
     first_seq: int
     turn: Turn
+
+
+class KeptEvents(NamedTuple):
+    """The events of another execution that one begins with."""
+
+    row: LiveState
+    incarnation: int
+    execution: int
+    commit_id: int
+    prefix: tuple[StoredEvent, ...]
 
 
 class EndedInstance(NamedTuple):
@@ -146,6 +157,9 @@ class Changes:
     """What a batch writes beside its live rows."""
 
     events: list[AppendedEvents] = field(default_factory=list)
+    kept: list[KeptEvents] = field(default_factory=list)
+    revived: list[tuple[int, str, int]] = field(default_factory=list)
+    """Instances that had ended and are running again."""
     started: list[StartedInstance] = field(default_factory=list)
     ended: list[EndedInstance] = field(default_factory=list)
     moved: dict[str, MovedInstance] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from perdure.errors import RowError
 from perdure.model.blocked import going_on, held_by, is_held
 from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
 from perdure.model.jobs import JobEnd, JobKey
+from perdure.model.rewinds import Rewind
 from perdure.model.turns import (
     NOBODY,
     ChildStart,
@@ -42,6 +43,7 @@ from perdure.store.sql.changes import (
 from perdure.store.sql.decisions import Decisions, has_decisions
 from perdure.store.sql.inboxes import Inboxes
 from perdure.store.sql.jobs import Jobs
+from perdure.store.sql.rewinds import Rewinds
 from perdure.store.sql.rows import (
     RANK_START,
     RANK_TIMER,
@@ -78,6 +80,7 @@ class Commit:
         self.inboxes = Inboxes(rows, self.changes, now_ms=now_ms)
         self._decisions = Decisions(rows, self.changes)
         self._jobs = Jobs(rows, self.changes, number_of, now_ms=now_ms)
+        self._rewinds = Rewinds(rows, self.changes, self.inboxes, now_ms=now_ms)
 
     def has_started_assumed(self) -> bool:
         """Tell whether all instances were started that were taken for new: see `LoadedRows`."""
@@ -97,6 +100,8 @@ class Commit:
                 return _TAKEN
             return self._obstacle(turn) or self._accept_first(turn, turn.start)
         row = self.rows.live.get(turn.instance_id)
+        if turn.rewound is not None:
+            return self._rewind(turn, row, turn.rewound)
         if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):
             if row is not None and turn.lease and row.fits(turn.stamp) and row.attempts > 1:
                 # Late, and overtaken by another claim, but alive: its worker did not die of it.
@@ -140,7 +145,7 @@ class Commit:
             return _VANISHED
         row = self.rows.live.get(turn.instance_id)
         if row is not None and row.last_commit == turn.commit_id:
-            has_unseen = turn.continued is not None or turn.vanishes
+            has_unseen = bool(turn.continued or turn.rewound or turn.vanishes)
             has_unseen = has_unseen or row.last_no > turn.seen_no + len(turn.timers)
             return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen)
         if turn.commit_id not in self.rows.accepted:
@@ -153,8 +158,10 @@ class Commit:
         if not row.is_born or not row.fits(turn.stamp) or not self.rows.has_taken(turn):
             return False
         if row.blocked_by == NOBODY and not turn.lease:
-            # It waits for an operator, who may end it; inputs of callers are not decided, and who
-            # still has it in memory does not go on.
+            # It waits for an operator, who may end or reset it; inputs of callers are not decided,
+            # and who still has it in memory does not go on.
+            if turn.rewound is not None:
+                return True
             return turn.outcome is not None and turn.outcome.status is Status.TERMINATED
         if turn.seize or self._holds(turn.lease, row):
             return True
@@ -284,15 +291,8 @@ class Commit:
 
     def _continue(self, turn: Turn, row: LiveState, following: Continuation) -> None:
         """Leave an execution with all that is addressed to it, and begin the next one (S35)."""
-        old = row.execution
-        self.changes.left.append((row.part, row.instance_id, row.incarnation, old))
-        self._jobs.leave(row)
-        for no in turn.consumed:
-            self.changes.consumed.append((row.part, row.instance_id, no))
-        row.messages = [message for message in row.messages if message.execution != old]
-        row.execution = old + 1
+        self._leave(turn, row)
         row.next_seq = 1
-        row.blocked_by = None
         row.definition_no = self._number_of(following.definition)
         kind, body = following.start
         self.inboxes.put(row, kind, body, execution=row.execution, rank=RANK_START)
@@ -300,6 +300,32 @@ class Commit:
         row.wake_at_ms = self._now_ms
         row.is_due_unsure = False
         self._move(row, row.definition_no, following.input)
+
+    def _leave(self, turn: Turn, row: LiveState) -> None:
+        old = row.execution
+        self.changes.left.append((row.part, row.instance_id, row.incarnation, old))
+        self._jobs.leave(row)
+        for no in turn.consumed:
+            self.changes.consumed.append((row.part, row.instance_id, no))
+        row.messages = [message for message in row.messages if message.execution != old]
+        row.execution = old + 1
+        row.blocked_by = None
+
+    def _rewind(self, turn: Turn, row: LiveState | None, rewind: Rewind) -> TurnReceipt:
+        """Leave an execution as it is, and begin the next one with a part of its history (S35)."""
+        row = row or self._rewinds.revive(turn, rewind)
+        if row is None or not self._is_fenced_in(turn, row):
+            return _REFUSED
+        assert row.definition_no is not None
+        self._settle(turn, row)
+        row.home = None  # No worker has it in memory as it is now.
+        self._leave(turn, row)
+        self._rewinds.begin(row, rewind, turn.commit_id)
+        self.changes.statuses[row.instance_id] = StatusChange(row, Status.RUNNING, rewind.reason)
+        self._move(row, row.definition_no)
+        self.rows.accepted.add(turn.commit_id)
+        self._tell_others(turn)
+        return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen=True)
 
     def _end(self, turn: Turn, row: LiveState, outcome: InstanceEnd) -> None:
         if turn.continued is not None:
@@ -338,6 +364,10 @@ class Commit:
             self._deliver_if_live(instance)
             return False
         row = self._make_live(instance)
+        if instance.forked is not None:
+            row.last_commit = instance.commit_id
+            self._rewinds.begin(row, instance.forked, instance.commit_id)
+            return True
         self.inboxes.put(row, instance.start_kind, instance.start_body, rank=RANK_START)
         row.last_commit = instance.commit_id
         row.wake_at_ms = max(self._now_ms, instance.visible_at_ms)

@@ -60,6 +60,8 @@ class _Flush:
             self._correct_wakes()
         if self._changes.events:
             self._append_events()
+        if self._changes.kept:
+            self._append_kept()
         self._write_instances()
         self._write_beside()
         return self._bulk.written
@@ -81,6 +83,10 @@ class _Flush:
 
     def _write_instances(self) -> None:
         changes = self._changes
+        if changes.revived:
+            # Not with the others: only a reset has it, which can wait for a statement of its own.
+            keys = pack(changes.revived)
+            self._bulk.connection.change("revive_instances", keys=keys, now_ms=self._now_ms)
         if changes.started:
             self._put_instances(changes.started)
         if changes.moved:
@@ -261,6 +267,27 @@ class _Flush:
                 )
                 seq += 1
                 commit_id = None  # Kept with the first event of the turn.
+        self._bulk.write_rows("insert_events", rows)
+
+    def _append_kept(self) -> None:
+        """Write the events that executions take over from others, with the times they had."""
+        rows = Rows()
+        for row, incarnation, execution, commit_id, prefix in self._changes.kept:
+            for seq, kind, at_ms, body in prefix:
+                rows.rows.append(
+                    EventValues(
+                        row.part,
+                        row.instance_id,
+                        incarnation,
+                        execution,
+                        seq,
+                        kind,
+                        at_ms,
+                        rows.place(body),
+                        len(body),
+                        commit_id if seq == 1 else None,
+                    )
+                )
         self._bulk.write_rows("insert_events", rows)
 
     def _put_instances(self, started: Sequence[StartedInstance]) -> None:

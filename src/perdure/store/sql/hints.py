@@ -81,6 +81,8 @@ def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
     if receipt.status is not TurnStatus.ACCEPTED:
         # Results of its jobs may be in the inbox, and what came with a start.
         return Hint.WORK
+    if turn.rewound is not None:
+        return Hint.BOTH
     has_work = (
         turn.continued is not None
         or turn.timers

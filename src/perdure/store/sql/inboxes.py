@@ -56,7 +56,7 @@ class Inboxes:
             row,
             delivery.kind,
             delivery.body,
-            execution=delivery.execution,
+            execution=0 if delivery.outlives else delivery.execution,
             hurries=delivery.hurries,
         )
         self._keep_receipt(row, message_id)
@@ -118,7 +118,7 @@ class Inboxes:
         return row.next_seq > 1 or hurries
 
     @staticmethod
-    def carry(row: LiveState, unread: tuple[CarriedMessage, ...]) -> None:
+    def carry(row: LiveState, unread: tuple[CarriedMessage, ...], *, execution: int = 0) -> None:
         """Put messages that were taken and not used back, before all that have come since.
 
         Their numbers are below zero and below those of all that were put back earlier, because the
@@ -133,5 +133,6 @@ class Inboxes:
                     rank=RANK_MESSAGE,
                     kind=message.kind,
                     body=message.body,
+                    execution=execution,
                 )
             )

@@ -172,3 +172,5 @@ def _unknown_after(changes: Changes) -> Iterator[str]:
         yield instance_id
     for _, instance_id, _ in changes.vanished:
         yield instance_id
+    for _, instance_id, _ in changes.revived:
+        yield instance_id

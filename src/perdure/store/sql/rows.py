@@ -15,6 +15,7 @@ from perdure.model.jobs import JobEnd, JobKey, NewJob
 from perdure.model.messages import Delivery, Message, digest_of
 from perdure.model.turns import Hold, Turn, UniqueKey
 from perdure.store.sql.connection import Connection
+from perdure.store.sql.ended_rows import EndedState, load_ended
 from perdure.store.sql.packing import pack, unpack
 
 RANK_START, RANK_MESSAGE, RANK_TIMER = 0, 1, 2
@@ -168,6 +169,8 @@ class LoadedRows:
     """Instances that somebody else has locked, where locks are not waited for."""
     waiting: dict[str, dict[int, int]] = field(default_factory=dict)
     """Numbers and ranks of the stored messages of instances that may vanish."""
+    ended: dict[str, EndedState] = field(default_factory=dict)
+    """How instances ended that are to be reset."""
     taken: dict[TurnPlace, int] = field(default_factory=dict)
     """What tells the stored messages that turns took without a lease from others."""
     accepted: set[int] = field(default_factory=set)
@@ -222,6 +225,11 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
             found = connection.run("read_inbox", part=part, instance_id=turn.instance_id)
             stored = [Message(*row) for row in found]
             rows.taken[place_of(turn)] = digest_of(stored, set(turn.consumed))
+    if wanted.goes_back:
+        rows.ended = load_ended(
+            connection,
+            [one.instance_id for one in wanted.turns if one.instance_id not in rows.live],
+        )
     late = [turn for turn in wanted.turns if not is_next(turn, rows)]
     if late:
         keys = [(part_of(turn.instance_id), *place_of(turn)) for turn in late]
@@ -232,6 +240,8 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
 
 def place_of(turn: Turn) -> TurnPlace:
     """Return where the first event of a turn goes."""
+    if turn.rewound is not None:
+        return turn.instance_id, turn.stamp.incarnation, turn.stamp.execution + 1, 1
     return (turn.instance_id, *turn.stamp.place)
 
 
@@ -333,6 +343,8 @@ class WantedRows:
         """Whether a turn took messages without a lease."""
         self.replaces = False
         """Whether an instance takes the place of one that has ended."""
+        self.goes_back = False
+        """Whether an instance begins with events of another execution."""
         self.jobs: dict[JobKey, None] = {}
         self.receipts: dict[tuple[str, str], None] = {}
         self.unique_keys: dict[UniqueKey, None] = {}
@@ -348,6 +360,7 @@ class WantedRows:
             or self.observed
             or self.vanishing
             or self.replaces
+            or self.goes_back
             or self.has_taken
         )
 
@@ -370,6 +383,7 @@ class WantedRows:
         self.ids[turn.instance_id] = None
         if turn.taken:
             self.has_taken = True
+        self.goes_back |= turn.rewound is not None
         if turn.start is not None:
             self._add_start(turn.start)
         for end in turn.job_ends:
@@ -404,6 +418,7 @@ class WantedRows:
         self.starts.add(start.instance_id)
         if start.replaces:
             self.replaces = True
+        self.goes_back |= start.forked is not None
         for message in start.messages:
             self._add_delivery(message)
 
@@ -477,18 +492,6 @@ def load_holders(connection: Connection, keys: Sequence[UniqueKey]) -> dict[Uniq
     return {keys[key]: holder for key, holder in unpack(text)}
 
 
-def load_observed(connection: Connection, instance_ids: Sequence[str]) -> dict[str, int]:
-    """Return the numbers of the newest observed inputs of instances; 0 if there is none."""
-    keys = [(part_of(instance_id), instance_id) for instance_id in instance_ids]
-    [(text,)] = connection.run("load_observed", keys=pack(keys))
-    return {instance_ids[key]: no for key, no in unpack(text)}
-
-
 def mark_of(turn: Turn) -> str:
     """Return the id of the receipt that tells of an instance's vanishing, which leaves no row."""
     return f"vanished:{turn.commit_id}"
-
-
-def dirty(rows: Iterable[LiveState]) -> list[LiveState]:
-    """Return the rows that have to be written."""
-    return [row for row in rows if row.dirty]

@@ -17,9 +17,8 @@ from perdure.store.sql.changes import ObservationRow
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.decision_rows import insert_observations, put_outcomes
 from perdure.store.sql.locking import lock_instances
-from perdure.store.sql.packing import pack
+from perdure.store.sql.packing import pack, unpack
 from perdure.store.sql.repair import drop_message
-from perdure.store.sql.rows import load_observed
 
 
 class SettledInputs:
@@ -75,7 +74,7 @@ class SettledInputs:
         seen = [one for one in self._observations if one.input_id not in decided]
         if not seen:
             return
-        last = load_observed(bulk.connection, [self._instance_id])[self._instance_id]
+        last = _load_observed(bulk.connection, self._instance_id)
         rows = [
             ObservationRow(self._part, self._instance_id, no, now_ms, one)
             for no, one in enumerate(seen, start=last + 1)
@@ -99,3 +98,10 @@ class SettledInputs:
             limit=len(self._written),
         )
         return [Observation(*row) for row in rows] == self._written
+
+
+def _load_observed(connection: Connection, instance_id: str) -> int:
+    """Return the number of the newest observed input of an instance; 0 if there is none."""
+    keys = pack([(part_of(instance_id), instance_id)])
+    [(text,)] = connection.run("load_observed", keys=keys)
+    return next((int(no) for _, no in unpack(text)), 0)

@@ -82,6 +82,8 @@ def _read(
 def _only_reads(
     action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
 ) -> int:
+    if action == sqlite3.SQLITE_READ and (first or "").lower() == "perdure_settings":
+        return sqlite3.SQLITE_DENY  # The secret is the right to keep any promise.
     if action in _READS:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_PRAGMA and first in _READING_PRAGMAS:
