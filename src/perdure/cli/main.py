@@ -38,6 +38,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "history": ListedCommand("histories", "Print what is recorded of an instance."),
         "tree": ListedCommand("look", "Show an instance and everything below it."),
         "tail": ListedCommand("follow", "Print events as they are recorded, to the end."),
+        "stream": ListedCommand("streams", "Print what instances and activities have sent."),
         "watch": ListedCommand("follow", "Watch instances live, with progress bars."),
         "wait": ListedCommand("follow", "Wait for instances to end, and print their results."),
         "diff": ListedCommand("histories", "Compare two histories."),

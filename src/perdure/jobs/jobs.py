@@ -117,7 +117,7 @@ class JobRunner:
         self._host = host
         self._end = end
         self._launcher = Launcher(options, find_inline, transactions)
-        self._chance = chance
+        self._conclude = partial(conclude, clock=host.clock, chance=chance)
         self._slots = {
             SlotKind.ASYNC: Slots(SlotKind.ASYNC, options.async_jobs),
             SlotKind.THREADED: Slots(SlotKind.THREADED, options.threaded_jobs),
@@ -292,7 +292,8 @@ class JobRunner:
 
     def _start(self, run: JobRun) -> None:
         """Begin an attempt, in a slot and a context of its own."""
-        if 0 < run.lease_until_ms <= self._clock():
+        run.began_ms = self._clock()
+        if 0 < run.lease_until_ms <= run.began_ms:
             # This process was stopped, or waited for long, after the claim. Somebody else may run
             # the job by now.
             self.counts.lost += 1
@@ -373,7 +374,8 @@ class JobRunner:
         if isinstance(outcome, GivenBack) and outcome.misfit:
             outcome = self._launcher.leave_to_others(run, outcome)
         try:
-            end = self._conclude(run.job, run.policy, outcome, run.context.details)
+            said, began_ms = run.context.details, run.began_ms
+            end = self._conclude(run.job, run.policy, outcome, details=said, began_ms=began_ms)
         except Exception as error:
             # What is recorded of user code must never be what keeps its job from ending.
             say_unrecorded(run, error)
@@ -396,7 +398,7 @@ class JobRunner:
         self._let_go(run)
         self.counts.given_back += 1
         outcome = GivenBack(refund=refund)
-        end = self._conclude(run.job, run.policy, outcome, run.context.details)
+        end = self._conclude(run.job, run.policy, outcome, details=run.context.details)
         self._given_back.append(end)
 
     def _drop(self, run: JobRun) -> None:
@@ -414,17 +416,6 @@ class JobRunner:
         self.suspects.end(run.job.key)
         if run.job.session is not None:
             self.sessions.end(run.job.session)
-
-    def _conclude(
-        self,
-        job: ClaimedJob,
-        policy: JobPolicy,
-        outcome: AttemptResult,
-        details: bytes | None = None,
-    ) -> JobEnd:
-        return conclude(
-            job, policy, outcome, clock=self._clock, chance=self._chance, details=details
-        )
 
     def _conclude_unstarted(self, job: ClaimedJob) -> JobEnd:
         self.counts.given_back += 1

@@ -197,7 +197,14 @@ class _Attempt:
         self.outcome = outcome
         if not isinstance(outcome, Returned) or run.context.is_cancelled:
             return Undone(self._error)
-        end = conclude(run.job, run.policy, outcome, clock=lambda: 0, chance=lambda: 0.0)
+        end = conclude(
+            run.job,
+            run.policy,
+            outcome,
+            clock=lambda: 0,
+            chance=lambda: 0.0,
+            began_ms=run.began_ms,
+        )
         # Nobody else has seen it yet; see `JobRunner`.
         force_setattr(end, "ran", run.counted())
         self.end = end

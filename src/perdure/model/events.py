@@ -103,6 +103,8 @@ class ActivityCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=T
     schedule: int
     result: msgspec.Raw
     failures: tuple[Failure, ...] = ()
+    began_ms: int = 0
+    """When the attempt began that returned it, if others went before or it had waited; else 0."""
     edited: bool = False
     """Whether a person put the result in the place of the recorded one."""
 

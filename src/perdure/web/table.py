@@ -11,6 +11,7 @@ from perdure.client.info import (
     MessageInfo,
     Progress,
     Report,
+    StreamInfo,
 )
 from perdure.client.overview import QueueInfo, SessionInfo
 from perdure.client.projections import ProjectionInfo
@@ -22,6 +23,7 @@ from perdure.web.api import (
     instances,
     overview,
     promises,
+    streams,
     updates,
 )
 from perdure.web.operations import ApiRoute
@@ -188,6 +190,22 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         query=instances.ReportQuery,
         returns=Report | None,
         streams="`report`: each that is seen; `end`: the instance has ended",
+    ),
+    ApiRoute(
+        method="GET",
+        path=f"{ONE}/streams",
+        scope="read",
+        handler=streams.list_streams,
+        returns=list[StreamInfo],
+    ),
+    ApiRoute(
+        method="GET",
+        path=f"{ONE}/streams/{{stream}}",
+        scope="read",
+        handler=streams.read_stream,
+        query=streams.StreamQuery,
+        returns=streams.ItemPage,
+        streams="`item`: each, its index is the id; `discard`: what is void; `end`: that was all",
     ),
     ApiRoute(
         method="POST",
