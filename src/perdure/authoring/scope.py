@@ -24,6 +24,7 @@ from perdure.model.events import ActivityFailed, AskedEvent, ChildFailed, KvEntr
 from perdure.model.options import ParentClose
 from perdure.model.promises import PromiseId
 from perdure.model.slot import StartedSlot
+from perdure.model.streams import ForwardedItems
 
 
 class Place(NamedTuple):
@@ -177,6 +178,11 @@ class Scope(Protocol):
 
     def send_item(self, stream: str, item: bytes) -> None:
         """Send an item to a stream, with the turn's commit; nothing of what is replayed."""
+        ...
+
+    def forward(self, items: ForwardedItems) -> None:
+        """Send items to a stream of another instance, with the turn's commit; nothing of what is
+        replayed."""
         ...
 
     def patched(self, change: str) -> bool:

@@ -61,7 +61,6 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     lineage: Lineage | None = None
     """Where a child is in its tree; None: its parent is no child itself."""
     slot: StartedSlot | None = None
-    """Which time of which schedule it is for; None: no schedule has started it."""
     origin: Origin | None = None
     """The execution whose first events this one begins with: it was reset, or forked."""
 

@@ -278,6 +278,12 @@ class TurnWay:
         if turn.start is not None:
             self.starts.tell(turn.commit_id, receipt.error or receipt.status)
 
+    def _tell_change(self, turn: Turn) -> None:
+        """Wake those in this process who wait for values, reports and items of streams."""
+        self._endings.tell_change(turn.instance_id)
+        for items in turn.forwarded:
+            self._endings.tell_change(items.instance_id)
+
     def _accepted(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         self._metrics.accepted(hot, turn)
         if turn.lease or hot.claim is not None:
@@ -285,7 +291,7 @@ class TurnWay:
         if turn.jobs_gone:
             self._jobs.cancel([hot.job_key(seq) for seq in turn.jobs_gone])
         if turn.kv or turn.report is not None or has_sent(turn):
-            self._endings.tell_change(turn.instance_id)
+            self._tell_change(turn)
         if turn.receipts:
             self._endings.tell_answers(turn.instance_id, turn.receipts)
         for child in turn.children:

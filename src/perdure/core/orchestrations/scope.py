@@ -60,6 +60,7 @@ from perdure.model.events import (
 from perdure.model.lineage import Parent
 from perdure.model.promises import UNSIGNED, PromiseId, write_token
 from perdure.model.slot import StartedSlot
+from perdure.model.streams import ForwardedItems
 from perdure.telemetry import error_facts, shown_error
 
 logger = logging.getLogger(__name__)
@@ -250,6 +251,14 @@ class ExecutionScope:
             if self.sent is None:
                 self.sent = Outbox()
             self.sent.add(stream, item)
+
+    def forward(self, items: ForwardedItems) -> None:
+        """Send items to a stream of another instance, with the turn's commit."""
+        self._refuse_torn()
+        if not self.is_replaying:
+            if self.sent is None:
+                self.sent = Outbox()
+            self.sent.forwarded.append(items)
 
     def set_report(self, value: bytes) -> None:
         """Report something; null: nothing."""

@@ -398,6 +398,8 @@ class WantedRows:
                 self._add_delivery(child.if_taken)
             if child.if_started is not None:
                 self._add_delivery(child.if_started)
+        for items in turn.forwarded:
+            self.ids[items.instance_id] = None
         self._add_decisions(turn)
 
     def _add_decisions(self, turn: Turn) -> None:
