@@ -1,8 +1,8 @@
 """Every limit that a user can meet, with its name and its value.
 
-Whoever goes over one gets an error that names the limit and the value, at the line that does it.
-What is only cut short or only warned about says so. Limits of a single mechanism, such as the size
-of a batch, are kept beside that mechanism.
+A call that goes over one gets an error that names the limit and the value, at the line that does
+it. What is only cut short or only warned about says so. Limits of a single mechanism, such as the
+size of a batch, are kept beside that mechanism.
 
 There is no limit on how many messages are carried over by continue-as-new, on how many kept signals
 one turn takes, and on the length of a history.

@@ -289,6 +289,8 @@ def stored_id_of(decider: str, instance_id: str) -> str:
         InvalidIdError: It has forbidden characters, is empty, or is too long with the name.
     """
     prefix = f"{decider}{SEPARATOR}"
+    if not isinstance(instance_id, str):
+        return check_id("instance id", instance_id)
     is_stored = instance_id.startswith(prefix) and instance_id != prefix
     return check_id("instance id", instance_id if is_stored else prefix + instance_id)
 

@@ -103,6 +103,7 @@ class Client:
         return self._core.metrics
 
     async def __aenter__(self) -> Self:
+        self._core.enter()
         return await self.open()
 
     async def __aexit__(
@@ -189,7 +190,7 @@ class Client:
         checked = check_id("instance id", instance_id)
         refuse_deciders_id(core, checked)
         delivery = signal_delivery(checked, signal, value)
-        # Looked at before: a signal for somebody else cannot be called back.
+        # Looked at before: a signal for another instance cannot be called back.
         [found] = await core.store.read_instances([checked])
         if found is not None and not found.status.is_terminal:
             check_same_definition(found, asked)

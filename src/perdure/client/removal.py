@@ -1,4 +1,4 @@
-"""Removing instances with all that belongs to them, and histories that nobody needs any more.
+"""Removing instances with all that belongs to them, and histories that are not needed any more.
 
 A tree (an instance and the ones it started and waits for) goes in one transaction or not at all. A
 child that appears after the tree was read makes the store refuse, and the tree is read again: so
@@ -168,7 +168,7 @@ class Removal:
             assert root.parent_id is not None
             [parent] = await self._store.read_instances([root.parent_id])
             if parent is None or parent.incarnation != root.parent_incarnation:
-                # Its parent's id was used again: nobody has it as a child any more.
+                # Its parent's id was used again: no instance has it as a child any more.
                 break
             root = parent
         if root is not row:

@@ -30,7 +30,7 @@ from perdure.model.versions import VersionRange, is_version
 
 
 class Coverage:
-    """What a worker serves: a registry seen through its options. Asks nobody."""
+    """What a worker serves: a registry seen through its options. Asks no store."""
 
     def __init__(self, registry: Registry, options: WorkerOptions) -> None:
         """Work out what is covered before anything is known of the store.

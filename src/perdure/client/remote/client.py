@@ -92,6 +92,9 @@ class RemoteClient(Client):
         """Nothing: the server counts."""
         return self._metrics
 
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
     async def open(self) -> Self:
         """Be ready to ask the server."""
         await self._connection.open()
