@@ -182,9 +182,10 @@ class _Flush:
     def _pass_through(self, rows: Sequence[LiveState]) -> None:
         """Let instances that begin and end in this batch have a row for a moment.
 
-        Nothing is locked where no row is: whoever puts a message for such an id at the same time
-        waits here until we are through, and then finds that it has ended. Where nobody else can
-        write, it shows whether one that was taken for new has messages that came before it.
+        Nothing is locked where no row is: a transaction that puts a message for such an id at the
+        same time waits here until we are through, and then finds that it has ended. Where no other
+        process can write, it shows whether one that was taken for new has messages that came before
+        it.
         """
         if not self._bulk.connection.locks:
             rows = [row for row in rows if row.instance_id in self._assumed_new]
