@@ -38,6 +38,18 @@ MAX_OPEN_CALLS = 100_000
 MAX_CHILD_DEPTH = 100
 """How many instances may be above a child. Code that calls itself without end stops there."""
 
+MAX_SCHEDULE_RUNS = 1_000
+"""How many instances of one schedule may run at the same time."""
+
+MAX_BACKFILLS = 10
+"""How many backfills of one schedule may be under way."""
+
+MAX_BACKFILL_SLOTS = 10_000
+"""How many slots one backfill may have."""
+
+SLOTS_PER_TURN = 100
+"""How many slots a schedule decides in one turn; the rest in the next ones."""
+
 MAX_KV_KEYS = 150
 """How many keys one instance may have, counted over all it has and not over one turn."""
 

@@ -328,7 +328,7 @@ def _checked_name(cls: type[AnyDecider]) -> str:
             f"decider {_place(cls)}: its name {name!r} contains {SEPARATOR!r}, which separates it "
             "from the ids of its instances; use another character"
         )
-    if name.startswith(RESERVED_PREFIX):
+    if name.startswith(RESERVED_PREFIX) and not cls.__module__.startswith(RESERVED_PREFIX):
         raise DefinitionError(
             f"decider {_place(cls)}: names that begin with {RESERVED_PREFIX!r} are reserved; "
             f"give it another one than {name!r}"

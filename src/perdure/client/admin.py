@@ -136,7 +136,7 @@ async def delete_all(
         UsageError: No condition was given, or `expect` does not match.
     """
     wanted = filter_of(which)
-    if replace(wanted, roots_only=False) == InstanceFilter():
+    if replace(wanted, roots_only=False, with_builtins=True) == InstanceFilter():
         raise UsageError(
             "delete_all needs a condition that says which instances, such as "
             'ended_before=..., name="checkout" or status="completed"'

@@ -13,6 +13,7 @@ from perdure.authoring.signal import Signal
 from perdure.authoring.update import AskedUpdate
 from perdure.client import admin, bulk, decider_json, deciders, promises
 from perdure.client import projections as readers
+from perdure.client import schedules as scheduling
 from perdure.client.core import ClientCore
 from perdure.client.existing import check_same_definition, settle, settle_ended
 from perdure.client.handle import Handle
@@ -318,6 +319,11 @@ class Client:
     dry_run = deciders.dry_run
     observations = deciders.observations
     key_holder = deciders.key_holder
+
+    # Schedules.
+    put_schedule = scheduling.put_schedule
+    schedule = scheduling.schedule
+    schedules = scheduling.schedules
 
     # The whole store, for operators.
     instances = admin.instances

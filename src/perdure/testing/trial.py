@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from perdure.authoring.activity import Activity
 from perdure.authoring.registry import Definitions
 from perdure.client.client import Client
+from perdure.client.declaring import declare
 from perdure.client.inputs import InputSender
 from perdure.client.lifetimes import entered_with_async
 from perdure.clock import to_datetime
@@ -86,6 +87,8 @@ class Trial(Client):
         if await self._core.open():
             try:
                 await self._world.open()
+                for schedule in self._world.registry.schedules.values():
+                    await declare(self, schedule, by_code=True)
             except BaseException:
                 await self._core.close()
                 raise

@@ -28,7 +28,7 @@ from perdure.clock import JUMP_MS, Clock, to_datetime, to_ms
 from perdure.clock_watch import LASTS_MS, jumps, steady_ms
 from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, Expiry, InstanceFilter, PageMark
-from perdure.model.instances import InstanceRow, Status
+from perdure.model.instances import InstanceRow, Status, is_own_root
 from perdure.model.options import Retention, WorkerOptions
 from perdure.model.paging import PAGE as PAGE_OF_ITEMS
 from perdure.store.base import Store
@@ -257,14 +257,16 @@ class Housekeeping:
         return deleted, True
 
     async def _roots(self, rows: Sequence[InstanceRow]) -> list[TreeMember]:
-        """Return those whose parent is not in the store: there is none, or it was removed."""
-        parent_ids = list({row.parent_id for row in rows if row.parent_id is not None})
+        """Return those whose parent is not in the store: there is none, or it was removed. What a
+        schedule has started stands for itself."""
+        rows_below = [row for row in rows if not is_own_root(row)]
+        parent_ids = list({row.parent_id for row in rows_below if row.parent_id is not None})
         parents = await self._store.read_instances(parent_ids) if parent_ids else []
         here = {(row.instance_id, row.incarnation) for row in parents if row is not None}
         return [
             TreeMember.of(row)
             for row in rows
-            if (row.parent_id, row.parent_incarnation) not in here
+            if is_own_root(row) or (row.parent_id, row.parent_incarnation) not in here
         ]
 
     async def _trees(self, roots: Sequence[TreeMember]) -> list[list[TreeMember]]:
