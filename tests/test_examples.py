@@ -340,3 +340,14 @@ def test_an_example_says_what_it_shows_and_how_to_run_it(example: Path) -> None:
     assert text.startswith('"""')
     assert f"    python examples/{example.name}" in text.split('"""')[1]
     assert len(text.splitlines()) <= 140
+
+
+def test_a_slot_is_reported_once_though_the_program_is_killed(tmp_path: Path) -> None:
+    seen = kill_example_after(tmp_path, "20", "nightly", "6")
+
+    again = run_example(tmp_path, "nightly", "6")
+
+    assert again[-1].endswith("slots, each once")
+    slots = [line.partition(": ")[0] for line in again[:-1]]
+    assert len(set(slots)) == len(slots) >= 6
+    assert {line.partition(": ")[0] for line in seen} <= set(slots)

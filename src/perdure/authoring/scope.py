@@ -23,6 +23,7 @@ from perdure.forks import after_fork
 from perdure.model.events import ActivityFailed, AskedEvent, ChildFailed, KvEntry, Parent
 from perdure.model.options import ParentClose
 from perdure.model.promises import PromiseId
+from perdure.model.slot import StartedSlot
 from perdure.model.streams import ForwardedItems
 
 
@@ -150,6 +151,8 @@ class Scope(Protocol):
     version: str
     is_replaying: bool
     parent: Parent | None
+    slot: StartedSlot | None
+    """Which time of which schedule it is for."""
     numbers: int
     """The last creation number; tasks, futures and calls are ordered by it."""
     context: Any

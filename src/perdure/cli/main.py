@@ -47,6 +47,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "job": ListedCommand("jobs", "Look at jobs, and mend what got stuck."),
         "queues": ListedCommand("overview", "List what waits, and who takes it."),
         "workers": ListedCommand("overview", "List the workers that live."),
+        "schedule": ListedCommand("schedules", "Look at schedules, and steer them."),
         "projection": ListedCommand("projections", "Look at projections, and steer them."),
     },
     "Act": {

@@ -65,7 +65,7 @@ class GivenBack(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The attempt came to nothing and says nothing about the job."""
 
     delay_ms: int = 0
-    """When somebody may try again."""
+    """When a worker may try again."""
     refund: bool = False
     """Whether the attempt does not count, because its code was not started."""
     misfit: str = ""
@@ -324,7 +324,7 @@ def _failed(job: ClaimedJob, policy: JobPolicy, failure: Failure, *, is_dead: bo
 
 def _is_awaited(job: ClaimedJob) -> bool:
     """Tell whether code waits for the end of a job, so that a failure is an answer to it. An effect
-    has nobody that waits, and a call that was put back has failed already."""
+    has no caller that waits, and a call that was put back has failed already."""
     return _is_of_orchestration(job) and not job.is_rerun
 
 

@@ -48,7 +48,7 @@ class JobCounts:
     """Attempts whose code went on after it was told to stop and the grace was over."""
     given_back: int = 0
     dropped: int = 0
-    """Results that came when nobody waited any more."""
+    """Results that came when no turn waited for them any more."""
 
 
 class Slots:

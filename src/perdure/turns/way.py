@@ -351,7 +351,8 @@ class TurnWay:
         if receipt is not None and receipt.status is TurnStatus.KEY_TAKEN:
             self._memory.keep_keys(hot, turn, receipt)
         if receipt is not None and turn.lease and (turn.seize or turn.unique is not None):
-            # Its inputs may be the obstacle: then the lease is still ours, and nobody else decides.
+            # Its inputs may be the obstacle: then the lease is still ours, and no other worker
+            # decides.
             self._give_back(turn.instance_id, turn.lease)
         if hot.asked and receipt is not None and receipt.status is TurnStatus.REFUSED:
             self.direct.contention.refused(turn.instance_id)
@@ -364,7 +365,7 @@ class TurnWay:
         """The database does not take a turn: its callers are told, or people are."""
         has_callers, is_gone = bool(hot.asked), isinstance(error, StoreUnavailableError)
         if is_gone:
-            # The store was closed, and nobody knows: to decide again would be to assume.
+            # The store was closed, and it is not known: to decide again would be to assume.
             hot.fail_asked(error)
         else:
             # Each is tried by itself, so that one fails. What else was in the turn comes again by

@@ -27,6 +27,7 @@ from perdure.web.api import (
     updates,
 )
 from perdure.web.operations import ApiRoute
+from perdure.web.schedule_table import SCHEDULE_ROUTES
 
 ONE = "/instances/{instance_id}"
 DECIDER = "/deciders/{decider}"
@@ -408,6 +409,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         handler=overview.list_definitions,
         returns=list[overview.DefinitionShown],
     ),
+    *SCHEDULE_ROUTES,
     ApiRoute(
         method="GET",
         path="/projections",
