@@ -31,6 +31,7 @@ from bench import (
     timers,
     trials,
     two_processes,
+    updates,
     waiting,
 )
 from bench.harness import Case
@@ -47,6 +48,7 @@ CASES: dict[str, Case] = {
         waiting,
         idle,
         signals,
+        updates,
         timers,
         children,
         recovery,
