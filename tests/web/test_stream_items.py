@@ -31,7 +31,7 @@ from perdure.cli.http_server import served
 from perdure.errors import InstanceNotFoundError
 from perdure.web.access import make_token
 from tests.engine.stage import Gate, until
-from tests.web.site import caller, memory_url
+from tests.web.site import KEY, browser, caller, memory_url
 
 words = Stream("some/words", str)
 go = Signal("go", str)
@@ -182,3 +182,17 @@ async def test_a_remote_client_reads_as_one_of_the_store_does(engine: Engine) ->
                 return [item.value for item in blocking.handle("s-1").stream(words)]
 
         assert await asyncio.to_thread(wait) == ["begin", "attempt 2", "end"]
+
+
+async def test_the_page_of_an_instance_shows_its_streams_as_they_grow(engine: Engine) -> None:
+    async with browser(perdure.web.app(engine, key=KEY)) as page:
+        await gate.reached()
+        before = (await page.get("/i/s-1", params={"tab": "streams"})).text
+        assert "attempt 1" in before
+        await told(engine)
+
+        after = (await page.get("/i/s-1", params={"tab": "streams"})).text
+
+        assert "attempt 1" not in after
+        assert "attempt 2" in after
+        assert "3 items" in after

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tools.mutants import commits, schedules, sharing, work
+from tools.mutants import commits, items, promises, schedules, sharing, work
 from tools.mutants.mutant import Mutant
 
 GROUPS: dict[str, tuple[Mutant, ...]] = {
@@ -25,6 +25,8 @@ GROUPS: dict[str, tuple[Mutant, ...]] = {
     "The inbox": work.INBOX,
     "Business keys": work.KEYS,
     "Schedules": schedules.SCHEDULES,
+    "Promises, and many at once": promises.PROMISES,
+    "Very many items": items.ITEMS,
 }
 
 MUTANTS = tuple(chain.from_iterable(GROUPS.values()))

@@ -53,7 +53,7 @@ from perdure.store.sql.rows import (
     PendingMessage,
     WideState,
 )
-from perdure.store.sql.streams import SentBatch
+from perdure.store.sql.streams import RewoundStreams, SentBatch
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
 _TAKEN = TurnReceipt(TurnStatus.TAKEN)
@@ -335,6 +335,15 @@ class Commit:
         row.home = None  # No worker has it in memory as it is now.
         self._leave(turn, row)
         self._rewinds.begin(row, rewind, turn.commit_id)
+        self.changes.rewound.append(
+            RewoundStreams(
+                row.part,
+                row.instance_id,
+                row.execution - 1,
+                len(rewind.prefix),
+                rewind.reopened,
+            )
+        )
         self.changes.statuses[row.instance_id] = StatusChange(row, Status.RUNNING, rewind.reason)
         self._move(row, row.definition_no)
         self.rows.accepted.add(turn.commit_id)

@@ -31,7 +31,7 @@ from perdure.store.sql.row_types import (
 )
 from perdure.store.sql.rows import LiveState, PendingJob
 from perdure.store.sql.sessions import touch_sessions
-from perdure.store.sql.streams import write_sent
+from perdure.store.sql.streams import rewind_streams, write_sent
 
 
 def flush(connection: Connection, commit: Commit, *, now_ms: int, alone: bool) -> int:
@@ -107,6 +107,8 @@ class _Flush:
             self._put_kv()
         if changes.reports:
             self._put_reports()
+        for rewound in changes.rewound:
+            rewind_streams(self._bulk.connection, rewound)
         if changes.sent:
             write_sent(self._bulk, changes.sent, changes.senders)
         if changes.sessions_used:
