@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 
-from perdure import Engine, Key, Query, Signal, Update, orchestration
+import perdure.web
+from perdure import Engine, Key, Orchestration, Query, Signal, Update, orchestration
 from perdure.errors import (
     InputIdReusedError,
     InstanceEndedError,
@@ -17,7 +19,8 @@ from perdure.errors import (
     UpdateUnansweredError,
     UsageError,
 )
-from tests.web.site import memory_url
+from tests.engine.stage import until
+from tests.web.site import KEY, browser, memory_url
 from tests.web.test_remote import Pair, serving
 
 add = Update("add", int, int)
@@ -71,6 +74,12 @@ async def test_it_is_refused_with_the_same_errors(pair: Pair) -> None:
     with pytest.raises(UpdateRefusedError, match="add") as caught:
         await handle.update(careless, "three")
     assert caught.value.reason
+    waiting = asyncio.create_task(pair.local.handle("a").update(unheard, 1, update_id="u-2"))
+
+    async def is_held() -> bool:
+        return "holds 1 update 'unheard'" in await handle.explain()
+
+    await until(is_held)
     with pytest.raises(ResultTimeoutError, match="holds 1 update 'unheard'"):
         await handle.update(unheard, 1, update_id="u-2", timeout=timedelta(milliseconds=1))
     with pytest.raises(InstanceNotFoundError):
@@ -79,6 +88,8 @@ async def test_it_is_refused_with_the_same_errors(pair: Pair) -> None:
         await handle.ask(Query("other", int))
     await handle.send(close, None)
     await handle.result()
+    with pytest.raises(UpdateUnansweredError):
+        await waiting
     with pytest.raises(UpdateUnansweredError) as unanswered:
         await handle.update(unheard, 1, update_id="u-2")
     assert unanswered.value.status == "completed"
@@ -86,3 +97,23 @@ async def test_it_is_refused_with_the_same_errors(pair: Pair) -> None:
         await handle.update(add, 1)
     with pytest.raises(UsageError, match="update_with_start"):
         await pair.remote.update_with_start(add, 1, "b", adding)
+
+
+async def test_a_request_that_waits_is_shown_in_the_inbox() -> None:
+    """No worker has the instance, so that it stays there."""
+    url = memory_url()
+    async with Engine(url, []) as engine:
+        await engine.start("b", Orchestration.named("elsewhere", None))
+        waiting = asyncio.create_task(engine.handle("b").update(add, 3))
+
+        async def has_come() -> bool:
+            return len(await engine.inbox("b")) == 2
+
+        await until(has_come)
+        async with browser(perdure.web.app(engine, key=KEY)) as page:
+            shown = (await page.get("/i/b?tab=jobs")).text
+        await engine.handle("b").terminate()
+        with pytest.raises(UpdateUnansweredError):
+            await waiting
+
+    assert "update add" in shown

@@ -17,7 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from perdure.client.as_json import as_json
+from perdure.client.info import MessageInfo
 from perdure.durations import shown_duration
+from perdure.model.events import SignalReceived
+from perdure.model.updates import UPDATE_PREFIX
 from perdure.web.access import Access
 from perdure.web.gate import ACCESS, TWIN, csrf_token, escaped
 from perdure.web.operations import Site
@@ -89,6 +92,7 @@ class Renderer:
             sentence=sentence,
             payload=payload,
             compact=compact,
+            mail=mail,
             number=number,
         )
         self._environment.globals.update(signs=STATUS_SIGNS, navigation=NAVIGATION)
@@ -211,6 +215,14 @@ def compact(value: object, chars: int = 120) -> str:
     text = value if isinstance(value, str) else dump(value).decode()
     text = " ".join(text.split())
     return text if len(text) <= chars else f"{text[: chars - 1]}…"
+
+
+def mail(message: MessageInfo) -> str:
+    """Return what a message in an inbox is: its kind, or the update that it asks."""
+    name = message.data.get("name") if isinstance(message.data, dict) else None
+    if message.kind == SignalReceived.kind and str(name).startswith(UPDATE_PREFIX):
+        return f"update {str(name).removeprefix(UPDATE_PREFIX)}"
+    return message.kind.replace("_", " ")
 
 
 def number(value: float) -> str:
