@@ -263,8 +263,28 @@ async def items(n: int) -> list[int]:
     return [tally.done, tally.failed, failed.done, failed.failed]
 
 
+@orchestration
+async def back(n: int) -> list[str]:
+    """Draw an id, call something, hear a signal, call a child. It goes back when it has ended."""
+    ctx = context()
+    drawn = ctx.uuid()
+    first = await step(n)
+    ctx.kv["first"] = first.value
+    heard = await note.receive()
+    below = await work(n)
+    ctx.report(heard)
+    return [str(drawn != ctx.uuid()), str(first.value), heard, str(below)]
+
+
+@orchestration
+async def stuck(n: int) -> int:
+    """Wait for all there is to wait for. It goes back meanwhile."""
+    await asyncio.gather(never.receive(), waiting(), hanging(n), asyncio.sleep(3600))
+    return n
+
+
 DEFINITIONS: list[Defined] = [
     *(step, threaded, flaky, broken, hanging, hopeless),
     *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded, again),
-    *(kept, reaching, bound, items),
+    *(kept, reaching, bound, items, back, stuck),
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tools.mutants import commits, sharing, work
+from tools.mutants import commits, repair, sharing, work
 from tools.mutants.mutant import Mutant
 
 GROUPS: dict[str, tuple[Mutant, ...]] = {
@@ -24,6 +24,7 @@ GROUPS: dict[str, tuple[Mutant, ...]] = {
     "Once": work.ONCE,
     "The inbox": work.INBOX,
     "Business keys": work.KEYS,
+    "Going back": repair.GOING_BACK,
 }
 
 MUTANTS = tuple(chain.from_iterable(GROUPS.values()))
