@@ -191,6 +191,21 @@ def test_agent_loop_calls_tools_until_it_can_answer(tmp_path: Path) -> None:
     assert answer == "answer Your kettle was lost on 3 November. You get 39.90 back."
 
 
+def test_streaming_answer_is_shown_once_though_its_writer_fails_and_its_process_dies(
+    tmp_path: Path,
+) -> None:
+    answer = "Q: What are streams for? Streams keep what was said and take back what never counted"
+    killed = kill_example_after(tmp_path, "said", "streaming_answer")
+    assert killed[:2] == ["Q: What are streams for?", "Streams"]
+
+    *_, shown, late = run_example(tmp_path, "streaming_answer")
+
+    assert shown == f"shown: {answer} . (done)"
+    assert late == f"late:  {answer} . (done)"
+    *_, again, _ = run_example(tmp_path, "streaming_answer")
+    assert again == shown
+
+
 def slots_of(lines: list[str]) -> list[tuple[int, datetime]]:
     found = [re.fullmatch(r"backup (\d+) for (.*)", line) for line in lines]
     return [(int(m[1]), datetime.strptime(m[2], "%H:%M:%S.%f")) for m in found if m is not None]
@@ -325,3 +340,14 @@ def test_an_example_says_what_it_shows_and_how_to_run_it(example: Path) -> None:
     assert text.startswith('"""')
     assert f"    python examples/{example.name}" in text.split('"""')[1]
     assert len(text.splitlines()) <= 140
+
+
+def test_a_slot_is_reported_once_though_the_program_is_killed(tmp_path: Path) -> None:
+    seen = kill_example_after(tmp_path, "20", "nightly", "6")
+
+    again = run_example(tmp_path, "nightly", "6")
+
+    assert again[-1].endswith("slots, each once")
+    slots = [line.partition(": ")[0] for line in again[:-1]]
+    assert len(set(slots)) == len(slots) >= 6
+    assert {line.partition(": ")[0] for line in seen} <= set(slots)

@@ -11,7 +11,7 @@ from tests.each import each
 from tests.named import ROOT, known_tests
 from tools.mutants import MUTANTS
 from tools.mutants.mutant import Mutant
-from tools.mutants.trying import WRONG_PACKAGE, Run, judge
+from tools.mutants.trying import WRONG_PACKAGE, Run, judge, run_tests
 
 AT_LEAST = 30
 
@@ -85,3 +85,10 @@ def test_a_test_that_does_not_end_counts_where_that_is_expected(may_hang: bool) 
     caught_by, _ = judge(mutant(may_hang=may_hang), Run(1, output))
 
     assert bool(caught_by) == may_hang
+
+
+def test_tests_run_against_a_copy_of_the_package() -> None:
+    """As the command runs them: with the plugin of that copy, and with warnings as errors."""
+    run = run_tests(["tests/test_backoff.py"], mutant=None, within_s=60)
+
+    assert run.code == pytest.ExitCode.OK, run.output

@@ -50,24 +50,23 @@ def test_the_glossary_has_each_word_once() -> None:
     assert sorted({word for word in words if words.count(word) > 1}) == []
 
 
-ROOMS_WITH_ROLES = (
-    *("core", "codec", "model", "authoring", "projection", "telemetry", "checking"),
-    *("store/postgres", "store/sqlite"),
-)
-"""Rooms whose docstrings say which role does something: a worker, a client, a caller, the store."""
-
 ANYBODY = re.compile(r"\b(?:whoever|nobody|somebody)\b", re.IGNORECASE)
 
 
-@each([file for room in ROOMS_WITH_ROLES for file in sorted((SRC / room).rglob("*.py"))])
-def test_a_docstring_names_the_role_it_speaks_of(file: Path) -> None:
+@each(sorted(SRC.rglob("*.py")))
+def test_docstrings_and_comments_name_the_role_they_speak_of(file: Path) -> None:
+    """A worker, a client, a caller, the store; not a person whom nothing else is known of."""
+    text = file.read_text()
     docstrings = (
-        node.value.value
-        for node in ast.walk(ast.parse(file.read_text()))
+        str(node.value.value)
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     )
+    comments = (line.partition("# ")[2] for line in text.splitlines())
 
     # `NOBODY` is the mark of a parked instance.
-    found = [text for text in docstrings if ANYBODY.search(str(text).replace("NOBODY", ""))]
+    found = [
+        said for said in (*docstrings, *comments) if ANYBODY.search(said.replace("NOBODY", ""))
+    ]
 
     assert found == []

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 TOOL = runpy.run_path(str(ROOT / "tools" / "make_public_names.py"))
 STORE = "sqlite://:memory:public-names"
 
-MAX_PUBLIC_NAMES = 50
+MAX_PUBLIC_NAMES = 60
 """Deciders brought eight: the classes that are written with (`Decider`, `Decision`), the outcomes
 that callers match, what hooks are handed (`DeadEffect`, `EndedOrchestration`), `describe`. They are
 the whole vocabulary of the second programming model. `transaction` is an activity that is handed a
@@ -54,6 +54,7 @@ CLIENT = [
     "projection",
     "projections",
     "prune",
+    "put_schedule",
     "queues",
     "rebuild_projection",
     "reject",
@@ -63,6 +64,8 @@ CLIENT = [
     "retry_all",
     "retry_dead_job",
     "retry_dead_jobs",
+    "schedule",
+    "schedules",
     "send",
     "send_json",
     "send_with_start",

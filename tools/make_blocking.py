@@ -124,6 +124,24 @@ class BlockingHandle(Generic[R_co]):
         return self._handle.__rich__()
 '''
 
+SCHEDULE_HANDLE = '''
+class BlockingScheduleHandle:
+    """{doc}"""
+
+    def __init__(self, thread: LoopThread, handle: ScheduleHandle) -> None:
+        self.name = handle.name
+        self._thread = thread
+        self._handle = handle
+
+    def __repr__(self) -> str:
+        return f"BlockingScheduleHandle({{self.name!r}})"
+'''
+
+PART_HANDLES = {"schedules": ("ScheduleHandle", SCHEDULE_HANDLE)}
+"""Modules whose methods return a handle of their own, and how its twin begins."""
+
+OWN_HANDLES = {name for name, _ in PART_HANDLES.values()}
+
 TYPE_VARIABLES = ("TypeVar", "ParamSpec")
 """What constants are made with that the module needs for itself; others are imported."""
 
@@ -280,7 +298,17 @@ def _part(module: str, through: str) -> str:
     source = Source(f"{module}.py")
     owner = "BlockingHandle" if through == "self._handle" else "BlockingClient"
     body = list(_methods(source, through=through, indent=""))
-    return _module(PART_HEADER.format(module=module, owner=owner), body, [source])
+    header = PART_HEADER.format(module=module, owner=owner)
+    if module in PART_HANDLES:
+        name, text = PART_HANDLES[module]
+        handle = Source(f"{module}.py", name)
+        body = [
+            text.format(doc=handle.doc),
+            *_methods(handle, through="self._handle"),
+            *body,
+        ]
+        header += "from perdure.client.loop_thread import LoopThread\n"
+    return _module(header, body, [source])
 
 
 def _module(header: str, parts: list[str], sources: list[Source]) -> str:
@@ -314,7 +342,9 @@ def _body(method: Function, through: str, *, gives_handle: bool) -> list[str]:
     if READERS[0] in _returned(method):
         return [f"return BlockingItemReader(self._thread, {call})"]
     if gives_handle:
-        return [f"return BlockingHandle(self._thread, {call})"]
+        returned = _returned(method)
+        kind = _blocking(returned) if returned in OWN_HANDLES else "BlockingHandle"
+        return [f"return {kind}(self._thread, {call})"]
     if _returned(method) == "Self":
         return [call, "return self"]
     return [call] if _returned(method) == "None" else [f"return {call}"]
@@ -324,14 +354,20 @@ def _written(method: Function, body: Iterable[str], indent: str) -> str:
     returns = _returned(method)
     if "Async" in returns or "Await" in returns:
         raise UnknownConstructError(f"{method.name} returns {returns}")
-    returns = returns.replace("Handle[", "BlockingHandle[")
-    returns = returns.replace(*READERS)
+    returns = _blocking(returns).replace(*READERS)
     decorators = [f"{indent}@{ast.unparse(decorator)}" for decorator in method.decorator_list]
     parameters = ast.unparse(method.args)
     for there, here in SELVES.items():
         parameters = parameters.replace(there, here)
     signature = f"{indent}def {method.name}({parameters}) -> {returns}:"
     return "\n".join([*decorators, signature, *(f"{indent}    {line}" for line in body)])
+
+
+def _blocking(returns: str) -> str:
+    """Return a type with the twins of the handles in it."""
+    if returns in OWN_HANDLES:
+        return f"Blocking{returns}"
+    return returns.replace("Handle[", "BlockingHandle[")
 
 
 def _returned(method: Function) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import assert_type
 
-from perdure import Context, Page, Tally, activity, for_each, orchestration
+from perdure import Context, Page, Stream, Tally, activity, for_each, orchestration
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,10 @@ async def plain_list(after: str | None) -> list[Invoice]:
     return []
 
 
+sent = Stream("sent", Sent)
+words = Stream("words", str)
+
+
 @orchestration
 async def collect(ctx: Context, invoice: Invoice) -> Sent:
     return Sent(invoice.number)
@@ -59,6 +63,8 @@ async def good() -> None:
     assert_type(await for_each(remind, invoices), Tally)
     assert_type(await for_each(remind, unpaid, pages=16, max_failures=None), Tally)
     assert_type(await for_each(collect, unpaid, page_size=10), Tally)
+    assert_type(await for_each(remind, unpaid, results=sent), Tally)
+    assert_type(await for_each(collect, invoices, results=sent), Tally)
     few: Coroutine[object, None, Tally] = for_each(collect, tuple(invoices), max_failures=3)
     assert_type((await few).failures, tuple[str, ...])
 
@@ -75,4 +81,7 @@ async def bad() -> None:
     await for_each(remind.fn, [Invoice(1)])  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     await for_each(remind, unpaid, max_failures="3")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     await for_each(remind, {Invoice(1)})  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await for_each(remind, unpaid, results=words)  # type: ignore[misc]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await for_each(remind, [Invoice(1)], results=words)  # type: ignore[misc]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await for_each(collect, unpaid, results="sent")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     Page([Invoice(1)], next=2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

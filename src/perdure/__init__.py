@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from perdure.authoring.race import race
     from perdure.authoring.ref import InstanceRef
     from perdure.authoring.registry import Defined
+    from perdure.authoring.schedules.schedule import Schedule
+    from perdure.authoring.schedules.when import Cron, Every
     from perdure.authoring.signal import Signal
     from perdure.authoring.stream import Item, Stream
     from perdure.authoring.transaction import transaction
@@ -40,10 +42,12 @@ if TYPE_CHECKING:
     from perdure.client.engine import Engine
     from perdure.client.handle import Handle
     from perdure.client.run import run
+    from perdure.client.schedules import ScheduleHandle, ScheduleInfo
     from perdure.client.worker import Worker
     from perdure.errors import PerdureError
     from perdure.model.instances import Status
     from perdure.model.options import Retention, Retry, WorkerOptions
+    from perdure.model.slot import Slot
     from perdure.tallies import Tally
 
 __all__ = [
@@ -55,12 +59,14 @@ __all__ = [
     "BlockingClient",
     "Client",
     "Context",
+    "Cron",
     "DeadEffect",
     "Decider",
     "Decision",
     "Defined",
     "EndedOrchestration",
     "Engine",
+    "Every",
     "Handle",
     "InstanceRef",
     "Item",
@@ -74,7 +80,11 @@ __all__ = [
     "Request",
     "Retention",
     "Retry",
+    "Schedule",
+    "ScheduleHandle",
+    "ScheduleInfo",
     "Signal",
+    "Slot",
     "Status",
     "Stream",
     "Tally",
@@ -110,6 +120,8 @@ _HOMES = {
     "authoring.race": ("race",),
     "authoring.ref": ("InstanceRef",),
     "authoring.registry": ("Defined",),
+    "authoring.schedules.schedule": ("Schedule",),
+    "authoring.schedules.when": ("Cron", "Every"),
     "authoring.signal": ("Signal",),
     "authoring.stream": ("Item", "Stream"),
     "authoring.transaction": ("transaction",),
@@ -119,10 +131,12 @@ _HOMES = {
     "client.engine": ("Engine",),
     "client.handle": ("Handle",),
     "client.run": ("run",),
+    "client.schedules": ("ScheduleHandle", "ScheduleInfo"),
     "client.worker": ("Worker",),
     "errors": ("PerdureError",),
     "model.instances": ("Status",),
     "model.options": ("Retention", "Retry", "WorkerOptions"),
+    "model.slot": ("Slot",),
     "tallies": ("Tally",),
 }
 

@@ -1,9 +1,9 @@
 """A clock that is watched: what it tells is compared with the time that passed.
 
-A wall clock that jumps is wrong now, or was wrong before; nobody can tell at once. Leases, timers
-and arrival times would carry a wrong moment on for years, so a jump is believed only when it has
-lasted; until then time goes on as it was. A watch can also say for how long its clock has been
-steady: whoever removes what is old asks for that first.
+A wall clock that jumps is wrong now, or was wrong before; which cannot be told at once. Leases,
+timers and arrival times would carry a wrong moment on for years, so a jump is believed only when it
+has lasted; until then time goes on as it was. A watch can also say for how long its clock has been
+steady: housekeeping asks for that before it removes what is old.
 
 Safety never depends on it: commits are fenced by stamps and tokens, not by times.
 """
@@ -159,7 +159,7 @@ class WatchedSystemClock(ClockWatch):
 
 
 def steady_ms(clock: Clock) -> int:
-    """Return for how long a clock has been steady; one that nobody watches was handed in, and
+    """Return for how long a clock has been steady; one that is not watched was handed in, and
     always is."""
     return clock.steady_ms() if isinstance(clock, ClockWatch) else _ALWAYS_MS
 

@@ -295,7 +295,7 @@ class DecisionTooLongError(UsageError):
 
 
 class PromiseRejectedError(PerdureError):
-    """A promise was rejected by whoever had its token. Raised inside the orchestration."""
+    """A promise was rejected by a caller that had its token. Raised inside the orchestration."""
 
     def __init__(self, promise: str, reason: str) -> None:
         super().__init__(f"promise {promise!r} was rejected: {reason}")
@@ -385,7 +385,7 @@ class RowError(StoreError):
 
 
 class LeaseLostError(StoreError):
-    """Another worker holds the work now; whoever sees this stops quietly."""
+    """Another worker holds the work now; a worker that sees this stops quietly."""
 
 
 def code_of(kind: type[PerdureError]) -> str:

@@ -13,11 +13,11 @@ from os import urandom
 from perdure.forks import after_fork
 
 AT_ONCE = 512
-"""Numbers that are drawn together: to ask the operating system lets other threads run, and whoever
-asks for every turn waits for them every time."""
+"""Numbers that are drawn together: to ask the operating system lets other threads run, and a thread
+that asks for every turn waits for them every time."""
 
 _drawn: list[int] = []
-"""Numbers that nobody has yet. To pop one is atomic."""
+"""Numbers that are not given out yet. To pop one is atomic."""
 
 # A child has them too, and must not use what its parent uses.
 after_fork(_drawn.clear)

@@ -1,8 +1,8 @@
 """Every limit that a user can meet, with its name and its value.
 
-Whoever goes over one gets an error that names the limit and the value, at the line that does it.
-What is only cut short or only warned about says so. Limits of a single mechanism, such as the size
-of a batch, are kept beside that mechanism.
+A call that goes over one gets an error that names the limit and the value, at the line that does
+it. What is only cut short or only warned about says so. Limits of a single mechanism, such as the
+size of a batch, are kept beside that mechanism.
 
 There is no limit on how many messages are carried over by continue-as-new, on how many kept signals
 one turn takes, and on the length of a history.
@@ -37,6 +37,18 @@ MAX_OPEN_CALLS = 100_000
 
 MAX_CHILD_DEPTH = 100
 """How many instances may be above a child. Code that calls itself without end stops there."""
+
+MAX_SCHEDULE_RUNS = 1_000
+"""How many instances of one schedule may run at the same time."""
+
+MAX_BACKFILLS = 10
+"""How many backfills of one schedule may be under way."""
+
+MAX_BACKFILL_SLOTS = 10_000
+"""How many slots one backfill may have."""
+
+SLOTS_PER_TURN = 100
+"""How many slots a schedule decides in one turn; the rest in the next ones."""
 
 MAX_KV_KEYS = 150
 """How many keys one instance may have, counted over all it has and not over one turn."""

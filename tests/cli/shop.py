@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from perdure import Client, Decider, Decision, Engine, Retry, Signal, activity, orchestration
+from perdure import (
+    Client,
+    Decider,
+    Decision,
+    Engine,
+    Retry,
+    Signal,
+    Stream,
+    activity,
+    orchestration,
+)
 from perdure.authoring.decider_definition import AnyDecider
 from perdure.errors import ActivityError, InstanceFailedError
 from perdure.model.feeds import ReaderStatus
@@ -22,6 +32,7 @@ EVIL = "\x1b[31mred\x07\n<script>\x7f\u202e"
 """What a terminal must not get as it is."""
 
 approved = Signal("approved", bool)
+texts = Stream("texts", str)
 
 
 @activity
@@ -41,6 +52,7 @@ async def greet(names: list[str]) -> list[str]:
 
 @orchestration
 async def approve(order: str) -> bool:
+    texts.send("asked")
     return await approved.receive()
 
 
@@ -64,6 +76,8 @@ async def pay(amount: int) -> bool:
 
 @orchestration
 async def echo(text: str) -> str:
+    texts.send("first")
+    texts.send(text)
     return text
 
 

@@ -107,6 +107,44 @@ def test_the_first_program_runs_and_is_never_written_over_another(folder: Path) 
     assert "hello.py exists; name another file" in again.stderr
 
 
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("decider", "Accepted(events=(Withdrawn(amount=80),), state=20"),
+        ("agent", "what is known of 'the order 42'"),
+    ],
+)
+def test_a_first_program_of_every_kind_runs_and_passes_the_check(
+    template: str, says: str, folder: Path
+) -> None:
+    made = perdure("new", "first.py", "--template", template, cwd=folder)
+    ran = subprocess.run(
+        [sys.executable, "first.py"], cwd=folder, capture_output=True, text=True, check=True
+    )
+    checked = perdure("check", "first.py", cwd=folder)
+
+    assert made.returncode == 0, made.stderr
+    assert says in ran.stdout
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_first_web_application_starts_and_shows_its_pages(folder: Path) -> None:
+    made = perdure("new", "first.py", "--template", "web", cwd=folder)
+    program = """
+from starlette.testclient import TestClient
+import first
+with TestClient(first.app, base_url="http://127.0.0.1") as http:
+    print(http.post("/orders/o-1").status_code, http.get("/orders/o-1").json())
+    print(http.get("/perdure/").status_code, http.get(f"/perdure/?k={first.KEY}").status_code)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
+    )
+
+    assert "python first.py" in made.stderr
+    assert ran.stdout == "202 {'result': 'o-1 packed'}\n401 200\n"
+
+
 @pytest.mark.parametrize("name", ["hello", "hello.txt", "he-llo.py", "nowhere/hello.py"])
 def test_a_file_that_could_not_be_imported_is_not_written(name: str, folder: Path) -> None:
     done = typed("new", str(folder / name))

@@ -107,6 +107,7 @@ def test_a_sound_store_passes(path: str) -> None:
         "blocked": "ok",
         "dead jobs": "ok",
         "projections": "ok",
+        "schedules": "ok",
         "invariants": "ok",
     }
 
@@ -250,7 +251,10 @@ def test_what_is_looked_at_is_told(path: str) -> None:
 
     doctor.examine(f"sqlite:///{path}", is_thorough=False, tell=told.append)
 
-    assert told[:2] == ["the database", "workers, instances in trouble, dead jobs, projections"]
+    assert told[:2] == [
+        "the database",
+        "workers, instances in trouble, dead jobs, projections, schedules",
+    ]
     assert told[-1] == "invariants: 1 instances with 2 events (100% of the store)"
 
 

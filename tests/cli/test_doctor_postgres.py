@@ -70,6 +70,7 @@ def test_a_server_with_sound_settings_passes(durable: Server) -> None:
         "blocked": "ok",
         "dead jobs": "ok",
         "projections": "ok",
+        "schedules": "ok",
         "invariants": "ok",
     }
 

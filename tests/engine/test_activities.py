@@ -649,3 +649,25 @@ async def test_a_call_waits_for_the_worker_that_serves_it(stage: Stage) -> None:
         "activity_completed",
         "completed",
     ]
+
+
+async def test_a_call_that_was_tried_again_tells_when_each_attempt_began(stage: Stage) -> None:
+    """What the timeline draws: running, backing off, running."""
+
+    @activity(retry=Retry(max_attempts=2, first_delay=timedelta(milliseconds=1)))
+    async def second_time_lucky() -> int:
+        if activity_context().attempt == 1:
+            raise OSError("no route")
+        return 2
+
+    @orchestration
+    async def asking() -> int:
+        return await second_time_lucky()
+
+    engine = await stage.engine([asking, second_time_lucky])
+    handle = await engine.start(asking)
+    assert await handle.result() == 2
+
+    [done] = [one for one in await handle.history() if one.kind == "activity_completed"]
+    [failed] = done.data["failures"]
+    assert 0 < failed["began_ms"] <= failed["at_ms"] <= done.data["began_ms"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 
@@ -13,6 +15,7 @@ from perdure import (
     Defined,
     Orchestration,
     Page,
+    Stream,
     Tally,
     activity,
     for_each,
@@ -25,7 +28,7 @@ from perdure.errors import (
     InstanceFailedError,
     TooManyFailuresError,
 )
-from tests.engine.stage import Gate, Stage, kinds, options, until
+from tests.engine.stage import Gate, Stage, has_ended, kinds, options, until
 
 ODD = "an odd number"
 
@@ -427,3 +430,98 @@ async def test_a_worker_that_has_only_the_activity_does_pages_of_others(stage: S
     assert (await handle.result()).done == 40
     assert sorted(done) == list(range(40))
     assert helpers is not callers
+
+
+# -------------------------------------------------------------------------- results
+
+doubles = Stream("doubles", int)
+
+
+@orchestration
+async def into_a_stream(page_size: int) -> int:
+    tally = await for_each(double, hundred, page_size=page_size, pages=2, results=doubles)
+    again = await for_each(double_once, [1_000, 1_001], results=doubles)
+    return tally.done + again.done
+
+
+@orchestration
+async def good_ones_into_a_stream() -> int:
+    return (await for_each(halve, [1, 2, 3, 4], max_failures=None, results=doubles)).failed
+
+
+STREAMING: list[Defined] = [
+    double,
+    double_once,
+    halve,
+    hundred,
+    into_a_stream,
+    good_ones_into_a_stream,
+]
+
+
+async def values_of(client: Client, instance_id: str) -> list[int]:
+    """Return all that was sent to the stream of an instance."""
+    handle = client.handle(instance_id)
+    return [item.value async for item in handle.stream(doubles)]
+
+
+@pytest.mark.parametrize("hot_instances", [1_000, 0])
+async def test_results_go_to_the_callers_stream_once_each(stage: Stage, hot_instances: int) -> None:
+    engine = await stage.engine(STREAMING, options=options(hot_instances=hot_instances))
+    handle = await engine.start("all", into_a_stream, 7)
+    live = asyncio.create_task(values_of(await stage.client(), "all"))
+
+    assert await handle.result() == 102
+    late = await values_of(engine, "all")
+
+    assert await live == late
+    assert sorted(late) == sorted([*range(0, 200, 2), 2_000, 2_002])
+    assert late[-2:] == [2_000, 2_002]
+    # Those of a page are in the order of its items.
+    first = late.index(0)
+    assert late[first : first + 7] == [0, 2, 4, 6, 8, 10, 12]
+
+
+async def test_what_failed_has_no_result(stage: Stage) -> None:
+    engine = await stage.engine(STREAMING)
+
+    assert await (await engine.start("all", good_ones_into_a_stream)).result() == 2
+    assert await values_of(engine, "all") == [1, 2]
+
+
+async def test_results_for_a_caller_that_has_ended_are_dropped(stage: Stage) -> None:
+    gate = Gate()
+
+    @activity
+    async def wait(number: int) -> int:
+        await gate.pass_through()
+        return number
+
+    @orchestration
+    async def waiting() -> Tally:
+        return await for_each(wait, [1, 2], results=doubles)
+
+    slow = options(cancel_grace=timedelta(seconds=20))
+    engine = await stage.engine([wait, waiting], options=slow)
+    handle = await engine.start("all", waiting)
+    await gate.reached()
+    [page] = await pages_of(engine)
+
+    await handle.terminate("by hand")
+    gate.opened.set()
+    await until(lambda: has_ended(engine, page))
+
+    assert await values_of(engine, "all") == []
+
+
+async def test_a_stream_of_another_type_is_refused(stage: Stage) -> None:
+    words = Stream("words", str)
+
+    @orchestration
+    async def mistaken() -> Tally:
+        return await for_each(double, [1], results=words)  # type: ignore[misc]  # on purpose
+
+    engine = await stage.engine([double, mistaken])
+
+    with pytest.raises(InstanceFailedError, match="double returns int and stream 'words'"):
+        await (await engine.start("all", mistaken)).result()

@@ -33,6 +33,7 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.limits import MAX_ITEM_BYTES, MAX_UNFLUSHED_BYTES
+from perdure.repair import before
 from tests.engine.stage import Gate, Stage, options, until, waits_for
 from tests.jobs import busywork
 
@@ -304,6 +305,54 @@ async def test_a_stream_goes_on_over_continue_as_new(stage: Stage) -> None:
     await handle.result()
 
     assert await live.over() == ["round 3", "round 2", "round 1", "round 0"]
+
+
+async def test_a_reset_takes_back_what_was_sent_behind_the_cut(stage: Stage) -> None:
+    is_down = True
+
+    @activity
+    async def tell(chapter: int) -> None:
+        words.send(f"chapter {chapter}")
+        await words.flush()
+
+    @activity
+    async def bind() -> str:
+        if is_down:
+            raise OSError("no glue")
+        return "bound"
+
+    @orchestration
+    async def book() -> str:
+        words.send("begin")
+        await tell(1)
+        words.send("between")
+        await tell(2)
+        words.send("to be bound")
+        bound = await bind()
+        words.send(bound)
+        return bound
+
+    engine = await stage.engine([book, tell, bind], options=COLD)
+    handle = await engine.start(book)
+    with pytest.raises(InstanceFailedError):
+        await handle.result()
+    told = ["begin", "chapter 1", "between", "chapter 2", "to be bound"]
+    assert await late(handle) == told
+    all_before = [item async for item in handle.stream(words)]
+    is_down = False
+
+    await handle.reset(before(tell))
+    live = LiveReader(handle, after=all_before[-1].index)
+    assert await handle.result() == "bound"
+
+    assert await late(handle) == [*told, "bound"]
+    # The turn that asked for the second chapter is run again, and what it sent comes again.
+    assert await live.over() == ["between", "chapter 2", "to be bound", "bound"]
+    assert live.shown[0].discards_from == all_before[2].index
+
+    await handle.reset(before(tell, nth=0))
+    await handle.result()
+    assert await late(handle) == [*told, "bound"]
 
 
 async def test_threads_inline_calls_and_processes_send(stage: Stage) -> None:

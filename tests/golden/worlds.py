@@ -924,6 +924,27 @@ def a_page_is_cancelled(world: World) -> None:
     world.cancel()
 
 
+@golden(
+    programs.coordinates,
+    ForEachInput(do=CHECK, pages=1, page_size=2, max_failures=0, results="sent", items=items(1, 2)),
+    started={"parent": Parent("dunning-1", 4_400_000_044, 3, 17)},
+)
+def results_go_to_a_stream(world: World) -> None:
+    world.child_completes(2, {"done": 2})
+
+
+@golden(
+    programs.does_a_page,
+    PageInput(REMIND, 0, 1, "sent", "dunning-1", 4_400_000_044, items(1, 2, 3)),
+)
+def a_page_sends_its_results(world: World) -> None:
+    world.complete(4, "third")
+    world.fail(3)
+    world.complete(2, "first")
+    [sent] = world.turns[-1].forwarded
+    assert sent == ("dunning-1", 4_400_000_044, "sent", (b'"first"', b'"third"'))
+
+
 @golden(programs.makes_promises)
 def promises_are_kept_late_and_rejected(world: World) -> None:
     keep = "promise:paid#1.{}"

@@ -148,11 +148,39 @@ async def test_a_result_is_reported_with_the_earlier_failures(
     earlier = (Failure("ValueError", "first"),)
     async with bench(doubling) as made:
         end = await made.end_of(doubling, 21, attempt=2, failures=JobFailures(1, earlier))
+        now_ms = made.clock()
 
     assert event_of(end) == ActivityCompleted(
-        schedule=1, result=msgspec.Raw(b"42"), failures=earlier
+        schedule=1, result=msgspec.Raw(b"42"), failures=earlier, began_ms=now_ms
     )
     assert (end.token, end.retry_at_ms) == (7, None)
+
+
+@pytest.mark.parametrize(("waited_ms", "is_told"), [(0, False), (99, False), (100, True)])
+async def test_when_an_attempt_began_is_recorded_only_if_its_job_had_waited(
+    waited_ms: int, is_told: bool
+) -> None:
+    async with bench(double) as made:
+        created_ms = made.clock() - waited_ms
+        event = event_of(await made.end_of(double, 21, created_ms=created_ms))
+        now_ms = made.clock()
+
+    assert isinstance(event, ActivityCompleted)
+    assert event.began_ms == (now_ms if is_told else 0)
+
+
+async def test_a_failure_says_when_its_attempt_began() -> None:
+    @activity
+    async def slow_to_fail() -> None:
+        made.clock.advance(timedelta(milliseconds=40))
+        raise OSError("no route")
+
+    async with bench(slow_to_fail) as made:
+        began_ms = made.clock()
+        event = event_of(await made.end_of(slow_to_fail))
+
+    assert isinstance(event, ActivityFailed)
+    assert [(one.began_ms, one.at_ms) for one in event.failures] == [(began_ms, began_ms + 40)]
 
 
 async def test_a_plain_function_runs_in_a_named_thread() -> None:

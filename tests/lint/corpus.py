@@ -119,6 +119,10 @@ WRONG: list[tuple[str, str]] = [
     ("never-awaited", of("async def pay():\n    await charge('a')\npay()")),
     # what would be undone
     ("continue-as-new", of("async with AsyncExitStack() as undo:\n    bad.continue_as_new(names)")),
+    ("late-undo", of("async with AsyncExitStack() as undo:\n    for name in names:\n        await charge(name)\n        undo.push_async_callback(charge, name)")),
+    ("late-undo", of("async with AsyncExitStack() as undo:\n    paid = await charge('a')\n    undo.push_async_callback(charge, paid)")),
+    ("late-undo", of("undo = AsyncExitStack()\nasync with undo:\n    await charge('a')\n    undo.push_async_callback(charge, 'a')\n    await charge('b')")),
+    ("late-undo", of("async with AsyncExitStack() as undo:\n    if names:\n        await child(name='a')\n        undo.push_async_callback(charge, name='a')\n    undo.pop_all()")),
     ("continue-as-new", of("undo = AsyncExitStack()\nasync with undo:\n    if names:\n        bad.continue_as_new(names)")),
     # deciders
     ("clock", HEAD + "\nclass Bad(Decider[int, str, str, str]):\n    def decide(self, state, input, now):\n        return Decision.accept(str(time.time()))\n"),
@@ -145,6 +149,10 @@ RIGHT: list[str] = [
     of("return CACHE.get('a'), len(SEEN), COUNT"),
     of("async with AsyncExitStack() as undo:\n    undo.push_async_callback(charge, 'a')\nbad.continue_as_new(names)"),
     of("async with AsyncExitStack() as undo:\n    undo.pop_all()\n    bad.continue_as_new(names)"),
+    of("async with AsyncExitStack() as undo:\n    for name in names:\n        undo.push_async_callback(charge, name)\n        await charge(name)\n    undo.pop_all()"),
+    of("async with AsyncExitStack() as undo:\n    undo.push_async_callback(charge, 'a')\n    await charge('a')\n    undo.push_async_callback(charge, 'b')\n    await charge('b')"),
+    of("async with AsyncExitStack() as undo:\n    price = await charge('a')\n    undo.push_async_callback(charge, 'a')\n    await child('a')\n    await charge(price)"),
+    of("async with AsyncExitStack() as undo:\n    await charge('a')\n    undo.push_async_callback(charge, 'b')"),
     of("return os.path.join('a', 'b'), Path('a') / 'b', time.strftime('%Y', time.gmtime(0))"),
     of("return time.time()  # perdure: ignore[clock]"),
     of("return time.time()  # perdure: ignore"),

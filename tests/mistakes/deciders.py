@@ -73,7 +73,7 @@ async def an_input_id_with_another_input(ground: Ground) -> None:
 
 @mistake(
     UsageError,
-    "at must be a whole number of at least 0, got '1'",
+    "at='1': a version is a whole number, 0 before the first event",
     before="TypeError: '<' not supported between instances of 'str' and 'int'",
 )
 async def a_text_as_a_version_to_look_at(ground: Ground) -> None:

@@ -4,7 +4,14 @@ import asyncio
 import time
 from typing import Any
 
-from perdure.errors import InstanceHeldError, NotServedError, UsageError
+from perdure.errors import (
+    InstanceFailedError,
+    InstanceHeldError,
+    NotServedError,
+    OptionError,
+    UsageError,
+)
+from perdure.testing import Trial
 from tests.mistakes.table import Ground, mistake
 from tests.mistakes.untyped import (
     BlockingClient,
@@ -242,3 +249,59 @@ async def a_blocking_client_entered_with_async_with(ground: Ground) -> None:
 @mistake(UsageError, "this BlockingClient is not open: use `with`, or call open() first")
 def a_blocking_client_that_is_not_opened(ground: Ground) -> None:
     BlockingClient(MEMORY).start(flow)
+
+
+@mistake(
+    UsageError,
+    "this Engine is in a block already, whose end closes it: use it there",
+    before="nothing; the outer block was left with a closed engine",
+)
+async def an_engine_in_two_blocks(ground: Ground) -> None:
+    async with Engine(MEMORY, [flow, echo]) as engine, engine:
+        pass
+
+
+@mistake(
+    UsageError,
+    "this Engine was opened in another event loop, and works only there",
+    "a fixture of pytest-asyncio needs the loop_scope of its tests",
+    before="RuntimeError: Event loop is closed",
+)
+async def an_engine_used_in_another_event_loop(ground: Ground) -> None:
+    engine = await ground.engine(flow, echo)
+
+    def elsewhere() -> None:
+        asyncio.run(engine.start(flow))
+
+    await asyncio.to_thread(elsewhere)
+
+
+@mistake(
+    InstanceFailedError,
+    "this Engine cannot be used inside an orchestration or a decider",
+    "use context().start, .execute, .send or .ref there, or do it in an activity",
+    before="got Future attached to a different loop; the thread that writes ended",
+)
+async def a_client_used_inside_an_orchestration(ground: Ground) -> None:
+    engines: list[Any] = []
+
+    @orchestration
+    async def looks() -> str:
+        return str((await engines[0].handle("i-1").info()).status)
+
+    engines.append(await ground.engine(looks))
+    await (await engines[0].start("i-1", looks)).result()
+
+
+@mistake(UsageError, "a Trial is entered with `async with Trial(...)`")
+def a_trial_entered_with_with(ground: Ground) -> None:
+    trial: Any = Trial
+    with trial([flow, echo]):
+        pass
+
+
+@mistake(OptionError, "by must be a timedelta or a number of seconds, got '3d'")
+async def a_text_as_the_time_that_a_trial_lets_pass(ground: Ground) -> None:
+    trial: Any
+    async with Trial([flow, echo]) as trial:
+        await trial.advance("3d")

@@ -37,7 +37,8 @@ from perdure.model.events import (
     write_event,
 )
 from perdure.model.instances import DefinitionKey
-from perdure.model.jobs import JobEnd
+from perdure.model.jobs import JobEnd, JobKey, StreamAppend
+from perdure.model.streams import SentItems
 from perdure.model.turns import (
     ChildStart,
     FedEvent,
@@ -87,6 +88,7 @@ async def fill(store: Store) -> None:
     await _fill_busy(store)
     await _fill_ended(store)
     await _fill_keeping(store)
+    await _fill_sending(store)
     await _fill_continuing(store)
     await _fill_deciding(store)
     dead = await store.read_dead_jobs(limit=9)
@@ -154,6 +156,24 @@ async def _fill_keeping(store: Store) -> None:
     )
     kv = (KvChange("a", b'{"x":1}'), KvChange("b", None))
     await accepted(store, first_turn(new_instance("keeping"), events=events, kv=kv, report=b"0.5"))
+
+
+async def _fill_sending(store: Store) -> None:
+    """Leave an instance with a stream of which something was taken back."""
+    turn = first_turn(
+        new_instance("sending"),
+        events=_bodies(BEGIN, CALL),
+        jobs=(job(2, leased=True),),
+        jobs_leased_until_ms=LATER,
+        sent=(SentItems("words", (b"1", b"2")),),
+    )
+    await accepted(store, turn)
+    key = JobKey("sending", turn.stamp.incarnation, 1, 2)
+    sent = (SentItems("words", (b"3",)),)
+    await store.append_streams([StreamAppend(key, turn.commit_id, 1, sent, is_first=False)])
+    await store.end_jobs([JobEnd(key=key, token=turn.commit_id, retry_at_ms=LATER)])
+    await store.take_back("sending")
+    await accepted(store, next_turn("sending", turn.next_stamp, now_ms=2, sent=sent))
 
 
 async def _fill_calling(store: Store) -> None:

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
+from perdure.errors import (
+    RowError,
+    StoreCorruptError,
+    StoreError,
+    StoreUnavailableError,
+    UsageError,
+)
 from perdure.store import batching
 from perdure.store.batching import LATER, Batcher
 from perdure.store.counters import StoreCounters
@@ -412,3 +418,40 @@ async def test_nobody_waits_for_a_thread_that_has_ended() -> None:
         await batcher.submit(["b"])
 
     await batcher.close()
+
+
+class DeafLoop:
+    """Takes no calls from other threads, as the loop of an orchestration."""
+
+    def __init__(self) -> None:
+        self.was_asked = threading.Event()
+
+    def get_debug(self) -> bool:
+        return False
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)  # type: ignore[arg-type]  # it only keeps it
+
+    def call_soon_threadsafe(self, *_: object) -> None:
+        self.was_asked.set()
+        raise UsageError("not here")
+
+
+async def test_a_caller_that_cannot_be_told_costs_the_others_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    recorder = Recorder()
+    async with running(recorder) as batcher:
+        here = asyncio.get_running_loop()
+        deaf = DeafLoop()
+        asyncio._set_running_loop(deaf)  # type: ignore[arg-type]  # what of it is used is there
+        try:
+            unheard = batcher.hand_in(["a"])
+        finally:
+            asyncio._set_running_loop(here)
+        assert await asyncio.to_thread(deaf.was_asked.wait, 10)
+
+        assert await batcher.submit(["b"]) == ["did b"]
+        assert not unheard.done()
+
+    assert "a caller's loop cannot be told of an answer: UsageError" in caplog.text

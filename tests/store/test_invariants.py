@@ -297,6 +297,23 @@ DAMAGE = {
         "S32",
     ),
     "an observed input that is lost": ("DELETE FROM observations WHERE no = 1", "S1"),
+    "an index that was given twice": (
+        "UPDATE perdure_streams SET items = 2 WHERE last_index = 5",
+        "S61",
+    ),
+    "an index that will be given twice": ("UPDATE perdure_stream_heads SET next_index = 5", "S61"),
+    "a take-back of what is there": (
+        "UPDATE perdure_streams SET discards_from = 2 WHERE items = 0",
+        "S61",
+    ),
+    "a stream of another instance": (
+        "UPDATE perdure_streams SET incarnation = 1 WHERE last_index = 5",
+        "S61",
+    ),
+    "a stream of no instance": (
+        "UPDATE perdure_stream_heads SET instance_id = 'nobody'",
+        "S61",
+    ),
     "a session on two workers": (
         "UPDATE jobs SET worker_id = 'w2' WHERE session = 's' AND seq = 5",
         "S27",

@@ -79,6 +79,38 @@ async def test_a_trip_that_is_cancelled_while_it_is_thought_over_is_undone_in_re
         assert undone == ["car", "hotel", "flight"]
 
 
+def test_a_trip_that_cannot_be_had_is_undone_whatever_dies() -> None:
+    async def test(trial: Trial) -> None:
+        def sells_no_cars(booking: saga.Booking) -> None:
+            if booking.what == "car":
+                raise saga.SoldOutError("no car left")
+
+        trial.fake(saga.book)(sells_no_cars)
+        trial.fake(saga.give_up).returns(None)
+        handle = await trial.start("t-1", saga.book_trip, "Oslo")
+        with pytest.raises(InstanceFailedError, match="no car left"):
+            await handle.result()
+        undone = [call.arguments["booking"].what for call in trial.calls(saga.give_up)]
+        assert list(dict.fromkeys(undone)) == ["car", "hotel", "flight"]
+
+    crash_everywhere(test, [saga])
+
+
+def test_a_trip_that_is_cancelled_is_undone_whatever_dies() -> None:
+    async def test(trial: Trial) -> None:
+        trial.fake(saga.book).returns(None)
+        trial.fake(saga.give_up).returns(None)
+        handle = await trial.start("t-1", saga.book_trip, "Rome")
+        await handle.wait_report()
+        await handle.cancel("stays at home")
+        with pytest.raises(InstanceCancelledError):
+            await handle.result()
+        undone = [call.arguments["booking"].what for call in trial.calls(saga.give_up)]
+        assert list(dict.fromkeys(undone)) == ["car", "hotel", "flight"]
+
+    crash_everywhere(test, [saga])
+
+
 # ------------------------------------------------------------------- polling, fan out, slots
 
 

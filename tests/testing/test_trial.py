@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perdure import activity, context, orchestration
+from perdure import Retry, activity, context, orchestration
 from perdure.errors import (
     InstanceCancelledError,
     InstanceFailedError,
@@ -311,6 +311,28 @@ async def test_real_activities_run_where_they_always_do(shop: Trial) -> None:
         assert len(trial.calls(where)) == 1
 
     assert threads[0].startswith("perdure-activity")
+
+
+async def test_the_jitter_of_retries_is_drawn_by_the_seed() -> None:
+    @activity(retry=Retry(max_attempts=2, first_delay=timedelta(minutes=1), jitter=1))
+    async def fails() -> None:
+        raise ConnectionError
+
+    @orchestration
+    async def tries() -> None:
+        await fails()
+
+    async def next_try(seed: int) -> datetime:
+        async with Trial([tries, fails], seed=seed) as trial:
+            handle = await trial.start("t", tries)
+            await trial.settle()
+            [job] = await handle.jobs()
+            return job.visible_at
+
+    times = [await next_try(seed) for seed in (0, 1, 2)]
+
+    assert len(set(times)) > 1
+    assert [await next_try(seed) for seed in (0, 1, 2)] == times
 
 
 async def test_another_seed_is_another_order_of_answers() -> None:

@@ -7,7 +7,7 @@ import inspect
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,13 +16,17 @@ from perdure import (
     BlockingClient,
     Client,
     Context,
+    Cron,
     Engine,
+    Every,
     Orchestration,
     Promise,
+    Schedule,
     Signal,
     orchestration,
 )
 from perdure.cli.http_server import served
+from perdure.client.declaring import declare
 from perdure.client.handle import Handle
 from perdure.client.remote.client import RemoteClient
 from perdure.client.remote.connection import ERRORS, error_of
@@ -159,6 +163,7 @@ QUESTIONS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "count of dead jobs": lambda one: one.count_dead_jobs(activity="explode"),
     "inbox": lambda one: one.inbox("done-1"),
     "projections": lambda one: one.projections(),
+    "schedules": lambda one: one.schedules(),
     "info": lambda one: one.handle("order/1").info(),
     "explain": lambda one: one.handle("done-1").explain(),
     "executions": lambda one: one.handle("done-1").executions(),
@@ -211,6 +216,7 @@ REFUSALS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "a child": lambda one: one.delete("toys-child"),
     "a dead job that is not there": lambda one: one.retry_dead_job("done-1:1:1:1"),
     "a projection that is not there": lambda one: one.projection("nothing"),
+    "a schedule that is not there": lambda one: one.schedule("nothing").pause(),
     "an execution that is not there": lambda one: one.handle("done-1").history(7),
     "a condition": lambda one: one.instances(status="nonsense"),
     "a limit": lambda one: one.instances(limit=0),
@@ -412,6 +418,35 @@ async def test_instances_are_reset_and_forked_over_http(fresh: Pair) -> None:
     with pytest.raises(AlreadyExistsError):
         await handle.fork("r-2", at_event(1))
     assert await remote.reset_all(prefix="r-", expect=0) == 0
+
+
+async def test_a_schedule_is_put_and_steered_over_http(fresh: Pair) -> None:
+    nightly = Schedule(
+        "night/ly", [Cron("0 2 * * *", "Europe/Berlin"), Every(timedelta(days=9))], quick, "toys"
+    ).with_options(overlap="queue", except_on=[date(2026, 12, 25)], jitter=timedelta(seconds=1))
+
+    handle = await fresh.remote.put_schedule(nightly)
+    local = fresh.local.schedule("night/ly")
+    assert await handle.info() == await local.info()
+    assert not await declare(fresh.local, nightly, by_code=False)
+    await handle.pause("migration")
+    assert (await local.info()).paused == "migration"
+    await handle.resume()
+    started = await handle.trigger(trigger_id="t-1")
+    assert started == "night/ly@trigger#t-1"
+    assert (await fresh.local.handle(started, quick).result()) == (
+        await (await fresh.local.start(quick, "toys")).result()
+    )
+    assert await handle.backfill(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC))
+
+    async def is_done() -> bool:
+        return not (await handle.info()).running
+
+    await until(is_done)
+    await handle.delete()
+    assert await fresh.remote.schedules() == []
+    with pytest.raises(UsageError, match="time zone"):
+        await handle.backfill(datetime(2026, 1, 1), datetime(2026, 1, 3, tzinfo=UTC))
 
 
 async def test_what_needs_the_store_itself_is_refused_with_advice(pair: Pair) -> None:

@@ -16,9 +16,12 @@ def event(seq: int, kind: str, after_s: float, **data: Any) -> HistoryEvent:
     return HistoryEvent(seq=seq, kind=kind, at=START + timedelta(seconds=after_s), data=data)
 
 
+def at_ms(after_s: float) -> int:
+    return from_datetime(START + timedelta(seconds=after_s))
+
+
 def failure(after_s: float) -> dict[str, Any]:
-    at_ms = from_datetime(START + timedelta(seconds=after_s))
-    return {"type_name": "OSError", "message": "502", "at_ms": at_ms}
+    return {"type_name": "OSError", "message": "502", "at_ms": at_ms(after_s)}
 
 
 def test_each_attempt_is_a_segment_of_its_own() -> None:
@@ -99,3 +102,53 @@ def test_a_part_of_a_history_without_its_beginning_is_drawn() -> None:
     events = [event(401, "activity_completed", 1, schedule=2), event(402, "completed", 1)]
 
     assert drawn(bars_of(events), now=START, is_over=True)["rows"] == []
+
+
+def test_a_call_waits_in_its_queue_and_backs_off_between_attempts() -> None:
+    first = {**failure(3), "began_ms": at_ms(1)}
+    second = {**failure(7), "began_ms": at_ms(6)}
+    bars = bars_of(
+        [
+            event(1, "activity_scheduled", 0, name="charge"),
+            event(
+                2, "activity_completed", 9, schedule=1, failures=[first, second], began_ms=at_ms(8)
+            ),
+        ]
+    )
+
+    [row] = drawn(bars, now=START, is_over=True)["rows"]
+
+    assert [part["state"] for part in row["segments"]] == [
+        *("waits", "failed", "backs-off", "failed", "backs-off", "done")
+    ]
+    assert row["segments"][0]["text"] == "waited in its queue"
+    starts = [part["x"] for part in row["segments"]]
+    assert starts == sorted(starts)
+
+
+def test_the_last_attempt_of_a_call_that_failed_begins_after_its_back_off() -> None:
+    failures = [{**failure(1), "began_ms": at_ms(0)}, {**failure(5), "began_ms": at_ms(4)}]
+    [bar] = bars_of(
+        [
+            event(1, "activity_scheduled", 0, name="charge"),
+            event(2, "activity_failed", 5, schedule=1, failures=failures),
+        ]
+    )
+
+    [row] = drawn([bar], now=START, is_over=True)["rows"]
+
+    assert [part["state"] for part in row["segments"]] == ["failed", "backs-off", "failed"]
+
+
+def test_beginnings_of_a_clock_that_went_back_are_not_drawn() -> None:
+    wrong = {**failure(2), "began_ms": at_ms(4)}
+    [bar] = bars_of(
+        [
+            event(1, "activity_scheduled", 1, name="charge"),
+            event(2, "activity_completed", 5, schedule=1, failures=[wrong], began_ms=at_ms(9)),
+        ]
+    )
+
+    [row] = drawn([bar], now=START, is_over=True)["rows"]
+
+    assert [part["state"] for part in row["segments"]] == ["failed", "done"]

@@ -438,6 +438,15 @@ ANSWERS = (
         (f"{BATCHING}test_nobody_waits_for_a_thread_that_has_ended",),
         may_hang=True,
     ),
+    Mutant(
+        "deaf-caller-ends-the-thread",
+        "a caller that cannot be told of its answer ends the thread that answers all",
+        "store/batching.py",
+        "except Exception as trouble:  # A loop of its own kind",
+        "except LookupError as trouble:  # A loop of its own kind",
+        (f"{BATCHING}test_a_caller_that_cannot_be_told_costs_the_others_nothing",),
+        may_hang=True,
+    ),
 )
 
 EPOCHS = (

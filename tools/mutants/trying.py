@@ -33,9 +33,10 @@ RUN_WITHIN_S = 600
 WRONG_PACKAGE = 99
 LAUNCH = f"""
 import sys
-import perdure, pytest
+from importlib.util import find_spec
+import pytest
 folder, *arguments = sys.argv[1:]
-if not perdure.__file__.startswith(folder):
+if not find_spec("perdure").origin.startswith(folder):  # not imported: its plugin comes first
     sys.exit({WRONG_PACKAGE})
 sys.exit(pytest.main(arguments))
 """

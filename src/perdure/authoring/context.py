@@ -28,6 +28,7 @@ from perdure.codec import JSON, Json, check_id
 from perdure.errors import LimitExceededError, OptionError, UsageError
 from perdure.limits import MAX_REPORT_BYTES
 from perdure.model.events import Parent, Reported
+from perdure.model.slot import Slot, slot_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -76,6 +77,13 @@ class Context:
     def parent(self) -> Parent | None:
         """The call that this instance answers to, if it is a child."""
         return self._scope.parent
+
+    @property
+    def slot(self) -> Slot | None:
+        """Which time of which schedule this instance is for; None if no schedule has started it.
+        Stays the same over `continue_as_new`."""
+        recorded = self._scope.slot
+        return None if recorded is None else slot_of(recorded)
 
     @property
     def is_replaying(self) -> bool:

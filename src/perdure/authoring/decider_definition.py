@@ -289,6 +289,8 @@ def stored_id_of(decider: str, instance_id: str) -> str:
         InvalidIdError: It has forbidden characters, is empty, or is too long with the name.
     """
     prefix = f"{decider}{SEPARATOR}"
+    if not isinstance(instance_id, str):
+        return check_id("instance id", instance_id)
     is_stored = instance_id.startswith(prefix) and instance_id != prefix
     return check_id("instance id", instance_id if is_stored else prefix + instance_id)
 
@@ -326,7 +328,7 @@ def _checked_name(cls: type[AnyDecider]) -> str:
             f"decider {_place(cls)}: its name {name!r} contains {SEPARATOR!r}, which separates it "
             "from the ids of its instances; use another character"
         )
-    if name.startswith(RESERVED_PREFIX):
+    if name.startswith(RESERVED_PREFIX) and not cls.__module__.startswith(RESERVED_PREFIX):
         raise DefinitionError(
             f"decider {_place(cls)}: names that begin with {RESERVED_PREFIX!r} are reserved; "
             f"give it another one than {name!r}"

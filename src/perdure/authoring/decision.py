@@ -8,8 +8,8 @@ acceptance is given is bound, encoded and checked at the call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -18,7 +18,6 @@ from typing import (
     ParamSpec,
     Protocol,
     Self,
-    TypeAlias,
     TypeVar,
     cast,
     overload,
@@ -26,15 +25,25 @@ from typing import (
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.decider_definition import definition_of
+from perdure.authoring.follow_ups import CancelledTimer as CancelledTimer
+from perdure.authoring.follow_ups import Effect as Effect
+from perdure.authoring.follow_ups import EncodedStart as EncodedStart
+from perdure.authoring.follow_ups import FollowUp as FollowUp
+from perdure.authoring.follow_ups import Sent as Sent
+from perdure.authoring.follow_ups import Start as Start
+from perdure.authoring.follow_ups import StopRun as StopRun
+from perdure.authoring.follow_ups import Timer as Timer
+from perdure.authoring.follow_ups import show_follow_up
 from perdure.authoring.kv import encode_value
 from perdure.authoring.members import Tagged
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.pure import current_decider
-from perdure.clock import from_datetime, to_ms
+from perdure.clock import to_ms
 from perdure.codec import JSON, Json, check_id
 from perdure.durations import Duration, as_duration
-from perdure.errors import UsageError
+from perdure.errors import PayloadError, UsageError
 from perdure.model.events import EventRecorded
+from perdure.model.versions import is_version
 
 if TYPE_CHECKING:
     from perdure.authoring.decider import Decider
@@ -50,79 +59,6 @@ I_co = TypeVar("I_co", covariant=True)
 E_co = TypeVar("E_co", covariant=True)
 S_co = TypeVar("S_co", covariant=True)
 X_co = TypeVar("X_co", covariant=True)
-
-
-# ------------------------------------------------------- what may follow from events
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """An activity to be run."""
-
-    activity: Activity[..., Any]
-    input: bytes
-    """Its arguments, as stored."""
-
-    @property
-    def name(self) -> str:
-        """The activity's name."""
-        return self.activity.name
-
-    @property
-    def arguments(self) -> dict[str, Json]:
-        """Its arguments by name, as JSON."""
-        found: dict[str, Json] = JSON.decode(self.input)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Timer:
-    """An input to be decided later, under a key."""
-
-    key: str
-    input: Any
-    after: timedelta | None = None
-    at: datetime | None = None
-    tagged: Tagged | None = field(default=None, compare=False)
-    """The input as it is stored; None if it was made where no decider runs."""
-
-    def due_ms(self, now_ms: int) -> int:
-        """Return when it is due if it is set at that time."""
-        if self.at is not None:
-            return from_datetime(self.at)
-        assert self.after is not None, "one of the two is given"
-        return now_ms + to_ms(self.after)
-
-
-@dataclass(frozen=True, slots=True)
-class CancelledTimer:
-    """A timer to be taken back."""
-
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """An input for an instance of some decider."""
-
-    decider: type[Decider[Any, Any, Any, Any]]
-    instance_id: str
-    """As stored, with the decider's name before it."""
-    input: Any
-    tagged: Tagged
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """An orchestration to be started."""
-
-    orchestration: Orchestration[..., Any]
-    instance_id: str | None
-    """Its id; None: one is made."""
-    input: bytes
-
-
-FollowUp: TypeAlias = Effect | Timer | CancelledTimer | Sent | Start
 
 
 # ------------------------------------------------------------------------ decisions
@@ -285,7 +221,9 @@ class Acceptance(_Made, Generic[I_co, E_co]):
 
     def __repr__(self) -> str:
         shown = ", ".join(repr(event) for event in self.events)
-        return f"Decision.accept({shown})" + "".join(_show(each) for each in self.follow_ups)
+        return f"Decision.accept({shown})" + "".join(
+            show_follow_up(each) for each in self.follow_ups
+        )
 
     @overload
     def effect(self, activity: Activity[P, None], /, *args: P.args, **kwargs: P.kwargs) -> Self: ...
@@ -394,6 +332,49 @@ class Acceptance(_Made, Generic[I_co, E_co]):
         data = found.definition.codec.encode(args, kwargs)
         return self._with(Start(found, instance_id or found.options.instance_id, data))
 
+    def start_encoded(
+        self,
+        instance_id: str,
+        orchestration: str,
+        input: bytes,
+        /,
+        *,
+        version: str = "",
+        delay: Duration | None = None,
+    ) -> Self:
+        """Start an orchestration by name, with arguments that its own codec has written before:
+        `orchestration.definition.codec.encode(args, kwargs)`. Its code need not be here.
+
+        Args:
+            instance_id: Its id.
+            orchestration: Its name.
+            input: Its arguments, by name, as JSON.
+            version: Which one; empty: the worker that begins it chooses.
+            delay: How long after the start its first turn may run.
+
+        Raises:
+            UsageError: The version or the delay is none.
+            PayloadError: The input is no JSON object.
+        """
+        check_id("instance id", instance_id)
+        check_id("orchestration name", orchestration)
+        if version and not is_version(version):
+            raise UsageError(f"version {version!r} is not a semantic version such as '1.0.0'")
+        where = f"input of {orchestration!r}"
+        if not isinstance(JSON.decode(input), dict):
+            raise PayloadError(where, "is no JSON object: give its arguments by name")
+        delay_ms = 0 if delay is None else to_ms(as_duration("delay", delay))
+        if delay_ms < 0:
+            raise UsageError(f"delay must not be negative, got {delay}")
+        start = EncodedStart(
+            orchestration=orchestration,
+            version=version,
+            instance_id=instance_id,
+            input=bytes(input),
+            delay_ms=delay_ms,
+        )
+        return cast(Self, self._with(start))
+
     def reply(self, value: object, /) -> Self:
         """Answer the caller that gave the input: the `reply` of `Accepted`. The last one counts.
 
@@ -428,23 +409,6 @@ class Acceptance(_Made, Generic[I_co, E_co]):
             is_in_order=self.is_in_order,
             reply_data=self.reply_data,
         )
-
-
-def _show(follow_up: FollowUp) -> str:
-    match follow_up:
-        case Effect():
-            given = ", ".join(f"{name}={value!r}" for name, value in follow_up.arguments.items())
-            return f".effect({follow_up.name}{', ' if given else ''}{given})"
-        case Timer(key=key, input=input, after=after, at=at):
-            when = f"at={at}" if after is None else f"after={after}"
-            return f".timer({key!r}, {when}, input={input!r})"
-        case CancelledTimer(key=key):
-            return f".cancel_timer({key!r})"
-        case Sent(decider=decider, input=input):
-            return f".send({decider.__name__}, {input!r})"
-        case Start(orchestration=orchestration, instance_id=instance_id):
-            given = "" if instance_id is None else f"{instance_id!r}, "
-            return f".start({given}{orchestration.name}, ...)"
 
 
 # ------------------------------------------------------------------------- outcomes

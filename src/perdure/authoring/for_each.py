@@ -19,6 +19,7 @@ from perdure.authoring.call import Call
 from perdure.authoring.failures import revive_child_error
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.scope import ChildRequest, Place, current_scope
+from perdure.authoring.stream import Stream
 from perdure.clock import to_ms
 from perdure.codec import (
     ArgumentsCodec,
@@ -72,6 +73,7 @@ def for_each(
     pages: int = 8,
     page_size: int = 1_000,
     max_failures: int | None = 0,
+    results: Stream[R] | None = None,
 ) -> Coroutine[object, None, Tally]: ...
 @overload
 def for_each(
@@ -82,6 +84,7 @@ def for_each(
     pages: int = 8,
     page_size: int = 1_000,
     max_failures: int | None = 0,
+    results: Stream[R] | None = None,
 ) -> Coroutine[object, None, Tally]: ...
 def for_each(
     do: Any,
@@ -91,6 +94,7 @@ def for_each(
     pages: int = 8,
     page_size: int = 1_000,
     max_failures: int | None = 0,
+    results: Stream[Any] | None = None,
 ) -> Coroutine[object, None, Tally]:
     """Do something for each of very many items, some pages of them at a time, on any workers.
 
@@ -104,6 +108,8 @@ def for_each(
         pages: How many pages are under way at the same time.
         page_size: How many items a page has at most. What a source returns is cut, never joined.
         max_failures: How many items may fail, that is, be out of attempts; None: any number.
+        results: A stream of this instance that gets the results, each once, page by page as these
+            end, those of a page in the order of its items.
 
     Raises (at the `await`):
         TooManyFailuresError: More items have failed. What was under way is cancelled.
@@ -132,6 +138,7 @@ def for_each(
         pages=pages,
         page_size=page_size,
         max_failures=max_failures,
+        results=_stream_name(do, results),
         source=None if source is None else _plan_of(source),
         total=total,
         items=encoded,
@@ -202,6 +209,23 @@ def _check_source(do: Any, source: Activity[..., Any]) -> None:
             f"{source.name} returns Page[{show(gives)}] and {do.name} takes {show(takes)}: "
             "annotate both alike"
         )
+
+
+def _stream_name(do: Any, results: object) -> str:
+    """Return the name of the stream that results go to; nothing: none."""
+    if results is None:
+        return ""
+    if not isinstance(results, Stream):
+        raise UsageError(f"{results!r} is not a stream: results=Stream(name, type)")
+    gives = do.definition.codec.returns.annotation
+    if gives is None:
+        gives = type(None)
+    if not do.is_elsewhere and gives != results.type:
+        raise UsageError(
+            f"{do.name} returns {show(gives)} and stream {results.name!r} has items of type "
+            f"{show(results.type)}: they are handed on as they are stored, so name the same type"
+        )
+    return results.name
 
 
 def _encode_items(do: Any, items: object, page_size: int) -> tuple[msgspec.Raw, ...]:

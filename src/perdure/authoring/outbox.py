@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from perdure.errors import LimitExceededError
 from perdure.limits import MAX_UNFLUSHED_BYTES
-from perdure.model.streams import SentItems
+from perdure.model.streams import ForwardedItems, SentItems
 
 
 class Outbox:
     """Items by stream, in the order in which they were sent."""
 
-    __slots__ = ("_items", "size")
+    __slots__ = ("_items", "forwarded", "size")
 
     def __init__(self) -> None:
         self._items: dict[str, list[bytes]] = {}
         self.size = 0
         """How many bytes they have."""
+        self.forwarded: list[ForwardedItems] = []
+        """What goes to streams of other instances."""
 
     def add(self, stream: str, item: bytes) -> None:
         """Keep an item."""

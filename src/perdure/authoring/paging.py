@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -49,6 +49,7 @@ from perdure.model.paging import (
     PageInput,
     SourcePage,
 )
+from perdure.model.streams import ForwardedItems
 from perdure.tallies import Tally
 
 R = TypeVar("R")
@@ -95,6 +96,10 @@ class _Coordinator:
         self._done = plan.done
         self._failed = plan.failed
         self._failures = plan.failures
+        self._results = ("", "", 0)
+        """The stream that results go to, and whose it is."""
+        if plan.results and scope.parent is not None:
+            self._results = plan.results, scope.parent.instance_id, scope.parent.incarnation
         self._open: dict[asyncio.Task[bytes], None] = {}
         """Pages under way, in the order of their starts."""
         self._events = 0
@@ -128,7 +133,7 @@ class _Coordinator:
     def _start(self, items: tuple[msgspec.Raw, ...]) -> None:
         plan = self._plan
         may_fail = None if plan.max_failures is None else plan.max_failures - self._failed
-        page = PageInput(plan.do, self._begun, may_fail, plan.results, items)
+        page = PageInput(plan.do, self._begun, may_fail, *self._results, items)
         data = msgspec.json.encode(page)
         call = _call(self._scope, partial(_page_request, data))
         self._open[asyncio.create_task(call)] = None
@@ -224,6 +229,7 @@ class _PageOfItems:
         self._done = 0
         self._failed = 0
         self._failures: list[str] = []
+        self._results: dict[int, bytes] = {}
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> ForEachOutput:
@@ -232,14 +238,25 @@ class _PageOfItems:
         if self._left:
             # What is still open when it is over is given up: the end of an instance does that.
             await self._over
+        if self._results:
+            self._send_results()
         return ForEachOutput(self._done, self._failed, tuple(self._failures))
+
+    def _send_results(self) -> None:
+        """Send results to the stream of the caller, in the order of the items."""
+        plan = self._plan
+        items = tuple(self._results[number] for number in sorted(self._results))
+        to = plan.results_of, plan.results_incarnation, plan.results
+        self._scope.forward(ForwardedItems(*to, items))
 
     async def _one(self, number: int, item: bytes) -> None:
         do, may_fail = self._plan.do, self._plan.may_fail
         make = activity_request if do.kind == "activity" else _child_request
         try:
-            await _call(self._scope, partial(make, do, item, _nothing))
+            result = await _call(self._scope, partial(make, do, item, bytes))
             self._done += 1
+            if self._plan.results:
+                self._results[number] = result
         except (ActivityError, ChildError) as error:
             self._failed += 1
             if len(self._failures) < MAX_FAILURES_TOLD:
@@ -266,7 +283,7 @@ def _too_many_pages(items: int, page_size: int, count: int) -> LimitExceededErro
     )
 
 
-def _call(scope: Scope, request: Callable[[Place], AnyRequest]) -> Call[Any]:
+def _call(scope: Scope, request: Callable[[Place], AnyRequest]) -> Coroutine[object, None, bytes]:
     frame = sys._getframe(1)
     return Call(scope, request(Place(frame.f_code, frame.f_lasti)))
 
@@ -317,7 +334,3 @@ def _child_request(
         same_input=bytes.__eq__,
         delay_ms=plan.delay_ms,
     )
-
-
-def _nothing(_: bytes) -> None:
-    return None

@@ -25,8 +25,11 @@ from perdure.authoring.definition import DefinedFunction
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.projection import AnyProjection
 from perdure.authoring.readers import AnyReader, add_reader, check_names, is_reader, readers_in
+from perdure.authoring.schedules.decider import ScheduleDecider
+from perdure.authoring.schedules.schedule import Schedule
 from perdure.errors import DefinitionError, NotRegisteredError
 from perdure.limits import MAX_VERSION_CHARS
+from perdure.model.builtins import SCHEDULE
 from perdure.model.instances import DefinitionKey
 from perdure.model.versions import ascending, is_version
 
@@ -53,6 +56,8 @@ class Registry:
         self.deciders: dict[str, DeciderDefinition] = {}
         self.readers: dict[str, AnyReader] = {}
         """Projections and subscriptions by name."""
+        self.schedules: dict[str, Schedule[..., Any]] = {}
+        """What workers with this registry declare, by name."""
         self._code: dict[tuple[str, str], str] = {}
         self._code_beside: dict[str, str] = {}
         self._tags: dict[str, set[str]] = {}
@@ -64,6 +69,8 @@ class Registry:
             else:
                 for reader in readers_in(part):
                     add_reader(self.readers, reader)
+                for schedule in _schedules_in(part):
+                    self._add_schedule(schedule)
                 for found in _expand(part):
                     self._add(found)
         check_names(self.readers, set(self.deciders))
@@ -116,9 +123,14 @@ class Registry:
         key = name, version
         return self.orchestrations.get(key) or BUILTIN_ORCHESTRATIONS.get(key)
 
+    @property
+    def served_deciders(self) -> dict[str, DeciderDefinition]:
+        """The deciders that a worker with this registry serves: its own, and the built-in one."""
+        return {**self.deciders, SCHEDULE: definition_of(ScheduleDecider)}
+
     def decider(self, name: str) -> DeciderDefinition:
         """Return a decider by name."""
-        found = self.deciders.get(name)
+        found = self.served_deciders.get(name)
         if found is None:
             raise NotRegisteredError("decider", name, known=list(self.deciders))
         return found
@@ -144,6 +156,8 @@ class Registry:
 
     def code_of_decider(self, name: str) -> str:
         """Return the digest of the code behind a decider."""
+        if name == SCHEDULE:
+            return SCHEDULE  # Of any release: it is folded, and each reads what all have written.
         key = (name, "")
         code = self._code.get(key)
         if code is None:
@@ -200,6 +214,8 @@ class Registry:
     # ---------------------------------------------------------------- collecting
 
     def _take(self, other: Registry) -> None:
+        for schedule in other.schedules.values():
+            self._add_schedule(schedule)
         for reader in other.readers.values():
             add_reader(self.readers, reader)
         for activity in other.activities.values():
@@ -240,6 +256,14 @@ class Registry:
         if version not in self._versions.get(name, ()):
             self._versions[name] = ascending([*self._versions.get(name, ()), version])
 
+    def _add_schedule(self, found: Schedule[..., Any]) -> None:
+        known = self.schedules.setdefault(found.name, found)
+        if known is not found and not known.spec.is_same(found.spec):
+            raise DefinitionError(
+                f"two schedules are named {found.name!r}: {known!r} and {found!r}; give one "
+                "another name"
+            )
+
     def _add_decider(self, found: DeciderDefinition) -> None:
         known = self.deciders.setdefault(found.name, found)
         if known is not found:
@@ -264,10 +288,11 @@ Defined: TypeAlias = (
     | type[Decider[Any, Any, Any, Any]]
     | AnyReader
     | type[AnyProjection[Any]]
+    | Schedule[..., Any]
     | Registry
 )
 """What a worker can be handed: an activity, an orchestration, a decider's class, a projection or
-its class, a subscription, a module with such things, a registry of them."""
+its class, a subscription, a schedule, a module with such things, a registry of them."""
 Definitions: TypeAlias = Defined | Iterable[Defined]
 """What is handed to a worker: definitions, or one alone."""
 
@@ -278,7 +303,7 @@ def _parts_of(definitions: Any) -> Iterable[Defined]:
     Raises:
         DefinitionError: It is none, or a text.
     """
-    is_alone = isinstance(definitions, ModuleType | DefinedFunction | Registry | type)
+    is_alone = isinstance(definitions, ModuleType | DefinedFunction | Registry | Schedule | type)
     if is_alone or is_reader(definitions):
         return (definitions,)
     if isinstance(definitions, str) or not isinstance(definitions, Iterable):
@@ -298,6 +323,11 @@ def orchestration_key(name: str, version: str) -> DefinitionKey:
 def reader_key(name: str) -> DefinitionKey:
     """Return what a projection or subscription is named by in a worker's sign of life."""
     return DefinitionKey("projection", name, "")
+
+
+def schedule_key(name: str) -> DefinitionKey:
+    """Return what a schedule of the code is named by in a worker's sign of life."""
+    return DefinitionKey("schedule", name, "")
 
 
 def decider_key(name: str) -> DefinitionKey:
@@ -392,6 +422,12 @@ def _source_of(fn: Any) -> str:
         return str(fn.__code__.co_code) + str(fn.__code__.co_names)
 
 
+def _schedules_in(part: object) -> Iterator[Schedule[..., Any]]:
+    """Return what is or lies in something handed over."""
+    found = vars(part).values() if isinstance(part, ModuleType) else (part,)
+    yield from (value for value in found if isinstance(value, Schedule))
+
+
 def _expand(definition: object) -> Iterator[_Found]:
     match definition:
         case Activity() | Orchestration():
@@ -410,11 +446,11 @@ def _expand(definition: object) -> Iterator[_Found]:
                     yield value
         case type() if issubclass(definition, Decider):
             yield definition
-        case _ if is_reader(definition):
+        case _ if is_reader(definition) or isinstance(definition, Schedule):
             return
         case _:
             raise DefinitionError(
                 f"{definition!r} is not a definition: hand over modules, registries, functions "
                 "made with @activity, @transaction or @orchestration, subclasses of Decider, "
-                "projections and subscriptions"
+                "projections, subscriptions and schedules"
             )

@@ -23,6 +23,8 @@ from perdure.forks import after_fork
 from perdure.model.events import ActivityFailed, AskedEvent, ChildFailed, KvEntry, Parent
 from perdure.model.options import ParentClose
 from perdure.model.promises import PromiseId
+from perdure.model.slot import StartedSlot
+from perdure.model.streams import ForwardedItems
 
 
 class Place(NamedTuple):
@@ -149,6 +151,8 @@ class Scope(Protocol):
     version: str
     is_replaying: bool
     parent: Parent | None
+    slot: StartedSlot | None
+    """Which time of which schedule it is for."""
     numbers: int
     """The last creation number; tasks, futures and calls are ordered by it."""
     context: Any
@@ -174,6 +178,11 @@ class Scope(Protocol):
 
     def send_item(self, stream: str, item: bytes) -> None:
         """Send an item to a stream, with the turn's commit; nothing of what is replayed."""
+        ...
+
+    def forward(self, items: ForwardedItems) -> None:
+        """Send items to a stream of another instance, with the turn's commit; nothing of what is
+        replayed."""
         ...
 
     def patched(self, change: str) -> bool:

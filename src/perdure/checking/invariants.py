@@ -14,6 +14,7 @@ import msgspec
 
 from perdure.checking.conservation import check_live, is_rerun
 from perdure.checking.decider_checks import check_decisions, check_keys
+from perdure.checking.stream_checks import check_streams
 from perdure.checking.violations import (
     ANSWERS,
     SCHEDULES,
@@ -74,6 +75,7 @@ def check_contents(contents: Contents) -> Iterator[Violation]:
     yield from _check_instances(contents)
     yield from check_live(contents)
     yield from _check_values(contents)
+    yield from check_streams(contents)
     yield from check_decisions(contents)
     yield from _check_leftovers(contents)
 

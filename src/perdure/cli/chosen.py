@@ -118,7 +118,7 @@ def confirm(verb: str, ids: Sequence[str], *, yes: bool) -> None:
 
     Raises:
         SystemExit: The person said no.
-        UsageError: There is nobody to ask, and `--yes` was not given.
+        UsageError: There is no terminal to ask at, and `--yes` was not given.
     """
     if len(ids) > 1:
         some = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")

@@ -68,7 +68,7 @@ async def _work(settings: ChildSettings, registry: Registry, parent: socket.sock
             await stack.enter_async_context(served(pages, [listening], drain_s=0))
         with suppress(ConnectionError):
             parent.sendall(b"works\n")
-        # Nobody else would tell this process that its parent is gone.
+        # No other process would tell this one that its parent is gone.
         loop.add_reader(parent, hear)
         await told.wait()
         loop.remove_reader(parent)

@@ -17,6 +17,7 @@ import click
 
 from perdure.checking.checkup import Checkup, check_slices
 from perdure.cli.output import printable
+from perdure.client.client import Client
 from perdure.errors import SchemaError, StoreError
 from perdure.ids import fresh_id
 from perdure.model.admin import PAGE_MAX, InstanceFilter
@@ -80,13 +81,14 @@ async def _look_inside(url: str, *, is_thorough: bool, tell: Tell) -> list[Findi
     except StoreError as error:
         return [fail("open", str(error), UNREADABLE)]
     try:
-        tell("workers, instances in trouble, dead jobs, projections")
+        tell("workers, instances in trouble, dead jobs, projections, schedules")
         return [
             await _tried("workers", _look_at_workers(store)),
             await _tried("parked", _look_at_status(store, Status.PARKED)),
             await _tried("blocked", _look_at_status(store, Status.BLOCKED)),
             await _tried("dead jobs", _look_at_dead_jobs(store)),
             await _tried("projections", _look_at_readers(store)),
+            await _tried("schedules", _look_at_schedules(url, store)),
             await _tried("invariants", _look_at_invariants(store, is_thorough, tell)),
         ]
     finally:
@@ -148,6 +150,21 @@ async def _look_at_readers(store: Store) -> Finding:
             "see perdure projection list, or client.projections()",
         )
     return ok("projections", f"{len(checkpoints)}, none stuck" if checkpoints else "none")
+
+
+async def _look_at_schedules(url: str, store: Store) -> Finding:
+    async with Client(url) as client:
+        schedules = await client.schedules()
+    workers = await store.read_workers(seen_since_ms=store.clock() - SILENT_AFTER_MS)
+    declared = {one.name for row in workers for one in row.definitions if one.kind == "schedule"}
+    orphans = [one.name for one in schedules if one.declared and one.name not in declared]
+    if orphans and workers:
+        return warn(
+            "schedules",
+            f"declared by code that no live worker has: {_listed(orphans)}",
+            "they go on: start a worker with that code, or run perdure schedule delete NAME",
+        )
+    return ok("schedules", str(len(schedules)) if schedules else "none")
 
 
 async def _look_at_invariants(store: Store, is_thorough: bool, tell: Tell) -> Finding:

@@ -120,7 +120,7 @@ class Fleet:
             if self._told.is_set():
                 return
             if member.exit_code == UNUSABLE and not self._is_any_ready():
-                # It has said why, and nobody works who would be disturbed.
+                # It has said why, and no worker runs that would be disturbed.
                 self._is_unusable = True
                 self._told.set()
                 return

@@ -38,6 +38,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "history": ListedCommand("histories", "Print what is recorded of an instance."),
         "tree": ListedCommand("look", "Show an instance and everything below it."),
         "tail": ListedCommand("follow", "Print events as they are recorded, to the end."),
+        "stream": ListedCommand("streams", "Print what instances and activities have sent."),
         "watch": ListedCommand("follow", "Watch instances live, with progress bars."),
         "wait": ListedCommand("follow", "Wait for instances to end, and print their results."),
         "diff": ListedCommand("histories", "Compare two histories."),
@@ -46,6 +47,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "job": ListedCommand("jobs", "Look at jobs, and mend what got stuck."),
         "queues": ListedCommand("overview", "List what waits, and who takes it."),
         "workers": ListedCommand("overview", "List the workers that live."),
+        "schedule": ListedCommand("schedules", "Look at schedules, and steer them."),
         "projection": ListedCommand("projections", "Look at projections, and steer them."),
     },
     "Act": {

@@ -45,7 +45,7 @@ def migrate(url: str) -> list[Migration]:
 
 
 async def _open_once(url: str) -> None:
-    # Whoever opens a store brings its tables up to date, alone among all processes.
+    # A process that opens a store brings its tables up to date, alone among all processes.
     store = open_store(url)
     await store.open()
     await store.close()

@@ -180,7 +180,7 @@ async def _open_once(url: str) -> None:
 
 
 async def _end_leases(url: str, options: WorkerOptions, worker_id: str) -> None:
-    """Free what a worker held whose process has died, so that nobody waits for its leases."""
+    """Free what a worker held whose process has died, so that no worker waits for its leases."""
     store = open_store(url)
     try:
         await store.open()

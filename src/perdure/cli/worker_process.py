@@ -47,7 +47,7 @@ async def _serve(settings: WorkerSettings, registry: Registry, parent: socket.so
 
 
 def _parent_is_gone(parent: socket.socket) -> None:
-    """Stop in order: nobody else would tell this process to."""
+    """Stop in order: no other process would tell this one to."""
     asyncio.get_running_loop().remove_reader(parent)
     os.kill(os.getpid(), signal.SIGTERM)
 

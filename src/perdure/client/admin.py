@@ -136,7 +136,7 @@ async def delete_all(
         UsageError: No condition was given, or `expect` does not match.
     """
     wanted = filter_of(which)
-    if replace(wanted, roots_only=False) == InstanceFilter():
+    if replace(wanted, roots_only=False, with_builtins=True) == InstanceFilter():
         raise UsageError(
             "delete_all needs a condition that says which instances, such as "
             'ended_before=..., name="checkout" or status="completed"'
@@ -186,7 +186,7 @@ async def metrics(self: Client) -> StoreTotals:
 
 
 async def queues(self: Client) -> list[QueueInfo]:
-    """Return what waits for which definition, and who takes it. What nobody takes is named in
+    """Return what waits for which definition, and who takes it. What no worker takes is named in
     `unclaimed`."""
     workers = await self._core.live_workers()
     depths = await self._core.store.queue_depths()
@@ -350,7 +350,7 @@ async def inbox(self: Client, instance_id: str, /) -> list[MessageInfo]:
 async def drop_message(self: Client, instance_id: str, no: int, /) -> None:
     """Remove a message or timer from an inbox, as if it had never been sent.
 
-    What waits for it then waits for ever, unless something else comes; but whoever waits for
+    What waits for it then waits for ever, unless something else comes; but a caller that waits for
     an input of a decider to be decided gets `InputDroppedError`. An id that it was sent under
     may be used again.
 

@@ -22,6 +22,7 @@ from perdure.client import (
     blocking_kept_values,
     blocking_projections,
     blocking_promises,
+    blocking_schedules,
     blocking_stream_items,
     blocking_updates,
 )
@@ -244,6 +245,9 @@ class BlockingClient:
     dry_run = blocking_deciders.dry_run
     observations = blocking_deciders.observations
     key_holder = blocking_deciders.key_holder
+    put_schedule = blocking_schedules.put_schedule
+    schedule = blocking_schedules.schedule
+    schedules = blocking_schedules.schedules
     instances = blocking_admin.instances
     count = blocking_admin.count
     delete = blocking_admin.delete

@@ -126,7 +126,7 @@ def metrics(self: BlockingClient) -> StoreTotals:
 
 
 def queues(self: BlockingClient) -> list[QueueInfo]:
-    """Return what waits for which definition, and who takes it. What nobody takes is named in
+    """Return what waits for which definition, and who takes it. What no worker takes is named in
     `unclaimed`."""
     return self._thread.run(self._client.queues())
 
@@ -248,7 +248,7 @@ def inbox(self: BlockingClient, instance_id: str, /) -> list[MessageInfo]:
 def drop_message(self: BlockingClient, instance_id: str, no: int, /) -> None:
     """Remove a message or timer from an inbox, as if it had never been sent.
 
-    What waits for it then waits for ever, unless something else comes; but whoever waits for
+    What waits for it then waits for ever, unless something else comes; but a caller that waits for
     an input of a decider to be decided gets `InputDroppedError`. An id that it was sent under
     may be used again.
 

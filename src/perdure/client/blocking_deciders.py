@@ -36,7 +36,7 @@ def execute(
 ) -> Accepted[E, S] | Rejected[X] | AlreadyCompleted:
     """Have an input decided: what it came to is committed when this returns.
 
-    Waits for nobody's lease. Inputs of one instance are decided one after another, also those
+    Waits for no lease. Inputs of one instance are decided one after another, also those
     of other processes; what this client has sent before comes first.
 
     Args:
@@ -130,7 +130,7 @@ def execute_json(
         the decider is not at hand), `version` and `reply`; if rejected `tag` and `reason`.
 
     Raises:
-        NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+        NotRegisteredError: The decider is not here, and no instance id was given, or no worker
             has ever heard of it.
         PayloadError: It is no input of the decider, or one for another instance.
         InstanceHeldError: The instance is parked or blocked. If that came about while it was
@@ -182,7 +182,7 @@ def send_json(
             never seen: its workers come later.
 
     Raises:
-        NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+        NotRegisteredError: The decider is not here, and no instance id was given, or no worker
             has ever heard of it.
         PayloadError: The decider is here, and it is no input of it.
         InstanceEndedError: The instance has completed; see `send`.

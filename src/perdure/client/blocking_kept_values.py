@@ -29,7 +29,7 @@ def wait_report(
     """Wait for a report that is newer than the one with version `after`; None if none comes.
 
     It is the newest then: those between are not kept. An instance that has ended says nothing
-    more, so whoever asks for the next one until there is none sees the last one and goes on.
+    more, so a caller that asks for the next one until there is none sees the last one and goes on.
 
     Raises:
         InstanceNotFoundError: There is no such instance.

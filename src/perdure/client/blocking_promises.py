@@ -17,7 +17,7 @@ T = TypeVar("T")
 def resolve(self: BlockingClient, promise: Promise[T], token: str, value: T, /) -> bool:
     """Keep a promise: the orchestration that made it goes on with the value.
 
-    Durable when this returns. A promise is kept or rejected once: whoever is first.
+    Durable when this returns. A promise is kept or rejected once: the first call counts.
 
     Args:
         promise: Its name and type.

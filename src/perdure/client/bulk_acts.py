@@ -61,7 +61,7 @@ def check_filter(verb: str, which: InstanceQuery, statuses: Sequence[Status]) ->
         UsageError: No condition was given, or none that the act is for can meet it.
     """
     wanted = filter_of(which)
-    if replace(wanted, roots_only=False) == InstanceFilter():
+    if replace(wanted, roots_only=False, with_builtins=True) == InstanceFilter():
         raise UsageError(
             f"{verb}_all needs a condition that says which instances, such as "
             'name="checkout", prefix="order-" or status="running"'

@@ -13,6 +13,7 @@ from perdure.authoring.signal import Signal
 from perdure.authoring.update import AskedUpdate
 from perdure.client import admin, bulk, decider_json, deciders, promises
 from perdure.client import projections as readers
+from perdure.client import schedules as scheduling
 from perdure.client.core import ClientCore
 from perdure.client.existing import check_same_definition, settle, settle_ended
 from perdure.client.handle import Handle
@@ -102,6 +103,7 @@ class Client:
         return self._core.metrics
 
     async def __aenter__(self) -> Self:
+        self._core.enter()
         return await self.open()
 
     async def __aexit__(
@@ -188,7 +190,7 @@ class Client:
         checked = check_id("instance id", instance_id)
         refuse_deciders_id(core, checked)
         delivery = signal_delivery(checked, signal, value)
-        # Looked at before: a signal for somebody else cannot be called back.
+        # Looked at before: a signal for another instance cannot be called back.
         [found] = await core.store.read_instances([checked])
         if found is not None and not found.status.is_terminal:
             check_same_definition(found, asked)
@@ -317,6 +319,11 @@ class Client:
     dry_run = deciders.dry_run
     observations = deciders.observations
     key_holder = deciders.key_holder
+
+    # Schedules.
+    put_schedule = scheduling.put_schedule
+    schedule = scheduling.schedule
+    schedules = scheduling.schedules
 
     # The whole store, for operators.
     instances = admin.instances

@@ -6,16 +6,18 @@ a transaction of the user's own it is another one (`within.py`).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.pure import PurePlace
 from perdure.authoring.registry import orchestration_key
 from perdure.client import resetting
 from perdure.client.points import Point
@@ -27,6 +29,8 @@ from perdure.client.stopping import terminate
 from perdure.client.update_requests import UpdateRequest, outcome_of_update
 from perdure.client.watch import InstanceWatch
 from perdure.clock import to_ms
+from perdure.codec import check_id
+from perdure.core.orchestrations.loop import DurableLoop
 from perdure.errors import NondeterminismError, UsageError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.events import CancelRequested, SignalReceived, UnreadableEventError
@@ -84,11 +88,27 @@ class ClientCore:
         """Read once in an epoch of the store."""
         self._is_open = False
         self._was_closed = False
+        self._is_entered = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where it was opened: what it waits for is woken there. None: anywhere."""
         self.owner = owner
         """What users call the thing that is open or closed."""
         self._process = ProcessMark(owner)
 
     # -------------------------------------------------------------------- lifetime
+
+    def enter(self) -> None:
+        """Begin the block whose end closes it.
+
+        Raises:
+            UsageError: There is one already, which would be left with nothing.
+        """
+        if self._is_open and self._is_entered:
+            raise UsageError(
+                f"this {self.owner} is in a block already, whose end closes it: use it there, or "
+                f"make another {self.owner}(...)"
+            )
+        self._is_entered = True
 
     async def open(self) -> bool:
         """Connect to the store; return whether it was not open yet."""
@@ -102,6 +122,7 @@ class ClientCore:
             )
         await self.raw_store.open()
         self._is_open = True
+        self._loop = asyncio.get_running_loop()
         self._process.set(self)
         return True
 
@@ -137,10 +158,32 @@ class ClientCore:
             raise UsageError(f"this {self.owner} {advice}")
         self._process.refuse_elsewhere()
 
+    def _refuse_loop(self, loop: asyncio.AbstractEventLoop) -> NoReturn:
+        """Refuse calls from where their answer would never be heard."""
+        if isinstance(loop, DurableLoop | PurePlace):
+            raise UsageError(
+                f"this {self.owner} cannot be used inside an orchestration or a decider, whose "
+                "code is replayed: use context().start, .execute, .send or .ref there, or do it in "
+                "an activity"
+            )
+        raise UsageError(
+            f"this {self.owner} was opened in another event loop, and works only there: open "
+            "one in each loop, or use a BlockingClient in other threads; a fixture of "
+            "pytest-asyncio needs the loop_scope of its tests"
+        )
+
     @property
     def store(self) -> Store:
-        """The open store."""
+        """The open store, for what awaits it here.
+
+        Raises:
+            UsageError: It is not open here, or was opened in another event loop.
+        """
         self.refuse_closed()
+        if self._loop is not None:
+            loop = asyncio._get_running_loop()
+            if loop is not self._loop and loop is not None:
+                self._refuse_loop(loop)
         return self.raw_store
 
     @property
@@ -160,7 +203,12 @@ class ClientCore:
         return self._alone
 
     def find_decider(self, name: str) -> DeciderDefinition | None:
-        """Return a decider that was handed to the worker of this process."""
+        """Return a decider that was handed to the worker of this process.
+
+        Raises:
+            InvalidIdError: That is no name.
+        """
+        check_id("decider", name)
         return None if self.beside is None else self.beside.registry.deciders.get(name)
 
     def find_code(self, row: InstanceRow) -> Orchestration[..., Any] | None:

@@ -59,7 +59,7 @@ async def execute(
 ) -> Accepted[E, S] | Rejected[X] | AlreadyCompleted:
     """Have an input decided: what it came to is committed when this returns.
 
-    Waits for nobody's lease. Inputs of one instance are decided one after another, also those
+    Waits for no lease. Inputs of one instance are decided one after another, also those
     of other processes; what this client has sent before comes first.
 
     Args:
@@ -160,7 +160,7 @@ async def execute_json(
         the decider is not at hand), `version` and `reply`; if rejected `tag` and `reason`.
 
     Raises:
-        NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+        NotRegisteredError: The decider is not here, and no instance id was given, or no worker
             has ever heard of it.
         PayloadError: It is no input of the decider, or one for another instance.
         InstanceHeldError: The instance is parked or blocked. If that came about while it was
@@ -214,7 +214,7 @@ async def send_json(
             never seen: its workers come later.
 
     Raises:
-        NotRegisteredError: The decider is not here, and no instance id was given, or nobody
+        NotRegisteredError: The decider is not here, and no instance id was given, or no worker
             has ever heard of it.
         PayloadError: The decider is here, and it is no input of it.
         InstanceEndedError: The instance has completed; see `send`.
@@ -251,8 +251,8 @@ async def state(
         UsageError: It has not had so many events.
     """
     definition = definition_of(decider)
-    if at is not None:
-        check_count("at", at, least=0)
+    if at is not None and (not isinstance(at, int) or isinstance(at, bool)):
+        raise UsageError(f"at={at!r}: a version is a whole number, 0 before the first event")
     row = await _row_of(self._core.store, definition, instance_id)
     if at is None:
         execution = await self._core.turns().deciding.read(definition, key_of(row))
@@ -384,7 +384,6 @@ def _from_json(
     correlation: str,
 ) -> tuple[DeciderDefinition | None, str, DirectInput]:
     """Return the decider if it is here, the stored id, and the input."""
-    check_id("decider", name)
     check_id("tag", tag)
     definition = core.find_decider(name)
     if definition is not None:

@@ -138,10 +138,10 @@ def dry_run_of(
 
 
 async def check_known(store: Store, decider: str, instance_id: str) -> None:
-    """Refuse a decider that nobody has ever heard of, given by a client without its code.
+    """Refuse a decider that is not known anywhere, given by a client without its code.
 
     What is queued for a misspelled one would wait for ever. On a store where no worker was yet that
-    has a decider, nobody can tell.
+    has a decider, that cannot be told.
 
     Args:
         store: Where deciders have been seen.

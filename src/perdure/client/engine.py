@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Self
 
 from perdure.authoring.registry import Definitions, Registry
 from perdure.client.blocking import BlockingClient
 from perdure.client.client import Client
+from perdure.client.declaring import declare
 from perdure.client.lifetimes import entered_with_async
 from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
@@ -17,6 +19,8 @@ from perdure.model.options import WorkerOptions
 from perdure.projection.handler_watch import HandlerWatch
 from perdure.projection.loops import reader_loops
 from perdure.worker.serving import Health, Serving
+
+logger = logging.getLogger(__name__)
 
 
 @entered_with_async
@@ -42,7 +46,7 @@ class Engine(Client):
             url: Where the store is: `sqlite:///shop.db`, `sqlite://:memory:shop` (shared within the
                 process), `postgresql://user@host/shop`.
             definitions: Modules, registries, and what they hold: activities, orchestrations,
-                deciders, projections, subscriptions.
+                deciders, projections, subscriptions, schedules.
             options: How the worker behaves.
             resources: Objects that activities fetch with `ctx.resource(Type)`.
             clock: The store's clock; tests hand one in.
@@ -84,6 +88,8 @@ class Engine(Client):
 
         Raises:
             DefinitionError: A definition takes or returns what can never be stored.
+            AlreadyExistsError: A client has put a schedule of another orchestration under a name
+                that the code declares.
         """
         self.registry.check_values()
         if await self._core.open():
@@ -94,7 +100,23 @@ class Engine(Client):
                 raise
             self._lent.lend()
             self._serving.start()
+            await self._declare_schedules()
         return self
+
+    async def _declare_schedules(self) -> None:
+        """Have the schedules of the code; what is there already costs a look each."""
+        for schedule in self.registry.schedules.values():
+            try:
+                is_changed = await declare(self, schedule, by_code=True)
+            except BaseException:
+                await self.close()
+                raise
+            if is_changed:
+                logger.info(
+                    "schedule %r is declared by this worker's code",
+                    schedule.name,
+                    extra={"schedule": schedule.name, "worker_id": self.worker_id},
+                )
 
     async def close(self) -> None:
         """Stop working, then let go of the store. In a forked child nothing happens."""

@@ -48,7 +48,7 @@ async def settle_ended(
             raise AlreadyExistsError(new.instance_id, f"({existing.status})")
         case "restart" | "terminate":
             taken = await core.replace(existing, new)
-            # Somebody else replaced it meanwhile: if that one is live, it got the signal.
+            # Another client replaced it meanwhile: if that one is live, it got the signal.
             if taken is None or not taken.status.is_terminal:
                 return
     raise InstanceEndedError(new.instance_id, existing.status)

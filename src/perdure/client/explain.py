@@ -15,6 +15,7 @@ from perdure.client.tallies import shown_tally
 from perdure.clock import to_datetime
 from perdure.core.deciders.turn import KEYED
 from perdure.core.summary import Summary
+from perdure.errors import RecordedError
 from perdure.model import builtins
 from perdure.model.admin import SessionRow
 from perdure.model.events import (
@@ -193,11 +194,19 @@ def _untaken(evidence: Evidence) -> str:
     return f"; holds {', '.join(named)}{more} that its code does not take"
 
 
+def _why(error: RecordedError) -> str:
+    """Tell an error, and the failure that it came on top of: as when an undo has failed."""
+    before = error.__context__
+    if not isinstance(before, RecordedError) or before.type_name == "CancelledError":
+        return str(error)
+    return f"{error}; raised while handling {before}"
+
+
 def _ended(row: InstanceRow) -> str:
     when = "" if row.ended_ms is None else f" at {_time(row.ended_ms)}"
     why = row.reason
     if row.status is Status.FAILED and row.output is not None:
-        why = str(recorded(msgspec.json.decode(row.output, type=Failure)))
+        why = _why(recorded(msgspec.json.decode(row.output, type=Failure)))
     return f"{row.status}{when}{f': {why}' if why else ''}"
 
 

@@ -307,7 +307,7 @@ class Handle(Generic[R_co]):
                 )
             now_ms, code = self._core.store.clock(), self._core.code_of(row.name, row.version)
             new = successor(row, now_ms=now_ms, code=code)
-            # Otherwise somebody else has restarted it meanwhile.
+            # Otherwise another client has restarted it meanwhile.
             if await self._core.replace(row, new) is None:
                 return
 

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Generic, Protocol, TypeVar
 
-from perdure.authoring.stream import Item
+from perdure.authoring.stream import Item, Stream
 from perdure.client.core import ClientCore
 from perdure.client.loop_thread import LoopThread
 from perdure.clock import to_datetime
 from perdure.codec import ValueCodec
-from perdure.errors import InstanceNotFoundError
+from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.model.streams import StoredItem, StreamPage, StreamPlace
 
 T = TypeVar("T")
@@ -72,6 +72,9 @@ class ItemReader(AsyncIterator[Item[T]], Generic[T]):
     discards_from: int | None = None
     """After the end: items from this index on are void, and nothing came that could say so."""
 
+    waits = True
+    """Set it to False to end with what is there now."""
+
     def __init__(self, source: StreamSource, codec: ValueCodec[T], after: int) -> None:
         self._source = source
         self._codec = codec
@@ -124,7 +127,7 @@ class ItemReader(AsyncIterator[Item[T]], Generic[T]):
         self._page.extend(page.items)
         if page.items:
             return
-        if page.has_ended:
+        if page.has_ended or not self.waits:
             self._is_over = True
         else:
             await self._source.wait(self._after)
@@ -148,6 +151,15 @@ class BlockingItemReader(Generic[T]):
         """After the end: items from this index on are void, and nothing came that could say so."""
         return self._reader.discards_from
 
+    @property
+    def waits(self) -> bool:
+        """Set it to False to end with what is there now."""
+        return self._reader.waits
+
+    @waits.setter
+    def waits(self, waits: bool) -> None:
+        self._reader.waits = waits
+
     def __iter__(self) -> BlockingItemReader[T]:
         return self
 
@@ -161,3 +173,17 @@ class BlockingItemReader(Generic[T]):
         async for item in self._reader:
             return item
         return None
+
+
+def checked_stream(stream: Stream[T]) -> Stream[T]:
+    """Return what is a stream.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if not isinstance(stream, Stream):
+        raise UsageError(
+            f"stream() was given {type(stream).__name__} {stream!r}: give it the Stream itself, or "
+            'make one of its name and type, as in Stream("tokens", str)'
+        )
+    return stream

@@ -8,6 +8,9 @@ from perdure.errors import UsageError
 
 C = TypeVar("C", bound=type)
 
+ASYNC_ALONE = ("Worker", "Trial")
+"""Classes that have no twin for code that is not async."""
+
 
 def entered_with_async(cls: C) -> C:
     """Let a class that is entered with `async with` say so when it is entered with `with`.
@@ -15,12 +18,12 @@ def entered_with_async(cls: C) -> C:
     Added here and not as methods: a checker refuses that by itself, and would not with them.
     """
     name = cls.__name__
+    twin = "" if name in ASYNC_ALONE else "; code that is not async has `with BlockingClient(url)`"
     _refuse(
         cls,
         ("__enter__", "__exit__"),
         f"{'an' if name[0] in 'AEIOU' else 'a'} {name} is entered with `async with {name}(...)`, "
-        "inside an async function"
-        + ("" if name == "Worker" else "; code that is not async has `with BlockingClient(url)`"),
+        f"inside an async function{twin}",
     )
     return cls
 

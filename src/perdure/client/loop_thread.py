@@ -108,7 +108,7 @@ class LoopThread:
     def _start(self) -> None:
         self._process.set(self)
         self._loop = asyncio.new_event_loop()
-        # A daemon: a client that nobody closed must not keep the program alive.
+        # A daemon: a client that was not closed must not keep the program alive.
         self._thread = threading.Thread(
             target=_serve, args=(self._loop,), name="perdure-client", daemon=True
         )
@@ -195,7 +195,7 @@ class LentLoop(LoopThread):
         greeting.close()
 
     def close(self, farewell: Coroutine[Any, Any, object]) -> None:
-        """Do nothing: whoever runs the loop takes it back."""
+        """Do nothing: the engine that runs the loop takes it back."""
         farewell.close()
 
     def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
@@ -263,7 +263,7 @@ class CallersThread(LoopThread):
         greeting.close()
 
     def close(self, farewell: Coroutine[Any, Any, object]) -> None:
-        """Do nothing: whoever opened the other one closes it."""
+        """Do nothing: the client that opened the other one closes it."""
         farewell.close()
 
 
@@ -288,7 +288,7 @@ class _Errand:
             self._tell(partial(self._succeed, result))
 
     def give_up(self) -> None:
-        """Nobody will run it."""
+        """It will not be run."""
         self._tell(partial(self._fail, StoreError("nobody waits for the call any more")))
 
     def _succeed(self, result: object) -> None:

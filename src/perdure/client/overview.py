@@ -34,7 +34,7 @@ class QueueInfo:
     later: int
     """Waits for its time: a timer, a retry, a delayed start."""
     leased: int
-    """Somebody works on it."""
+    """A worker works on it."""
     oldest_ready_at: datetime | None
     """Since when the first one waits."""
     served_by: tuple[str, ...]

@@ -1,6 +1,6 @@
 """Methods of `Client`: what an operator sees of projections and subscriptions, and does to them.
 
-Whoever reads hears of it at once in this process, and soon in others.
+Readers hear of it at once in this process, and soon in others.
 """
 
 from __future__ import annotations

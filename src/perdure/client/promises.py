@@ -1,4 +1,4 @@
-"""Methods of `Client` that keep promises: once, whoever has the token."""
+"""Methods of `Client` that keep promises: once, by the caller that has the token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 async def resolve(self: Client, promise: Promise[T], token: str, value: T, /) -> bool:
     """Keep a promise: the orchestration that made it goes on with the value.
 
-    Durable when this returns. A promise is kept or rejected once: whoever is first.
+    Durable when this returns. A promise is kept or rejected once: the first call counts.
 
     Args:
         promise: Its name and type.

@@ -1,4 +1,4 @@
-"""Removing instances with all that belongs to them, and histories that nobody needs any more.
+"""Removing instances with all that belongs to them, and histories that are not needed any more.
 
 A tree (an instance and the ones it started and waits for) goes in one transaction or not at all. A
 child that appears after the tree was read makes the store refuse, and the tree is read again: so
@@ -22,7 +22,7 @@ from perdure.errors import (
 )
 from perdure.limits import PAGE_MAX
 from perdure.model.admin import DeletedCounts, InstanceFilter, PageMark
-from perdure.model.instances import InstanceRow, Status
+from perdure.model.instances import InstanceRow, Status, is_own_root
 from perdure.store.base import Store
 
 MAX_TRIES = 100
@@ -66,6 +66,9 @@ class Removal:
                     f"{running.status}{below}",
                     "end it first, or delete with force=True, which drops its work as it stands",
                 )
+            if running is not None and row.parent_id is not None:
+                await self._stop(row)  # The schedule that has started it waits for its end.
+                tree = await read_tree(self._store, [row])
             counts = await self._remove(tree, force=force)
             if counts is not None:
                 return counts
@@ -161,10 +164,11 @@ class Removal:
 
     async def _refuse_child(self, row: InstanceRow) -> None:
         root = row
-        while root.parent_id is not None:
+        while not is_own_root(root):
+            assert root.parent_id is not None
             [parent] = await self._store.read_instances([root.parent_id])
             if parent is None or parent.incarnation != root.parent_incarnation:
-                # Its parent's id was used again: nobody has it as a child any more.
+                # Its parent's id was used again: no instance has it as a child any more.
                 break
             root = parent
         if root is not row:

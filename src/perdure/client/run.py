@@ -19,7 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 OPTIONS = WorkerOptions(lease_for=timedelta(seconds=5), stop_grace=timedelta(seconds=1))
-"""Somebody sits before it: a run that is started again after a kill must not wait for long until
+"""A person sits before it: a run that is started again after a kill must not wait for long until
 what the dead process held is free."""
 
 

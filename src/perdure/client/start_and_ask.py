@@ -39,7 +39,7 @@ async def ask_with_start(
     )
 
     async def send() -> bool:
-        # Looked at before: an update for somebody else cannot be called back.
+        # Looked at before: an update for another instance cannot be called back.
         [found] = await core.store.read_instances([request.instance_id])
         if found is not None and not found.status.is_terminal:
             check_same_definition(found, orchestration)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.authoring.stream import Stream
 from perdure.client.info import StreamInfo, stream_of
-from perdure.client.item_reader import ItemReader, StoredStream
+from perdure.client.item_reader import ItemReader, StoredStream, checked_stream
 from perdure.client.lists import check_count
-from perdure.errors import UsageError
 
 if TYPE_CHECKING:
     from perdure.client.handle import Handle
@@ -32,7 +31,7 @@ def stream(self: Handle[Any], stream: Stream[T], /, *, after: int = 0) -> ItemRe
         InstanceNotFoundError: While it is read: there is no such instance.
         PayloadError: While it is read: an item is not of the stream's type.
     """
-    name = _checked(stream).name
+    name = checked_stream(stream).name
     check_count("after", after, least=0)
     return ItemReader(StoredStream(self._core, self.instance_id, name), stream.codec, after)
 
@@ -47,17 +46,3 @@ async def streams(self: Handle[Any]) -> list[StreamInfo]:
     if not heads:
         await self._row()
     return [stream_of(head) for head in heads]
-
-
-def _checked(stream: Stream[T]) -> Stream[T]:
-    """Return what is a stream.
-
-    Raises:
-        UsageError: It is none.
-    """
-    if not isinstance(stream, Stream):
-        raise UsageError(
-            f"stream() was given {type(stream).__name__} {stream!r}: give it the Stream itself, or "
-            'make one of its name and type, as in Stream("tokens", str)'
-        )
-    return stream

@@ -65,7 +65,7 @@ async def read_shown(
             called = await _find_calls(store, below[first : first + HISTORIES_PER_READ])
             unknown = [instance_id for instance_id in called if instance_id not in found]
             for row in await store.read_instances(unknown):
-                # A call that nobody has taken yet may be for one that is not there yet.
+                # A call that no worker has taken yet may be for one that is not there yet.
                 if row is not None and row.kind == "decider":
                     found[row.instance_id] = row
                     callers[row.instance_id] = called[row.instance_id]
@@ -82,7 +82,7 @@ def nested(
     Args:
         rows: Each behind the one that started or called it, the root first.
         callers: Who called it, by instance; the others were started by their parents.
-        unclaimed: What nobody serves, by instance.
+        unclaimed: What no worker serves, by instance.
     """
     children: dict[str, list[InstanceTree]] = {row.instance_id: [] for row in rows}
     calls: dict[str, list[InstanceTree]] = {row.instance_id: [] for row in rows}

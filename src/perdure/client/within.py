@@ -44,7 +44,9 @@ class CoreWithin(ClientCore):
     def __init__(self, outer: ClientCore, connection: object, errands: RunOnThread | None) -> None:
         if isinstance(outer, CoreWithin):
             raise UsageError("this client is inside a transaction already: ask the client itself")
-        self.borrowed = outer.store.borrow(connection, errands=errands, ended=outer.noticed_work)
+        outer.refuse_closed()
+        store = outer.raw_store
+        self.borrowed = store.borrow(connection, errands=errands, ended=outer.noticed_work)
         super().__init__(self.borrowed, outer.metrics, owner="Client")
         self._outer = outer
         self._runner: TurnRunner | None = None
@@ -118,7 +120,7 @@ class CoreWithin(ClientCore):
         """Return what decides inputs in this transaction."""
         if self._runner is None:
             self._runner = lone_turns(self.borrowed, self.endings, self.metrics)
-            # Reading a state starts the watchdog too, and nobody closes this client.
+            # Reading a state starts the watchdog too, and this client is never closed.
             self._at_last = weakref.finalize(self, self._runner.watchdog.close)
         return self._runner
 
@@ -143,7 +145,7 @@ class CoreWithin(ClientCore):
                 self._outer.sent_within.note(instance_id, sent)
 
     def noticed_work(self) -> None:
-        """Do nothing: nobody can see it before the commit."""
+        """Do nothing: it cannot be seen before the commit."""
 
     def say_unborn(self, signal: str, instance_id: str) -> None:
         """Do nothing: the instance may be started in the same transaction."""
@@ -176,7 +178,7 @@ class CoreWithin(ClientCore):
 
 
 class SenderWithin(InputSender):
-    """Gives inputs inside a transaction: nobody else could decide them before the commit.
+    """Gives inputs inside a transaction: no other worker could decide them before the commit.
 
     Args:
         core: The client's.

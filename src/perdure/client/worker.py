@@ -1,6 +1,6 @@
 """The worker: takes what its definitions serve from a store, until it is told to stop.
 
-It is an engine that nobody asks: activities and built-ins need a client, so a worker has one.
+It is an engine that has no callers: activities and built-ins need a client, so a worker has one.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         self._process.refuse_elsewhere()
+        self._engine._core.enter()
         await self._engine.open()
         self._process.set(self)
         return self

@@ -157,6 +157,9 @@ class _Beginning:
             kv=tuple(_changes(before.values, kept.values)),
             report=None if kept.report == before.report else kept.report or bytes(NULL),
             reason=self._row_reason(),
+            reopened=tuple(
+                seq for seq in self._summary.open if seq != getattr(answer, "schedule", 0)
+            ),
             digest=source.digest() if source.has_ended else None,
         )
 

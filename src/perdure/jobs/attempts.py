@@ -36,6 +36,10 @@ from perdure.model.jobs import ClaimedJob, JobEnd, JobPolicy
 from perdure.model.options import delay_after
 from perdure.model.streams import SentItems
 
+WAIT_TOLD_MS = 100
+"""How long a job must have waited for its beginning to be recorded with its result: most begin at
+once, and theirs are not a byte longer."""
+
 
 class Returned(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The code returned, and its result can be stored."""
@@ -61,7 +65,7 @@ class GivenBack(msgspec.Struct, frozen=True, gc=False, tag=True):
     """The attempt came to nothing and says nothing about the job."""
 
     delay_ms: int = 0
-    """When somebody may try again."""
+    """When a worker may try again."""
     refund: bool = False
     """Whether the attempt does not count, because its code was not started."""
     misfit: str = ""
@@ -246,6 +250,7 @@ def conclude(
     clock: Clock,
     chance: Callable[[], float],
     details: bytes | None = None,
+    began_ms: int = 0,
 ) -> JobEnd:
     """Return what becomes of a job after an attempt.
 
@@ -256,11 +261,15 @@ def conclude(
         clock: Tells the time; not asked for a result.
         chance: Returns a random number between 0 and 1, for the jitter.
         details: What the attempt's last heartbeat said, for the next one.
+        began_ms: When the attempt began; 0: not known.
     """
     match outcome:
         case Returned(result, sent):
             completed = ActivityCompleted(
-                schedule=job.key.seq, result=result, failures=job.failures.kept
+                schedule=job.key.seq,
+                result=result,
+                failures=job.failures.kept,
+                began_ms=began_ms if _is_worth_telling(job, began_ms) else 0,
             )
             end = _answer(job, policy, completed)
             if sent is not None:
@@ -278,7 +287,7 @@ def conclude(
                 details=details,
             )
         case Raised(failure):
-            failure = msgspec.structs.replace(failure, at_ms=clock())
+            failure = msgspec.structs.replace(failure, at_ms=clock(), began_ms=began_ms)
             is_final = _is_final(policy, outcome)
             is_dead = (
                 outcome.is_dead
@@ -297,6 +306,11 @@ def conclude(
             )
 
 
+def _is_worth_telling(job: ClaimedJob, began_ms: int) -> bool:
+    """Tell whether the beginning of an attempt says more than when its job was made."""
+    return job.attempt > 1 or 0 < job.created_ms <= began_ms - WAIT_TOLD_MS
+
+
 def _failed(job: ClaimedJob, policy: JobPolicy, failure: Failure, *, is_dead: bool) -> JobEnd:
     """Return the end of a job that is not tried again."""
     all_failures = job.failures.plus(failure)
@@ -310,7 +324,7 @@ def _failed(job: ClaimedJob, policy: JobPolicy, failure: Failure, *, is_dead: bo
 
 def _is_awaited(job: ClaimedJob) -> bool:
     """Tell whether code waits for the end of a job, so that a failure is an answer to it. An effect
-    has nobody that waits, and a call that was put back has failed already."""
+    has no caller that waits, and a call that was put back has failed already."""
     return _is_of_orchestration(job) and not job.is_rerun
 
 

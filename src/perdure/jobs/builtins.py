@@ -100,7 +100,8 @@ class InputsForJobs(Protocol):
 
         Raises:
             UniqueKeyError: Another instance has the business key.
-            InstanceHeldError: The instance takes no inputs until somebody frees it.
+            InstanceHeldError: The instance takes no inputs until an operator or other code frees
+                it.
             Exception: What the decider's code raised.
         """
         ...

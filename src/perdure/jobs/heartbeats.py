@@ -50,7 +50,7 @@ class Heartbeats:
     async def write(self) -> None:
         """Write what was said."""
         with self._lock:
-            # Before anything is read: whoever says more from here on is noticed again.
+            # Before anything is read: an activity that says more from here on is noticed again.
             said, self._unwritten = self._unwritten, {}
         words = [(context, (context.details, context.shown)) for context in said.values()]
         beats = [

@@ -5,7 +5,7 @@ A job that was handed to `run` is at every moment in exactly one of these states
 - *waiting* for a slot of its kind, first in first out;
 - *started*: an asyncio task of its own runs the attempt. Whatever user code does, that task ends in
   an outcome, and `_leave`, its done-callback, settles it;
-- *over*: reported to `end` once, or dropped because nobody waits for it (cancelled, lease lost, or
+- *over*: reported to `end` once, or dropped because no turn waits for it (cancelled, lease lost, or
   ended before it could start), or given back by `stop`. Its code may go on for a while; what it
   says is dropped and counted.
 
@@ -98,7 +98,7 @@ class JobRunner:
             registry: The activities and orchestrations to serve.
             options: How many jobs at a time, and how much patience.
             host: What all attempts share; its clock tells the time of failures and retries.
-            end: Hears of the end of each attempt that somebody waits for.
+            end: Hears of the end of each attempt that a turn waits for.
             find_inline: Returns the callable behind an inline job, or None if that cannot be had.
             builtins: The activities of our own, by name.
             transactions: Runs activities that take a connection, and hears of their ends.
@@ -117,7 +117,7 @@ class JobRunner:
         self._host = host
         self._end = end
         self._launcher = Launcher(options, find_inline, transactions)
-        self._chance = chance
+        self._conclude = partial(conclude, clock=host.clock, chance=chance)
         self._slots = {
             SlotKind.ASYNC: Slots(SlotKind.ASYNC, options.async_jobs),
             SlotKind.THREADED: Slots(SlotKind.THREADED, options.threaded_jobs),
@@ -204,7 +204,7 @@ class JobRunner:
     # -------------------------------------------------------------------- ending
 
     def cancel(self, keys: Iterable[JobKey]) -> None:
-        """Stop jobs that nobody waits for: told at once, abandoned later, never reported."""
+        """Stop jobs that no turn waits for: told at once, abandoned later, never reported."""
         for key in keys:
             if (run := self._runs.get(key)) is not None:
                 self.counts.cancelled += 1
@@ -237,7 +237,7 @@ class JobRunner:
                 self._give_back(run, refund=True)
         for run in list(self._runs.values()):
             if run.slots.kind is SlotKind.WAITING:
-                # Somebody else can wait as well.
+                # Another worker can wait as well.
                 self._tell(run)
         try:
             await self._be_patient(grace)
@@ -292,8 +292,9 @@ class JobRunner:
 
     def _start(self, run: JobRun) -> None:
         """Begin an attempt, in a slot and a context of its own."""
-        if 0 < run.lease_until_ms <= self._clock():
-            # This process was stopped, or waited for long, after the claim. Somebody else may run
+        run.began_ms = self._clock()
+        if 0 < run.lease_until_ms <= run.began_ms:
+            # This process was stopped, or waited for long, after the claim. Another worker may run
             # the job by now.
             self.counts.lost += 1
             self._let_go(run)
@@ -373,14 +374,15 @@ class JobRunner:
         if isinstance(outcome, GivenBack) and outcome.misfit:
             outcome = self._launcher.leave_to_others(run, outcome)
         try:
-            end = self._conclude(run.job, run.policy, outcome, run.context.details)
+            said, began_ms = run.context.details, run.began_ms
+            end = self._conclude(run.job, run.policy, outcome, details=said, began_ms=began_ms)
         except Exception as error:
             # What is recorded of user code must never be what keeps its job from ending.
             say_unrecorded(run, error)
             end = self._conclude(run.job, JobPolicy(), raised(error, is_final=True))
         self._count(outcome, end)
         self._let_go(run)
-        # Nobody else has seen it yet, and a copy would cost every job several times as much.
+        # No other code has seen it yet, and a copy would cost every job several times as much.
         force_setattr(end, "ran", run.counted())
         self._end(run.job, end)
 
@@ -396,11 +398,11 @@ class JobRunner:
         self._let_go(run)
         self.counts.given_back += 1
         outcome = GivenBack(refund=refund)
-        end = self._conclude(run.job, run.policy, outcome, run.context.details)
+        end = self._conclude(run.job, run.policy, outcome, details=run.context.details)
         self._given_back.append(end)
 
     def _drop(self, run: JobRun) -> None:
-        """End a job that nobody waits for."""
+        """End a job that no turn waits for."""
         self._let_go(run)
         if run in run.slots.waiting:
             del run.slots.waiting[run]
@@ -414,17 +416,6 @@ class JobRunner:
         self.suspects.end(run.job.key)
         if run.job.session is not None:
             self.sessions.end(run.job.session)
-
-    def _conclude(
-        self,
-        job: ClaimedJob,
-        policy: JobPolicy,
-        outcome: AttemptResult,
-        details: bytes | None = None,
-    ) -> JobEnd:
-        return conclude(
-            job, policy, outcome, clock=self._clock, chance=self._chance, details=details
-        )
 
     def _conclude_unstarted(self, job: ClaimedJob) -> JobEnd:
         self.counts.given_back += 1
@@ -483,7 +474,7 @@ class JobRunner:
             self._fill(run.slots)
 
     async def _be_patient(self, grace: timedelta) -> None:
-        """Wait for code that may go on for a while, unless somebody is in a hurry."""
+        """Wait for code that may go on for a while, unless the worker is told to hurry."""
         try:
             async with asyncio.timeout(0 if self._is_hurried else None) as self._patience:
                 await self._wait_for_code(grace)

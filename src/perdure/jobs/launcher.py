@@ -144,7 +144,7 @@ class Launcher:
         try:
             request = await self._find_inline(run.job.key)
         except StoreUnavailableError:
-            pass  # Whoever writes says so already; this is asked again.
+            pass  # The writer says so already; this is asked again.
         except Exception as error:
             logger.error(
                 "an inline call of instance %r could not be looked up: %s",

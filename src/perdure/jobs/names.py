@@ -2,8 +2,8 @@
 
 A name says whose the sessions are, so two processes of one name would both run jobs of the same
 session (S27). That happens when a worker is restarted before the old process has gone, or by a
-mistake. The store has one row per name: whoever finds, in place of its own last sign of life, that
-of somebody else, knows that both live. The one that started later has the sessions then.
+mistake. The store has one row per name: a worker that finds, in place of its own last sign of life,
+that of another one, knows that both live. The one that started later has the sessions then.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 class ProcessRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a process is told about an attempt. The stored arguments follow by themselves, since
-    nobody has made sure yet that they are JSON."""
+    that they are JSON has not been checked yet."""
 
     module: str
     qualname: str

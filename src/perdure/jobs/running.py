@@ -52,7 +52,7 @@ class RunningActivity:
     shown: bytes | None = None
     """The progress that it showed last."""
     written: tuple[bytes | None, bytes | None] = (None, None)
-    """Which details and progress the store has; kept by whoever writes them."""
+    """Which details and progress the store has; kept by the task that writes them."""
     attempt_until_ms: int | None = None
     """When the attempt times out."""
     call_until_ms: int | None = None
@@ -136,13 +136,13 @@ class RunningActivity:
     # --------------------------------------------------------------- being stopped
 
     def cancel(self) -> None:
-        """Tell the code that nobody waits for it. For the worker, on its loop."""
+        """Tell the code that its result is not waited for. For the worker, on its loop."""
         self.is_cancelled = True
         for wake in list(self._waiters or ()):
             wake()
 
     async def cancelled(self) -> None:
-        """Wait until nobody waits for the result any more."""
+        """Wait until the result is not waited for any more."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
@@ -164,7 +164,7 @@ class RunningActivity:
             waiters.remove(wake)
 
     def wait_cancelled(self, timeout: Duration | None = None) -> bool:
-        """Block until nobody waits for the result any more, or the time is over; tell which."""
+        """Block until the result is not waited for, or the time is over; return which."""
         if asyncio._get_running_loop() is not None:
             raise UsageError(
                 f"{self.activity} is async: wait_cancelled() would block the worker; "

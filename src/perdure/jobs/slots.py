@@ -48,7 +48,7 @@ class JobCounts:
     """Attempts whose code went on after it was told to stop and the grace was over."""
     given_back: int = 0
     dropped: int = 0
-    """Results that came when nobody waited any more."""
+    """Results that came when no turn waited for them any more."""
 
 
 class Slots:
@@ -101,6 +101,7 @@ class JobRun:
     """A job at this worker, until its code has ended."""
 
     __slots__ = (
+        "began_ms",
         "began_s",
         "context",
         "has_slot",
@@ -133,6 +134,8 @@ class JobRun:
         """Its timeout; once it was told to stop, the end of its grace."""
         self.interrupt: Callable[[], object] | None = None
         """Stops the code, where that can be done at all."""
+        self.began_ms = 0
+        """The same by the store's clock."""
         self.began_s = 0.0
         """When its code was started, by `time.monotonic`; 0: not yet."""
         self.has_slot = False

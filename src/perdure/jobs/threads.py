@@ -2,7 +2,7 @@
 
 A `ThreadPoolExecutor` joins its threads when the interpreter exits, so one call that never returns
 keeps the process alive for ever. These are daemon threads: `close` ends those that are idle, and
-one that hangs goes down with the process. There is no limit here; whoever calls has one.
+one that hangs goes down with the process. There is no limit here; the caller has one.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _work(calls: queue.SimpleQueue[_Call | None]) -> None:
         try:
             call.loop.call_soon_threadsafe(call.settle, result, error)
         except RuntimeError:
-            # The loop was closed in the meantime; nobody is there to be told.
+            # The loop was closed in the meantime; there is no caller to be told.
             return
         # An idle thread must not keep the last call's values alive.
         del call, result, error

@@ -4,7 +4,7 @@ The store brings the connection, calls the code, writes the end of the job, and 
 So an attempt ends in one of three ways: *settled*, and the store knows; with an outcome like that
 of any other activity, when its code has raised and nothing of it was written; *given back*, when
 the database was in trouble, which says nothing about the code. That last one is also right when
-nobody knows whether the commit came through: if it did, the job is gone, and there is nothing to
+it is not known whether the commit came through: if it did, the job is gone, and there is nothing to
 give back.
 """
 
@@ -197,8 +197,15 @@ class _Attempt:
         self.outcome = outcome
         if not isinstance(outcome, Returned) or run.context.is_cancelled:
             return Undone(self._error)
-        end = conclude(run.job, run.policy, outcome, clock=lambda: 0, chance=lambda: 0.0)
-        # Nobody else has seen it yet; see `JobRunner`.
+        end = conclude(
+            run.job,
+            run.policy,
+            outcome,
+            clock=lambda: 0,
+            chance=lambda: 0.0,
+            began_ms=run.began_ms,
+        )
+        # No other code has seen it yet; see `JobRunner`.
         force_setattr(end, "ran", run.counted())
         self.end = end
         return end

@@ -16,6 +16,7 @@ KINDS = {
     "set-order": "the order of a set decides what is asked for",
     "never-awaited": "a call is made and never awaited",
     "continue-as-new": "an exit stack would be unwound by continue_as_new",
+    "late-undo": "what undoes a call is put on an exit stack after the call",
     "unreadable": "the file cannot be read as Python",
 }
 """Kinds of findings, and what each means."""

@@ -11,6 +11,7 @@ from perdure.core.forbidden_names import rule_of_name
 from perdure.lint.definitions import DURABLE, INLINE, SIGNAL, is_durable
 from perdure.lint.naming import LocalNames, inside
 from perdure.lint.sources import Function, Project, SourceModule
+from perdure.lint.undoing import late_undos
 
 _LOOKS = frozenset({"os.environ", "os.environb", "sys.argv", "sys.platform"})
 """What must not even be looked at; everything else only be called."""
@@ -99,7 +100,9 @@ class FunctionReader:
         return False
 
     def _visit_with(self, node: ast.With | ast.AsyncWith) -> bool:
-        is_stack = any(self._local.resolve(one.context_expr) in _EXIT_STACKS for one in node.items)
+        is_stack = any(self._is_stack(one.context_expr) for one in node.items)
+        if is_stack:
+            self._find_late_undos(node)
         # What was taken out of it with `pop_all` is not unwound.
         is_stack = is_stack and not any(
             isinstance(one, ast.Attribute) and one.attr == "pop_all" for one in inside(node)
@@ -110,6 +113,28 @@ class FunctionReader:
         self._visit_all(node.body)
         self._stacks -= is_stack
         return True
+
+    def _is_stack(self, node: ast.expr) -> bool:
+        made = node.func if isinstance(node, ast.Call) else node
+        return self._local.resolve(made) in _EXIT_STACKS or (
+            self._local.resolve(node) in _EXIT_STACKS
+        )
+
+    def _find_late_undos(self, node: ast.With | ast.AsyncWith) -> None:
+        named = [
+            one.optional_vars or one.context_expr
+            for one in node.items
+            if self._is_stack(one.context_expr)
+        ]
+        stacks = {one.id for one in named if isinstance(one, ast.Name)}
+        for push in late_undos(node, stacks, self._must_be_awaited):
+            self._report(
+                push,
+                "late-undo",
+                "the undo is put on the stack behind the call that it is for: one that is broken "
+                "off may have been made all the same; put it there before the call, and let it "
+                "bear that there is nothing to undo",
+            )
 
     # ---------------------------------------------------------------------- calls
 

@@ -27,9 +27,12 @@ class InstanceFilter:
     ended_before_ms: int | None = None
     parent_id: str | None = None
     roots_only: bool = False
-    """Only instances that no other one has as a child."""
+    """Only instances that no other one has as a child; what a schedule has started stands for
+    itself."""
     tag: str | None = None
     """Only instances with an open job of this tag."""
+    with_builtins: bool = True
+    """Whether instances of built-in deciders are among them."""
 
 
 class PageMark(NamedTuple):

@@ -21,6 +21,9 @@ SEND_INPUT = "perdure.send_input"
 EXECUTE = "perdure.execute"
 WAIT_EVENT = "perdure.wait_event"
 
+SCHEDULE = "perdure.schedule"
+"""The decider of schedules, which every worker has."""
+
 BUILTINS = (RESULT, SEND, CANCEL, READ_KV, SEND_INPUT, UPDATE)
 """Those that any worker can run."""
 

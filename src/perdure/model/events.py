@@ -27,6 +27,7 @@ from perdure.model.lineage import Parent as Parent
 from perdure.model.origins import Origin as Origin
 from perdure.model.origins import RestartedChild as RestartedChild
 from perdure.model.origins import Seed as Seed
+from perdure.model.slot import StartedSlot
 from perdure.model.stored_events import Body as Body
 from perdure.model.stored_events import StoredEvent as StoredEvent
 from perdure.model.unreadable import UnreadableEventError as UnreadableEventError
@@ -59,6 +60,7 @@ class Started(MessageEvent, frozen=True, kw_only=True, omit_defaults=True):
     """The instance that started this one and does not wait for it; empty: a client or a parent."""
     lineage: Lineage | None = None
     """Where a child is in its tree; None: its parent is no child itself."""
+    slot: StartedSlot | None = None
     origin: Origin | None = None
     """The execution whose first events this one begins with: it was reset, or forked."""
 
@@ -100,6 +102,8 @@ class ActivityCompleted(MessageEvent, frozen=True, kw_only=True, omit_defaults=T
     schedule: int
     result: msgspec.Raw
     failures: tuple[Failure, ...] = ()
+    began_ms: int = 0
+    """When the attempt began that returned it, if others went before or it had waited; else 0."""
     edited: bool = False
     """Whether a person put the result in the place of the recorded one."""
 

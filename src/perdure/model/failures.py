@@ -33,3 +33,5 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The exceptions that it came with."""
     not_rebuilt: str = ""
     """Why there are no details, although `raises=` names its class."""
+    began_ms: int = 0
+    """When the attempt began, of a failed one; 0: not on record."""

@@ -8,6 +8,7 @@ from zlib import crc32
 
 import msgspec
 
+from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.messages import Delivery
 from perdure.model.rewinds import Rewind
 
@@ -167,3 +168,9 @@ class LiveRow(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     blocked_by: str | None
     """The code that does not fit, or "*" when parked: see `model.blocked`."""
+
+
+def is_own_root(row: InstanceRow) -> bool:
+    """Return whether an instance stands for itself: it has no parent, or a built-in decider has
+    started it, which goes on for ever."""
+    return row.parent_id is None or row.parent_id.startswith(RESERVED_PREFIX)

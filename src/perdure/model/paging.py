@@ -75,6 +75,10 @@ class PageInput(msgspec.Struct, frozen=True, omit_defaults=True):
     may_fail: int | None
     """How many may fail before the rest is given up; None: any number."""
     results: str = ""
+    """The stream that results go to; nothing: none."""
+    results_of: str = ""
+    """The instance whose stream that is: the one that called `for_each`."""
+    results_incarnation: int = 0
     items: tuple[msgspec.Raw, ...] = ()
 
 

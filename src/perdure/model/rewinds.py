@@ -33,5 +33,7 @@ class Rewind(NamedTuple):
     """What the instance reports then, as JSON; None: as before."""
     reason: str = ""
     """What its row says: that it was reset, and why."""
+    reopened: tuple[int, ...] = ()
+    """Schedule numbers of the calls that are made again: what they sent to streams is void."""
     digest: bytes | None = None
     """Of an instance that has ended: the hash that it ended with, which must be the stored one."""

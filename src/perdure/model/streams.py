@@ -12,6 +12,16 @@ class SentItems(NamedTuple):
     items: tuple[bytes, ...]
 
 
+class ForwardedItems(NamedTuple):
+    """What one instance sent to a stream of another, in order, each item as JSON. It is dropped if
+    that one has ended."""
+
+    instance_id: str
+    incarnation: int
+    stream: str
+    items: tuple[bytes, ...]
+
+
 class StreamPlace(NamedTuple):
     """How far a reader of a stream has come."""
 

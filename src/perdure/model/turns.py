@@ -14,7 +14,7 @@ from perdure.model.jobs import BuriedJob, JobEnd, NewJob
 from perdure.model.messages import CarriedMessage as CarriedMessage
 from perdure.model.messages import Delivery, Message
 from perdure.model.rewinds import Rewind
-from perdure.model.streams import SentItems
+from perdure.model.streams import ForwardedItems, SentItems
 
 
 class NewTimer(NamedTuple):
@@ -169,6 +169,8 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What the instance reports from now on, as JSON; None: as before."""
     sent: tuple[SentItems, ...] = ()
     """What its code sent to streams."""
+    forwarded: tuple[ForwardedItems, ...] = ()
+    """What a page of items sent to a stream of the instance that it works for."""
     continued: Continuation | None = None
     """Ends this execution and begins the next: removes its jobs, its timers and all messages that
     are addressed to it; messages for any execution stay."""
@@ -205,7 +207,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 def has_sent(turn: Turn) -> bool:
     """Tell whether a turn, or an attempt that it ends, has sent something to a stream."""
-    if turn.sent:
+    if turn.sent or turn.forwarded:
         return True
     for end in turn.job_ends:  # noqa: SIM110  # a generator costs more than the rest of it
         if end.sent is not None:

@@ -61,6 +61,15 @@ def _mark(mark: str) -> tuple[int, int, str]:
     return (0, int(mark), "") if mark.isdigit() else (1, 0, mark)
 
 
+def is_older(version: str, than: str) -> bool:
+    """Return whether a version comes before another.
+
+    Raises:
+        ValueError: One is not a semantic version.
+    """
+    return precedence(version) < precedence(than)
+
+
 def ascending(versions: Iterable[str]) -> list[str]:
     """Return versions from the lowest to the highest; those of equal rank in order of their text,
     so that the answer never depends on the order they came in."""

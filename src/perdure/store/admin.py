@@ -125,8 +125,8 @@ class AdminStore(Protocol):
         ...
 
     async def retry_dead_jobs(self, keys: Sequence[JobKey]) -> list[bool]:
-        """Put dead jobs back into their queues, with all their attempts before them. Whoever claims
-        one is told that it is a rerun."""
+        """Put dead jobs back into their queues, with all their attempts before them. A worker that
+        claims one is told that it is a rerun."""
         ...
 
     async def forget_dead_jobs(self, keys: Sequence[JobKey]) -> list[bool]:
@@ -134,7 +134,7 @@ class AdminStore(Protocol):
         ...
 
     async def end_job_by_hand(self, key: JobKey, kind: str, body: bytes) -> bool:
-        """End a job whoever runs it: its owner gets the message. False: there is no such job."""
+        """End a job, whichever worker runs it: its owner gets the message. False: there is none."""
         ...
 
     async def drop_message(self, instance_id: str, no: int) -> bool:

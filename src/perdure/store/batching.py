@@ -438,6 +438,8 @@ class Batcher:
             loop.call_soon_threadsafe(settle)
         except RuntimeError:
             return  # The loop is closed: its owner went away without waiting for an answer.
+        except Exception as trouble:  # A loop of its own kind. This thread answers others too.
+            logger.error("a caller's loop cannot be told of an answer: %s", type(trouble).__name__)
 
 
 def _unless_failed(answers: list[Any]) -> list[Any]:

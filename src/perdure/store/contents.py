@@ -28,6 +28,15 @@ class FedRow(NamedTuple):
     tag: str
 
 
+class SentRow(NamedTuple):
+    """What was sent to a stream together, or a take-back, without what it says."""
+
+    last_index: int
+    items: int
+    discards_from: int | None
+    incarnation: int
+
+
 @dataclass(slots=True)
 class Contents:
     """Rows of one state of the database. Held in memory."""
@@ -40,6 +49,10 @@ class Contents:
     dead_jobs: dict[str, list[JobKey]] = field(default_factory=dict)
     kv: dict[str, dict[str, KvRow]] = field(default_factory=dict)
     reports: dict[str, ReportRow] = field(default_factory=dict)
+    streams: dict[tuple[str, str], list[SentRow]] = field(default_factory=dict)
+    """What was sent, by instance and stream, in the order of indexes."""
+    stream_heads: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The next index of each stream."""
     sessions: list[SessionRow] = field(default_factory=list)
     receipts: dict[str, dict[str, bytes | None]] = field(default_factory=dict)
     """What inputs came to, by instance and id; None: not decided, or no input."""

@@ -38,8 +38,8 @@ class DeciderStore(Protocol):
         """Keep outcomes of inputs that changed nothing, and what was observed of them.
 
         Return the outcome that counts for each receipt: an earlier one stays, and such an input is
-        not observed again. One that waits in the inbox under the same id is removed, and whoever
-        has taken it is refused.
+        not observed again. One that waits in the inbox under the same id is removed, and a worker
+        that has taken it is refused.
         """
         ...
 
@@ -152,7 +152,7 @@ class DeciderStore(Protocol):
     async def forget_reader(self, name: str) -> bool:
         """Forget a reader and how far it has come: claimed again it begins before all events.
 
-        False: there is no such reader, or somebody has the right to read.
+        False: there is no such reader, or a worker has the right to read.
         """
         ...
 

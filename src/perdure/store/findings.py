@@ -14,7 +14,7 @@ class Level(StrEnum):
     SKIPPED = "skipped"
     """Not looked at; the finding says why."""
     WARN = "warn"
-    """Works, and somebody should look at it."""
+    """Works, and an operator should look at it."""
     FAIL = "fail"
     """A promise is broken, or will be when the machine loses power."""
 
@@ -41,7 +41,7 @@ def skipped(check: str, found: str, advice: str) -> Finding:
 
 
 def warn(check: str, found: str, advice: str) -> Finding:
-    """Return that somebody should look at something."""
+    """Return that an operator should look at something."""
     return Finding(check=check, level=Level.WARN, found=found, advice=advice)
 
 

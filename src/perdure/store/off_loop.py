@@ -33,5 +33,5 @@ async def wait_off_loop(block: Callable[[], T]) -> T:
         return await asyncio.wrap_future(answer)
     finally:
         if answer.done():
-            # It has nothing left to do: whoever closes a store leaves no thread behind.
+            # It has nothing left to do: closing a store leaves no thread behind.
             thread.join()

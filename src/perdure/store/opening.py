@@ -54,7 +54,7 @@ def open_store(url: str, *, clock: Clock = system_clock) -> Store:
             "a SQLite store needs the file locks of Linux and macOS, which this system does not "
             "have: use postgresql://user@host/database, or run it in a container or under WSL"
         )
-    # Late: whoever only imports perdure loads no driver.
+    # Late: a program that only imports perdure loads no driver.
     from perdure.store.sqlite.store import SqliteStore
 
     return SqliteStore(_path(location, url), clock=clock)

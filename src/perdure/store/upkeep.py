@@ -41,7 +41,7 @@ class Upkeep(Protocol):
 
         Raises:
             SchemaError: A newer perdure has written it.
-            StoreCorruptError: It is somebody else's.
+            StoreCorruptError: It is another program's.
             StoreUnavailableError: It cannot be reached.
         """
         ...
@@ -84,7 +84,7 @@ def upkeep_for(url: str) -> Upkeep:
         UsageError: It is not the URL of a store, or of one that does not last.
     """
     store = open_store(url)
-    # Late: whoever only imports perdure loads no driver.
+    # Late: a program that only imports perdure loads no driver.
     if url.startswith("postgres"):
         from perdure.store.postgres.address import Address
         from perdure.store.postgres.upkeep import PostgresUpkeep
@@ -112,6 +112,6 @@ def look_at_schema(migrations: Migrations) -> Finding:
 
 def library_versions() -> list[tuple[str, str]]:
     """Return the versions of the databases that come with this Python."""
-    import sqlite3  # late: whoever only imports perdure loads no driver
+    import sqlite3  # late: a program that only imports perdure loads no driver
 
     return [("SQLite", sqlite3.sqlite_version)]

@@ -200,7 +200,7 @@ def _shortest(check: Callable[[Sequence[Any]], None], row: list[Any]) -> list[An
 def _check_with_hypothesis(
     check: Callable[[Sequence[Any]], None], inputs: Any, max_inputs: int, runs: int
 ) -> None:
-    # Not a dependency: whoever hands over a strategy has it.
+    # Not a dependency: a test that hands over a strategy has it.
     import hypothesis
 
     rows = hypothesis.strategies.lists(inputs, max_size=max_inputs)

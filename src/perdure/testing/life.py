@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 from perdure.authoring.registry import Registry
@@ -111,7 +112,7 @@ class Life:
         self.core.beside = self.serving
         jobs = self.serving.jobs
         jobs._launcher.stand_in = fakes.stand_in
-        jobs._chance = jitter
+        jobs._conclude = partial(jobs._conclude, chance=jitter)
         self.serving.turns.shadow.report = findings.add
 
     async def open(self) -> None:

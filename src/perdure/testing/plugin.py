@@ -3,8 +3,9 @@
 It is loaded into every run of pytest where perdure is installed, so it imports nothing of perdure
 before a test asks for it.
 
-The fixture gives a trial that is open while an async test runs, whoever runs it: pytest-asyncio,
-anyio, or this plugin if neither does. A test that is not async opens it itself, in `asyncio.run`.
+The fixture gives a trial that is open while an async test runs, by whichever plugin:
+pytest-asyncio, anyio, or this plugin if neither does. A test that is not async opens it itself, in
+`asyncio.run`.
 """
 
 from __future__ import annotations

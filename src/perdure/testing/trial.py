@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.registry import Definitions
 from perdure.client.client import Client
+from perdure.client.declaring import declare
 from perdure.client.inputs import InputSender
+from perdure.client.lifetimes import entered_with_async
 from perdure.clock import to_datetime
+from perdure.durations import Duration, as_duration
 from perdure.errors import UsageError
 from perdure.telemetry import Metrics
 from perdure.testing.fakes import CallMade, Fake
@@ -34,6 +37,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@entered_with_async
 class Trial(Client):
     """An engine for tests: in memory, with a clock that moves when told, every turn replayed in the
     shadow. It is a client as well: start instances, send signals, execute inputs."""
@@ -83,6 +87,8 @@ class Trial(Client):
         if await self._core.open():
             try:
                 await self._world.open()
+                for schedule in self._world.registry.schedules.values():
+                    await declare(self, schedule, by_code=True)
             except BaseException:
                 await self._core.close()
                 raise
@@ -156,16 +162,16 @@ class Trial(Client):
         self._core.refuse_closed()
         await self._world.settle()
 
-    async def advance(self, by: timedelta, /) -> None:
+    async def advance(self, by: Duration, /) -> None:
         """Let time pass, from one due time to the next, and settle at each of them. Never while an
         activity runs.
 
         Raises:
             NondeterminismError: Code cannot be replayed, or does not fit its history.
-            UsageError: It is negative.
+            UsageError: It is negative, or no length of time.
         """
         self._core.refuse_closed()
-        await self._world.advance(by)
+        await self._world.advance(as_duration("by", by))
 
     async def crash(self) -> None:
         """Let the worker die as it stands, and another one take over: what it had in memory is

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class Background:
-    """Tasks that nobody awaits. They are kept until they end, and their errors are logged."""
+    """Tasks that are not awaited. They are kept until they end, and their errors are logged."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

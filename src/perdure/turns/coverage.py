@@ -30,7 +30,7 @@ from perdure.model.versions import VersionRange, is_version
 
 
 class Coverage:
-    """What a worker serves: a registry seen through its options. Asks nobody."""
+    """What a worker serves: a registry seen through its options. Asks no store."""
 
     def __init__(self, registry: Registry, options: WorkerOptions) -> None:
         """Work out what is covered before anything is known of the store.
@@ -61,7 +61,7 @@ class Coverage:
         self.beginning: dict[tuple[str, str], Orchestration[..., Any]] = {}
         """Of these, those that new instances may begin with, by name and version."""
         self.deciders: dict[DefinitionKey, DeciderDefinition] = {
-            decider_key(name): decider for name, decider in registry.deciders.items()
+            decider_key(name): decider for name, decider in registry.served_deciders.items()
         }
         """The deciders to claim turns of. They have no versions."""
         self._queues: dict[DefinitionKey, None] = {}

@@ -50,11 +50,11 @@ class Endings:
             if not waiting:
                 del self._waiting[instance_id]
         elif future.done() and not future.cancelled():
-            # Whoever found out by itself has no use for what was told.
+            # A caller that found out by itself has no use for what was told.
             future.exception()
 
     def awaited(self) -> list[str]:
-        """Return the ids whose end somebody waits for."""
+        """Return the ids whose end a caller waits for."""
         return list(self._waiting)
 
     def tell(self, instance_id: str, outcome: InstanceEnd) -> None:

@@ -263,7 +263,7 @@ def _refold(execution: AnyExecution, past: Past) -> None:
 
 
 def _with_taken(turn: Turn, messages: Sequence[Message]) -> Turn:
-    """Let a turn that is accepted whoever has the lease say which messages it took."""
+    """Let a turn that is accepted whichever worker has the lease say which messages it took."""
     if not turn.seize or turn.start is not None or not any(turn.consumed):
         return turn
     return msgspec.structs.replace(turn, taken=digest_of(messages, turn.consumed))

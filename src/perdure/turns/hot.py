@@ -1,7 +1,7 @@
 """Instances in memory between turns.
 
 A hot instance is a live coroutine, or a decider's state, with the stamp it fits. It is not leased:
-whoever commits first wins, and a commit whose stamp no longer fits is refused and its coroutine
+the first commit wins, and one whose stamp no longer fits is refused and its coroutine
 dropped. Between a turn and the store's answer the coroutine is ahead of the store; nothing more is
 applied to it then.
 """
@@ -62,7 +62,7 @@ class HotInstance:
         self.claim: ClaimedTurn | None = None
         """A claim that came while a turn was being committed."""
         self.start: NewInstance | None = None
-        """How a decider's instance begins that nobody has started yet."""
+        """How a decider's instance begins that is not started yet."""
         self.inputs: list[WaitingInput] | None = None
         """Inputs of `execute` for the next turn. None as long as there was none: most have none."""
         self.asked: list[WaitingInput] | None = None
@@ -74,7 +74,7 @@ class HotInstance:
         self.tally = ExecutionTally()
 
     def has_inputs(self) -> bool:
-        """Tell whether somebody still waits for an input of the next turn to be decided."""
+        """Return whether a caller still waits for an input of the next turn to be decided."""
         return any(not one.is_over for one in self.inputs or ())
 
     def take_inputs(self, *, with_messages: bool) -> list[WaitingInput]:

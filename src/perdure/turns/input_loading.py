@@ -59,7 +59,7 @@ class InputLoader:
             store: Where the instances are.
             memory: Where they come.
             executions: Makes and replays them.
-            background: Runs what nobody awaits.
+            background: Runs what is not awaited.
             way: Takes inputs to instances in memory.
         """
         self._store = store

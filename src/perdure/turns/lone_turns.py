@@ -29,7 +29,7 @@ def lone_turns(
         options: How turns are watched.
     """
     options = options or WorkerOptions()
-    # Not among the workers, so it is nobody's home: any worker may claim at once.
+    # Not among the workers, so it is no instance's home: any worker may claim at once.
     worker_id = f"client-{socket.gethostname()}-{os.getpid()}-{fresh_id():x}"
     return TurnRunner(
         store,

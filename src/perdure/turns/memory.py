@@ -116,8 +116,8 @@ class Memory:
     def begin(self, hot: HotInstance) -> None:
         """Keep an instance that was started here.
 
-        Another process may have deleted the one before it, or ended it, and nobody here was told:
-        its coroutine is let go now.
+        Another process may have deleted the one before it, or ended it, and this worker was not
+        told: its coroutine is let go now.
         """
         before = self.hot.get(hot.execution.instance_id)
         if before is not None and before is not hot:

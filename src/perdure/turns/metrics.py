@@ -27,7 +27,7 @@ from perdure.model.events import (
 )
 from perdure.model.instances import DefinitionKey, Status
 from perdure.model.jobs import JobEnd
-from perdure.model.streams import SentItems
+from perdure.model.streams import ForwardedItems, SentItems
 from perdure.model.turns import Hold, InstanceEnd, Turn, TurnReceipt
 from perdure.telemetry import Metrics
 
@@ -71,7 +71,7 @@ class TurnMetrics:
             metrics.starts.add((name, version, _initiator(execution)))
         if tally.cancels != cancels_before:
             metrics.cancellations.add((name, version))
-        self._sent(turn.sent)
+        self._sent(turn.sent, turn.forwarded)
         if turn.job_ends:
             self.jobs_ended(turn.job_ends)
         if turn.outcome is not None:
@@ -88,9 +88,13 @@ class TurnMetrics:
         if events >= HISTORY_WARNING_EVENTS or tally.bytes >= HISTORY_WARNING_BYTES:
             self._look_at_growth(hot, turn, events, bytes_before)
 
-    def _sent(self, sent: tuple[SentItems, ...]) -> None:
+    def _sent(
+        self, sent: tuple[SentItems, ...], forwarded: tuple[ForwardedItems, ...] = ()
+    ) -> None:
         for stream, items in sent:
             self.metrics.stream_items.add((stream,), len(items))
+        for one in forwarded:
+            self.metrics.stream_items.add((one.stream,), len(one.items))
 
     def _decided(self, execution: AnyExecution, turn: Turn) -> None:
         """A turn of a decider was committed."""

@@ -50,7 +50,7 @@ async def end_orphans(store: Store, claims: Sequence[ClaimedTurn]) -> list[Claim
 
 
 def _line_of(claim: ClaimedTurn) -> tuple[Parent, ...]:
-    """Return who is above a child that is to begin, its parent first; nobody if that is all."""
+    """Return who is above a child that is to begin, its parent first; nothing if that is all."""
     if claim.stamp.place[1:] != (1, 1) or not claim.messages:
         return ()  # It has done things, also in an earlier execution, and may have to clean up.
     first = claim.messages[0]

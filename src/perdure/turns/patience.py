@@ -14,7 +14,7 @@ MANY = 1_000
 
 
 class Patience:
-    """Whom to tell that the store has not answered, whoever is due first."""
+    """Which callers to tell that the store has not answered, the first that is due first."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, Callable[[], None]] = {}

@@ -1,7 +1,8 @@
-"""Business keys that turns wanted and other instances have, for whoever decides the same again.
+"""Business keys that turns wanted and other instances have, for the turn that decides the same
+again.
 
-What is kept here may be old when it is used: whoever wanted the key may have given up, or another
-worker may have taken the turn. So the store is asked before it counts.
+What is kept here may be old when it is used: the caller that wanted the key may have given up, or
+another worker may have taken the turn. So the store is asked before it counts.
 """
 
 from __future__ import annotations

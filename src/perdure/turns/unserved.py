@@ -1,4 +1,4 @@
-"""Saying at once that nobody serves a call, which would otherwise wait without a word.
+"""Saying at once that no worker serves a call, which would otherwise wait without a word.
 
 Asked once per queue: what is served now and not later is for `explain` to tell.
 """
@@ -81,7 +81,7 @@ def served_by(workers: Iterable[WorkerRow]) -> frozenset[DefinitionKey]:
 
 
 def advice_on_tags(queue: DefinitionKey, workers: Iterable[WorkerRow]) -> str:
-    """Return what to do about calls that nobody takes for their tag alone; nothing if no worker
+    """Return what to do about calls that no worker takes for their tag alone; nothing if no worker
     has the activity."""
     if queue.kind != "activity" or queue.name.startswith(RESERVED_PREFIX):
         return ""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class SharedTurnError(Exception):
-    """A turn failed because of one of those that were in it, and nobody knows which: each is to be
-    decided again in a turn of its own."""
+    """A turn failed because of one of those that were in it, and it is not known which: each is to
+    be decided again in a turn of its own."""
 
 
 class InputTooLongError(TurnTooLongError):
@@ -45,7 +45,7 @@ class WaitingInput:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether no caller waits any more."""
         return self._told.done()
 
     async def decided(self) -> Answer | None:

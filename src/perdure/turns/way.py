@@ -278,6 +278,12 @@ class TurnWay:
         if turn.start is not None:
             self.starts.tell(turn.commit_id, receipt.error or receipt.status)
 
+    def _tell_change(self, turn: Turn) -> None:
+        """Wake those in this process who wait for values, reports and items of streams."""
+        self._endings.tell_change(turn.instance_id)
+        for items in turn.forwarded:
+            self._endings.tell_change(items.instance_id)
+
     def _accepted(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         self._metrics.accepted(hot, turn)
         if turn.lease or hot.claim is not None:
@@ -285,7 +291,7 @@ class TurnWay:
         if turn.jobs_gone:
             self._jobs.cancel([hot.job_key(seq) for seq in turn.jobs_gone])
         if turn.kv or turn.report is not None or has_sent(turn):
-            self._endings.tell_change(turn.instance_id)
+            self._tell_change(turn)
         if turn.receipts:
             self._endings.tell_answers(turn.instance_id, turn.receipts)
         for child in turn.children:
@@ -345,7 +351,8 @@ class TurnWay:
         if receipt is not None and receipt.status is TurnStatus.KEY_TAKEN:
             self._memory.keep_keys(hot, turn, receipt)
         if receipt is not None and turn.lease and (turn.seize or turn.unique is not None):
-            # Its inputs may be the obstacle: then the lease is still ours, and nobody else decides.
+            # Its inputs may be the obstacle: then the lease is still ours, and no other worker
+            # decides.
             self._give_back(turn.instance_id, turn.lease)
         if hot.asked and receipt is not None and receipt.status is TurnStatus.REFUSED:
             self.direct.contention.refused(turn.instance_id)
@@ -358,7 +365,7 @@ class TurnWay:
         """The database does not take a turn: its callers are told, or people are."""
         has_callers, is_gone = bool(hot.asked), isinstance(error, StoreUnavailableError)
         if is_gone:
-            # The store was closed, and nobody knows: to decide again would be to assume.
+            # The store was closed, and it is not known: to decide again would be to assume.
             hot.fail_asked(error)
         else:
             # Each is tried by itself, so that one fails. What else was in the turn comes again by

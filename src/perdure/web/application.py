@@ -73,7 +73,7 @@ def app(
         title: What the pages call the store.
 
     Raises:
-        UsageError: Nobody would have to say who they are, or a value makes no sense.
+        UsageError: No caller would have to say who it is, or a value makes no sense.
     """
     own = Client(client) if isinstance(client, str) else client
     if isinstance(own, RemoteClient):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Collection
 from typing import Any, NamedTuple
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from perdure.client.item_reader import ItemReader
+from perdure.clock import to_datetime
 from perdure.web.problems import RefusalError, document_of
 from perdure.web.rates import Openings
 from perdure.web.values import dump, shown
@@ -26,8 +29,20 @@ class StreamEvent(NamedTuple):
     """Where to go on after a cut: a browser sends it back as `Last-Event-ID`."""
 
 
+async def item_events(reader: ItemReader[Any]) -> AsyncIterator[StreamEvent]:
+    """Return the items of a stream as events: `item`, `discard` for what is void, and `end`."""
+    while (stored := await reader.next_stored()) is not None:
+        if stored.body is None:
+            yield StreamEvent("discard", {"from": stored.discards_from}, stored.index)
+        else:
+            value, at = json.loads(stored.body), to_datetime(stored.at_ms)
+            item = {"index": stored.index, "value": value, "at": at}
+            yield StreamEvent("item", item, stored.index)
+    yield StreamEvent("end", None)
+
+
 def sse(
-    events: AsyncIterator[StreamEvent],
+    events: AsyncIterator[StreamEvent] | ItemReader[Any],
     *,
     mask: Collection[str] = (),
     streams: Openings | None = None,
@@ -35,7 +50,9 @@ def sse(
     """Return an answer that sends events as they come.
 
     Args:
-        events: What to send; the stream ends with them.
+        events: What to send; the stream ends with them. Of `handle.stream(...)` each item is an
+            event `item` with its index as id, what is void an event `discard`, and the last one
+            is `end`.
         mask: Names of fields whose values are not shown.
         streams: Counts the open ones, and limits them.
 
@@ -49,9 +66,10 @@ def sse(
             "too many streams are open; ask with wait= instead",
             {"Retry-After": "5"},
         )
+    sent = item_events(events) if isinstance(events, ItemReader) else events
     return _Counted(
         streams,
-        _written(events, mask),
+        _written(sent, mask),
         media_type="text/event-stream",
         headers={"X-Accel-Buffering": "no"},
     )

@@ -11,14 +11,25 @@ from perdure.client.info import (
     MessageInfo,
     Progress,
     Report,
+    StreamInfo,
 )
 from perdure.client.overview import QueueInfo, SessionInfo
 from perdure.client.projections import ProjectionInfo
 from perdure.client.replay_check import ReplayCheck
 from perdure.client.resetting import ResetPlan
 from perdure.model.admin import InstanceStats, StoreTotals
-from perdure.web.api import actions, deciders, instances, overview, promises, repair, updates
+from perdure.web.api import (
+    actions,
+    deciders,
+    instances,
+    overview,
+    promises,
+    repair,
+    streams,
+    updates,
+)
 from perdure.web.operations import ApiRoute
+from perdure.web.schedule_table import SCHEDULE_ROUTES
 
 ONE = "/instances/{instance_id}"
 DECIDER = "/deciders/{decider}"
@@ -181,6 +192,22 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         query=instances.ReportQuery,
         returns=Report | None,
         streams="`report`: each that is seen; `end`: the instance has ended",
+    ),
+    ApiRoute(
+        method="GET",
+        path=f"{ONE}/streams",
+        scope="read",
+        handler=streams.list_streams,
+        returns=list[StreamInfo],
+    ),
+    ApiRoute(
+        method="GET",
+        path=f"{ONE}/streams/{{stream}}",
+        scope="read",
+        handler=streams.read_stream,
+        query=streams.StreamQuery,
+        returns=streams.ItemPage,
+        streams="`item`: each, its index is the id; `discard`: what is void; `end`: that was all",
     ),
     ApiRoute(
         method="POST",
@@ -409,6 +436,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         handler=overview.list_definitions,
         returns=list[overview.DefinitionShown],
     ),
+    *SCHEDULE_ROUTES,
     ApiRoute(
         method="GET",
         path="/projections",

@@ -15,7 +15,7 @@ ALIVE = (Status.RUNNING, Status.BLOCKED, Status.PARKED)
 
 
 class Gauges:
-    """Asks the store how things stand, if somebody wants to know."""
+    """Asks the store how things stand, if a collector wants to know."""
 
     def __init__(self, store: Store, options: WorkerOptions, metrics: Metrics) -> None:
         self._store = store
@@ -30,7 +30,7 @@ class Gauges:
             await self.refresh()
 
     async def refresh(self) -> bool:
-        """Ask, unless nobody has read the metrics since the last time; tell whether it asked."""
+        """Ask, unless no collector has read the metrics since; return whether it asked."""
         if self._metrics.snapshots == self._seen:
             return False
         self._seen = self._metrics.snapshots

@@ -1,9 +1,9 @@
 """Removing what the retention policy lets go: ended trees, earlier executions, old receipts.
 
-A tree is an instance that nobody alive in the store has started as a child, with its children and
+A tree is an instance that no live instance has started as a child, with its children and
 theirs. It goes as a whole, and only when every member has ended before the time that is kept: a
 member that lives, or ended later, keeps all of it. Deleting is one transaction that checks this
-once more, so several workers may do it at the same time; whoever comes second removes nothing.
+once more, so several workers may do it at the same time; the one that comes second removes nothing.
 
 Pages of `for_each` go first of all, and without the rest of their tree: what they came to is in the
 history of their parent, and there may be very many.
@@ -28,7 +28,7 @@ from perdure.clock import JUMP_MS, Clock, to_datetime, to_ms
 from perdure.clock_watch import LASTS_MS, jumps, steady_ms
 from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, Expiry, InstanceFilter, PageMark
-from perdure.model.instances import InstanceRow, Status
+from perdure.model.instances import InstanceRow, Status, is_own_root
 from perdure.model.options import Retention, WorkerOptions
 from perdure.model.paging import PAGE as PAGE_OF_ITEMS
 from perdure.store.base import Store
@@ -54,10 +54,10 @@ when all are looked through."""
 
 STEADY_FIRST_MS = 3_600_000
 """How long a worker's clock must have been steady, from its start or a jump on. A machine that
-starts with a wrong time, or was paused, has asked somebody for the right one by then."""
+starts with a wrong time, or was paused, has asked a time server for the right one by then."""
 
 FAR_BEHIND_MS = 7 * 24 * 3_600_000
-"""When the newest in the store is so much older than the clock, nobody worked for long, or the
+"""When the newest in the store is so much older than the clock, no worker ran for long, or the
 clock is wrong."""
 
 STEADY_IF_FAR_MS = 24 * 3_600_000
@@ -80,7 +80,7 @@ class Removed:
     executions: int = 0
     events: int = 0
     expired: int = 0
-    """Receipts, messages for ids that nobody started, dead jobs, sessions."""
+    """Receipts, messages for ids that were never started, dead jobs, sessions."""
     has_more: bool = False
     """Whether the round ended before everything was looked at."""
 
@@ -257,14 +257,16 @@ class Housekeeping:
         return deleted, True
 
     async def _roots(self, rows: Sequence[InstanceRow]) -> list[TreeMember]:
-        """Return those whose parent is not in the store: there is none, or it was removed."""
-        parent_ids = list({row.parent_id for row in rows if row.parent_id is not None})
+        """Return those whose parent is not in the store: there is none, or it was removed. What a
+        schedule has started stands for itself."""
+        rows_below = [row for row in rows if not is_own_root(row)]
+        parent_ids = list({row.parent_id for row in rows_below if row.parent_id is not None})
         parents = await self._store.read_instances(parent_ids) if parent_ids else []
         here = {(row.instance_id, row.incarnation) for row in parents if row is not None}
         return [
             TreeMember.of(row)
             for row in rows
-            if (row.parent_id, row.parent_incarnation) not in here
+            if is_own_root(row) or (row.parent_id, row.parent_incarnation) not in here
         ]
 
     async def _trees(self, roots: Sequence[TreeMember]) -> list[list[TreeMember]]:
@@ -307,7 +309,7 @@ class Housekeeping:
                 deleted = _sum(deleted, found)
                 continue
             for tree in batch:
-                # One of them changed in the meantime: somebody else was here, or it has a new
+                # One of them changed in the meantime: another worker was here, or it has a new
                 # child, or its id a new incarnation.
                 deleted = _sum(deleted, await self._store.delete(_keys([tree])))
         return deleted
@@ -330,7 +332,7 @@ class Housekeeping:
                 raise
         if self._has_looked_through:
             return pruned, False
-        # Once in a worker's life: what continued where nobody kept house. And once more if there
+        # Once in a worker's life: what continued where no worker kept house. And once more if there
         # were too many to remember.
         for _ in range(MAX_PAGES):
             page, reached = await self._store.list_page(

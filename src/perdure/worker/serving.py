@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.registry import Registry, orchestration_key, reader_key
+from perdure.authoring.registry import Registry, orchestration_key, reader_key, schedule_key
 from perdure.authoring.scope import InlineRequest
 from perdure.clock import to_ms
 from perdure.errors import StoreError, UsageError
@@ -108,7 +108,10 @@ class Serving:
         self.coverage = Coverage(registry, options)
         self.health = Health()
         self._duties = duties(self.worker_id)
-        self._readers = [reader_key(name) for name in registry.readers]
+        self._readers = [
+            *(reader_key(name) for name in registry.readers),
+            *(schedule_key(name) for name in registry.schedules),
+        ]
         self._store = store
         self._options = options
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -8,32 +8,8 @@ from pathlib import Path
 import click
 
 from perdure.cli.exit_codes import ExitCode
+from perdure.cli.first_programs import FIRST_PROGRAMS
 from perdure.cli.output import errors_as_lines, say
-
-HELLO = '''\
-"""A first program. Serve it with `perdure dev {file}`, or run it: `python {file}`."""
-
-import asyncio
-
-from perdure import activity, orchestration, run
-
-
-@activity
-async def say_hello(name: str) -> str:
-    """Whatever touches the world is an activity: it is tried again until it succeeds."""
-    return f"Hello, {{name}}!"
-
-
-@orchestration
-async def greet_all(names: list[str]) -> list[str]:
-    """Plain asyncio. It goes on to its end, whatever dies in between."""
-    return await asyncio.gather(*(say_hello(name) for name in names))
-
-
-if __name__ == "__main__":
-    print(run(greet_all, ["Ada", "Grace"]))
-'''
-"""What `perdure new` writes."""
 
 
 @click.command("demo")
@@ -76,20 +52,28 @@ def demo_command(seconds: float, port: int, stays: bool | None, opens: bool | No
 
 @click.command("new")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-def new_command(file: Path) -> None:
-    """Write a first program to FILE, such as hello.py: an orchestration and an activity."""
+@click.option(
+    "--template",
+    type=click.Choice(list(FIRST_PROGRAMS)),
+    default="hello",
+    show_default=True,
+    help="What kind of program.",
+)
+def new_command(file: Path, template: str) -> None:
+    """Write a first program to FILE, such as hello.py: small, whole, and ready to run."""
     if file.suffix != ".py" or not file.stem.isidentifier():
         raise click.UsageError(
             f"{file} cannot be imported: name a file such as hello.py, of letters, digits and _"
         )
+    program = FIRST_PROGRAMS[template]
     try:
         # Never over a file that is there.
         with file.open("x", encoding="utf-8") as opened:
-            opened.write(HELLO.format(file=file))
+            opened.write(program.text.format(file=file))
     except FileExistsError:
         raise click.UsageError(f"{file} exists; name another file") from None
     except OSError as error:
         raise click.UsageError(f"{file} cannot be written: {error.strerror}") from None
     click.echo(str(file))
-    start = """perdure start greet_all '["Ada", "Grace"]' --wait"""
-    say(f"Next: perdure dev {file}, and in another terminal: {start}")
+    serve = f"python {file}" if template == "web" else f"perdure dev {file}"
+    say(f"Next: {serve}, and in another terminal: {program.start}")

@@ -24,7 +24,7 @@ from perdure.lint.sarif import as_sarif
 
 FORMS = ("text", "json", "sarif")
 SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", "build", "dist"})
-"""Folders in which nobody's own code is."""
+"""Folders in which no code of the project is."""
 
 
 @click.command("check")

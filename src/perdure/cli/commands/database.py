@@ -207,7 +207,7 @@ db_command.add_command(migrate_command)
 def roles_command(schema: str) -> None:
     """Print SQL that makes roles for PostgreSQL: owner, worker and reader of a schema.
 
-    Run it once with psql as somebody who may create roles, before or after the first migration.
+    Run it once with psql as a role that may create roles, before or after the first migration.
     """
     with errors_as_lines():
         click.echo(migrating.read_roles(schema), nl=False)

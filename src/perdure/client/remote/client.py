@@ -21,6 +21,7 @@ from perdure.client.lists import InstanceQuery, check_limit
 from perdure.client.overview import QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.projections import ProjectionInfo
 from perdure.client.remote import bulk, jobs, promises, starting
+from perdure.client.remote import schedules as scheduling
 from perdure.client.remote.connection import RemoteConnection, encoded, read
 from perdure.client.remote.handle import RemoteHandle
 from perdure.client.remote.values import (
@@ -90,6 +91,9 @@ class RemoteClient(Client):
     def telemetry(self) -> Metrics:
         """Nothing: the server counts."""
         return self._metrics
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
 
     async def open(self) -> Self:
         """Be ready to ask the server."""
@@ -428,6 +432,12 @@ class RemoteClient(Client):
     unpark_all = bulk.unpark_all
     retry_all = bulk.retry_all
     reset_all = bulk.reset_all
+
+    # ------------------------------------------------------------------------- schedules
+
+    put_schedule = scheduling.put_schedule
+    schedule = scheduling.schedule
+    schedules = scheduling.schedules
 
     # ----------------------------------------------------------------------- projections
 

@@ -12,6 +12,7 @@ import msgspec
 from perdure.authoring.key import key_codec, key_name
 from perdure.authoring.query import AskedQuery, Query
 from perdure.authoring.signal import Signal
+from perdure.authoring.stream import Stream
 from perdure.authoring.update import AskedUpdate
 from perdure.client.handle import Handle
 from perdure.client.history import History
@@ -24,10 +25,13 @@ from perdure.client.info import (
     Json,
     Progress,
     Report,
+    StreamInfo,
 )
+from perdure.client.item_reader import ItemReader, checked_stream
 from perdure.client.lists import check_count
 from perdure.client.points import Point, check_point, point_parts
 from perdure.client.remote.connection import ASK_WAIT_S, RemoteConnection, encoded, read
+from perdure.client.remote.streams import RemoteStream
 from perdure.client.remote.values import BESIDE_THE_STORE, refuse
 from perdure.client.resetting import ResetPlan
 from perdure.client.update_requests import checked_request
@@ -128,6 +132,16 @@ class RemoteHandle(Handle[R_co]):
             what = "report" if after == 0 else f"report after version {after}"
             if waiting.is_over():
                 self._refuse_late(waiting, await self.explain(), what)
+
+    def stream(self, stream: Stream[T], /, *, after: int = 0) -> ItemReader[T]:
+        """Return the items of a stream behind an index; see `Handle.stream`."""
+        check_count("after", after, least=0)
+        return ItemReader(RemoteStream(self, checked_stream(stream).name), stream.codec, after)
+
+    async def streams(self) -> list[StreamInfo]:
+        """Return the streams that something was sent to; see `Handle.streams`."""
+        found: list[StreamInfo] = read(list[StreamInfo], await self._get("streams"))
+        return found
 
     async def kv(self, key: Any = None, type: Any = Any, /) -> Any:
         """Return what the instance keeps; see `Handle.kv`."""

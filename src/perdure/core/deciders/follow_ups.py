@@ -7,7 +7,15 @@ from datetime import timedelta
 import msgspec
 
 from perdure.authoring.decider_definition import SEPARATOR
-from perdure.authoring.decision import CancelledTimer, Effect, Sent, Start, Timer
+from perdure.authoring.decision import (
+    CancelledTimer,
+    Effect,
+    EncodedStart,
+    Sent,
+    Start,
+    StopRun,
+    Timer,
+)
 from perdure.clock import to_ms
 from perdure.core.deciders.decide import AcceptedInput
 from perdure.core.deciders.turn import KEYED, DeciderChanges, policy_for_input
@@ -43,6 +51,10 @@ def follow(changes: DeciderChanges, judged: AcceptedInput) -> None:
                 send_input(changes, target, name, tag, msgspec.Raw(data))
             case Start():
                 _start(changes, follow_up)
+            case EncodedStart():
+                _start_encoded(changes, follow_up)
+            case StopRun():
+                changes.stop_child(follow_up)
 
 
 def _schedule(changes: DeciderChanges, effect: Effect, after: int) -> int:
@@ -122,6 +134,18 @@ def _start(changes: DeciderChanges, start: Start) -> None:
         delay_ms=orchestration.options.delay_ms,
     )
     changes.start_child(event, changes.append(event))
+
+
+def _start_encoded(changes: DeciderChanges, start: EncodedStart) -> None:
+    event = ChildScheduled(
+        name=start.orchestration,
+        version=start.version,
+        instance_id=start.instance_id,
+        input=msgspec.Raw(start.input),
+        on_parent_close="abandon",
+        delay_ms=start.delay_ms,
+    )
+    changes.start_child(event, changes.append(event), start.slot)
 
 
 # ------------------------------------------------------------------- completion

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
+from perdure.authoring.decision import StopRun
 from perdure.authoring.registry import (
     BEHAVIOUR,
     activity_key,
@@ -20,6 +21,7 @@ from perdure.model.events import (
     NULL,
     ActivityFailed,
     Body,
+    CancelRequested,
     ChildFailed,
     ChildScheduled,
     EffectScheduled,
@@ -33,12 +35,14 @@ from perdure.model.events import (
     Parent,
     Replied,
     Started,
+    Terminated,
     write_event,
 )
 from perdure.model.fingerprints import Fingerprint
 from perdure.model.instances import NewInstance
 from perdure.model.jobs import BuriedJob, JobPolicy, NewJob
 from perdure.model.messages import Delivery
+from perdure.model.slot import StartedSlot
 from perdure.model.turns import (
     ChildStart,
     FedEvent,
@@ -113,6 +117,7 @@ class DeciderChanges:
         self._timers: dict[str, NewTimer] = {}
         self._timers_gone: dict[str, None] = {}
         self._children: list[ChildStart] = []
+        self._deliveries: list[Delivery] = []
 
     def append(self, event: Event) -> int:
         """Put an event on record; return its number."""
@@ -191,7 +196,7 @@ class DeciderChanges:
 
     # ---------------------------------------------------------- other instances
 
-    def start_child(self, event: ChildScheduled, seq: int) -> None:
+    def start_child(self, event: ChildScheduled, seq: int, slot: StartedSlot | None = None) -> None:
         """Start an orchestration."""
         me = Parent(*self._id, seq)
         failure = Failure("AlreadyExistsError", f"the id {event.instance_id!r} is taken")
@@ -202,6 +207,7 @@ class DeciderChanges:
             behaviour=BEHAVIOUR,
             input=event.input,
             parent=me,
+            slot=slot,
         )
         kind, body = write_event(started)
         new = NewInstance(
@@ -217,6 +223,28 @@ class DeciderChanges:
             parent_incarnation=me.incarnation,
         )
         self._children.append(ChildStart(new, answer_to(me, taken)))
+
+    def stop_child(self, stop: StopRun) -> None:
+        """Have an orchestration stopped that was started here, if it has not ended."""
+        reason = stop.reason
+        message: MessageEvent = CancelRequested(reason=reason)
+        if stop.how == "terminate":
+            message = Terminated(reason=reason)
+        kind, body = write_event(message)
+        for seq, call in self.notes.open.items():
+            if (
+                isinstance(call.event, ChildScheduled)
+                and call.event.instance_id == stop.instance_id
+            ):
+                self._deliveries.append(
+                    Delivery(
+                        instance_id=stop.instance_id,
+                        incarnation=child_incarnation(self._id, seq),
+                        kind=kind,
+                        body=body,
+                        hurries=True,
+                    )
+                )
 
     def send(self, event: InputSent, seq: int, name: str, correlation: str) -> None:
         """Give an input to a decider's instance, which is started if it is not there."""
@@ -248,12 +276,12 @@ class DeciderChanges:
         """Return everything as one value."""
         terms, notes = self._terms, self.notes
         terminal = notes.terminal
-        deliveries: tuple[Delivery, ...] = ()
+        deliveries = tuple(self._deliveries)
         if terminal is not None:
             self._jobs.clear()
             self._timers.clear()
             if notes.parent is not None:
-                deliveries = (told_to_parent(notes.parent, terminal),)
+                deliveries = (*deliveries, told_to_parent(notes.parent, terminal))
         return Turn(
             instance_id=self._id.instance_id,
             stamp=terms.stamp,

@@ -108,6 +108,7 @@ def continuation(execution: Execution, last: ContinuedAsNew) -> Continuation:
         report=NULL if scope.report is None else msgspec.Raw(scope.report),
         previous=execution.digest().hex(),
         since_ms=execution.since_ms,
+        slot=scope.slot,
     )
     return Continuation(
         definition=orchestration_key(execution.name, last.version),

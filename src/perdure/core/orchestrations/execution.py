@@ -436,6 +436,7 @@ class Execution:
         scope.parent = self.parent = event.parent
         scope.version = self.version = event.version
         self.lineage = event.lineage
+        scope.slot = event.slot
         self.since_ms = event.since_ms or scope.now_ms
         self.started_by = event.started_by
         if event.kv:

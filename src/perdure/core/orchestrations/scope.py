@@ -59,6 +59,8 @@ from perdure.model.events import (
 )
 from perdure.model.lineage import Parent
 from perdure.model.promises import UNSIGNED, PromiseId, write_token
+from perdure.model.slot import StartedSlot
+from perdure.model.streams import ForwardedItems
 from perdure.telemetry import error_facts, shown_error
 
 logger = logging.getLogger(__name__)
@@ -99,6 +101,7 @@ class ExecutionScope:
         "seed",
         "sent",
         "sent_bytes",
+        "slot",
         "taken",
         "values",
         "version",
@@ -111,8 +114,8 @@ class ExecutionScope:
         """Whose ids and random numbers it makes; of a prefix that was taken over, the origin's."""
         self.taken: set[str] = set()
         """Ids that it gave to others before it went back."""
-        self.instance_id = id.instance_id
-        self.execution = id.execution
+        self.slot: StartedSlot | None = None
+        self.instance_id, self.execution = id.instance_id, id.execution
         self.name = name
         self.version = version
         self.parent: Parent | None = None
@@ -248,6 +251,14 @@ class ExecutionScope:
             if self.sent is None:
                 self.sent = Outbox()
             self.sent.add(stream, item)
+
+    def forward(self, items: ForwardedItems) -> None:
+        """Send items to a stream of another instance, with the turn's commit."""
+        self._refuse_torn()
+        if not self.is_replaying:
+            if self.sent is None:
+                self.sent = Outbox()
+            self.sent.forwarded.append(items)
 
     def set_report(self, value: bytes) -> None:
         """Report something; null: nothing."""

@@ -46,7 +46,7 @@ from perdure.model.jobs import NewJob
 from perdure.model.lineage import FIRST, Lineage, Parent, lineage_below
 from perdure.model.messages import Delivery, Message
 from perdure.model.rows import read_message
-from perdure.model.streams import SentItems
+from perdure.model.streams import ForwardedItems, SentItems
 from perdure.model.turns import (
     ChildStart,
     Continuation,
@@ -147,7 +147,9 @@ class _Changes:
         if report is not None:
             scope.new_report = None
         sent: tuple[SentItems, ...] = ()
+        forwarded: tuple[ForwardedItems, ...] = ()
         if scope.sent is not None:
+            forwarded = tuple(scope.sent.forwarded)
             sent, scope.sent = scope.sent.take(), None
         return Turn(
             instance_id=execution.instance_id,
@@ -174,6 +176,7 @@ class _Changes:
             report=report,
             receipts=tuple(self._receipts),
             sent=sent,
+            forwarded=forwarded,
             continued=continued,
             outcome=outcome,
         )

@@ -152,7 +152,7 @@ class SqlAdmin(ABC):
         return await self._work(lambda t: repair.forget_dead_jobs(t.connection, keys))
 
     async def end_job_by_hand(self, key: JobKey, kind: str, body: bytes) -> bool:
-        """End a job whoever runs it: its owner gets the message."""
+        """End a job, whichever worker runs it: its owner gets the message."""
         return await self._work(lambda t: repair.end_job(t, key, kind, body))
 
     async def drop_message(self, instance_id: str, no: int) -> bool:

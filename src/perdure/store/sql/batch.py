@@ -38,8 +38,8 @@ class Transaction:
     number: int
     """Counts transactions; claims begin with another definition each time."""
     waits: bool = True
-    """Whether a batch waits for instances that somebody else has locked. If not, what touches them
-    comes back as `LATER`."""
+    """Whether a batch waits for instances that another transaction has locked. If not, what touches
+    them comes back as `LATER`."""
     known: LoadedRows | None = None
     """The rows that the changes of instances touch, if they need not be loaded."""
     count_changes: Callable[[], int] | None = None
@@ -114,7 +114,7 @@ def _work(transaction: Transaction, operations: Sequence[Any], results: list[Any
 def _put_off(
     changes: Sequence[tuple[int, Any]], busy: Container[str], results: list[Any]
 ) -> list[tuple[int, Any]]:
-    """Leave out what touches instances that somebody else has locked."""
+    """Leave out what touches instances that another transaction has locked."""
     rest = []
     for index, change in changes:
         if any(instance_id in busy for instance_id in ids_of(change)):

@@ -11,7 +11,7 @@ from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import InstanceEnd, NewObservation, Snapshot, Turn, UniqueKey
 from perdure.store.sql.row_types import FeedValues, ReceiptValues
 from perdure.store.sql.rows import LiveState, PendingJob
-from perdure.store.sql.streams import SentBatch
+from perdure.store.sql.streams import RewoundStreams, SentBatch
 
 
 class AppendedEvents(NamedTuple):
@@ -177,6 +177,7 @@ class Changes:
     reports: dict[str, ReportChange] = field(default_factory=dict)
     sent: list[SentBatch] = field(default_factory=list)
     """What turns and successful attempts sent to streams."""
+    rewound: list[RewoundStreams] = field(default_factory=list)
     senders: list[JobEnd] = field(default_factory=list)
     """The ends of successful attempts that sent something."""
     sessions_used: dict[str, None] = field(default_factory=dict)

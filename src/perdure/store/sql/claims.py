@@ -227,7 +227,7 @@ def renew_turns(
 
 def release_turns(connection: Connection, leases: Sequence[TurnLease], *, now_ms: int) -> bool:
     """Give back turns that were claimed and not worked on; tell whether that was all of them, or
-    somebody else has locked some."""
+    another transaction has locked some."""
     packed = pack([(part_of(lease.instance_id), *lease) for lease in leases])
     return not connection.run("release_turns", leases=packed, now_ms=now_ms)
 
@@ -331,7 +331,7 @@ class JobClaiming:
                 definitions=definitions,
             )
             for queue_no, plain in zip(claim.queues, candidates, strict=True):
-                # Whoever waits longest comes first, with a session or without.
+                # The job that waits longest comes first, with a session or without.
                 plain.extend(with_session.get(queue_no, ()))
                 plain.sort(key=lambda job: job[_VISIBLE_AT])
         suspects = [
@@ -433,7 +433,7 @@ def renew_jobs(
 
 
 def lost_jobs(connection: Connection, leases: Sequence[JobLease]) -> list[JobLease]:
-    """Return the leases that somebody else has ended or taken; one that just ran out is not."""
+    """Return the leases that another worker has ended or taken; one that just ran out is not."""
     packed = pack([(part_of(lease.key.instance_id), *lease.key, lease.token) for lease in leases])
     [(text,)] = connection.run("find_leased_jobs", leases=packed)
     held = set(unpack(text))

@@ -4,8 +4,8 @@ Works on the rows that `rows.load` brought and leaves behind what `flush` writes
 touches the database, except that a definition seen for the first time is given its number.
 
 What always holds: a turn is accepted only if its stamp is the stored one, the commit that it is
-based on included, and the lease is its own or nobody's (S7). One that was accepted is found by its
-commit id in the history, for ever; so a refused one never happened (S8, S45). An accepted turn
+based on included, and the lease is its own or there is none (S7). One that was accepted is found by
+its commit id in the history, for ever; so a refused one never happened (S8, S45). An accepted turn
 appends from the stored next number on, so there is no gap and no repeat (S1); an ended instance has
 no live row, so nothing can follow its end (S3, S9). A refused change leaves nothing behind but the
 results of its jobs.
@@ -20,6 +20,7 @@ from perdure.model.blocked import going_on, held_by, is_held
 from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.rewinds import Rewind
+from perdure.model.streams import SentItems
 from perdure.model.turns import (
     NOBODY,
     ChildStart,
@@ -52,7 +53,7 @@ from perdure.store.sql.rows import (
     PendingMessage,
     WideState,
 )
-from perdure.store.sql.streams import SentBatch
+from perdure.store.sql.streams import RewoundStreams, SentBatch
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
 _TAKEN = TurnReceipt(TurnStatus.TAKEN)
@@ -150,7 +151,8 @@ class Commit:
             return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen)
         if turn.commit_id not in self.rows.accepted:
             return None
-        # Others have gone on from it, or it has ended: whoever has it in memory reads it again.
+        # Others have gone on from it, or it has ended: a worker that has it in memory reads it
+        # again.
         last_no = 0 if row is None else row.last_no
         return TurnReceipt(TurnStatus.ACCEPTED, last_no, has_unseen=row is not None)
 
@@ -170,7 +172,7 @@ class Commit:
         return turn.lease == 0 and row.home == turn.worker_id
 
     def _holds(self, lease: int, row: LiveState) -> bool:
-        """Tell whether a lease is the stored one; without one, whether nobody has it now."""
+        """Tell whether a lease is the stored one; without one, whether there is none now."""
         if lease:
             return row.lease == lease
         return row.lease == 0 or row.lease_until_ms <= self._now_ms
@@ -195,9 +197,8 @@ class Commit:
             self._decisions.keep(turn, row, first_seq)
         if turn.kv or turn.report is not None:
             self._keep_values(turn, row)
-        if turn.sent:
-            key = JobKey(row.instance_id, row.incarnation, row.execution, first_seq)
-            self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, turn.sent))
+        if turn.sent or turn.forwarded:
+            self._send(turn, row, first_seq)
         has_unseen = row.last_no > turn.seen_no
         if not has_unseen:
             self.inboxes.emptied(row)
@@ -217,6 +218,19 @@ class Commit:
         last_no = row.last_no
         self._tell_others(turn)
         return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
+
+    def _send(self, turn: Turn, row: LiveState, first_seq: int) -> None:
+        """Send items to own streams, and to those of others that have not ended and are the ones
+        that were meant."""
+        if turn.sent:
+            key = JobKey(row.instance_id, row.incarnation, row.execution, first_seq)
+            self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, turn.sent))
+        for to_id, incarnation, stream, items in turn.forwarded:
+            other = self.rows.live.get(to_id)
+            if other is not None and other.is_born and other.incarnation == incarnation:
+                key = JobKey(to_id, incarnation, other.execution, other.next_seq)
+                sent = (SentItems(stream, items),)
+                self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, sent))
 
     def _tell_others(self, turn: Turn) -> None:
         for child in turn.children:
@@ -321,6 +335,15 @@ class Commit:
         row.home = None  # No worker has it in memory as it is now.
         self._leave(turn, row)
         self._rewinds.begin(row, rewind, turn.commit_id)
+        self.changes.rewound.append(
+            RewoundStreams(
+                row.part,
+                row.instance_id,
+                row.execution - 1,
+                len(rewind.prefix),
+                rewind.reopened,
+            )
+        )
         self.changes.statuses[row.instance_id] = StatusChange(row, Status.RUNNING, rewind.reason)
         self._move(row, row.definition_no)
         self.rows.accepted.add(turn.commit_id)
@@ -456,7 +479,7 @@ class Commit:
         row.wake_at_ms = None
         row.lease = 0
         row.lease_until_ms = 0
-        row.attempts = 0  # Whoever holds it has not died of it.
+        row.attempts = 0  # The worker that holds it has not died of it.
         row.dirty = True
         self.changes.statuses[hold.instance_id] = StatusChange(row, hold.status, hold.reason)
         return True

@@ -2,7 +2,7 @@
 
 Every statement comes from a file, `sql/<subject>/<name>.sql` in the folder of its database, and is
 run by its name with named parameters. The files of one name take the same parameters and return the
-same rows, so that whoever runs them need not know which database it is. An error of a driver leaves
+same rows, so that their caller need not know which database it is. An error of a driver leaves
 the connection as one of ours: what may work later is `StoreUnavailableError`, what a value caused
 is `RowError`, what says that the database is broken is `StoreCorruptError`.
 

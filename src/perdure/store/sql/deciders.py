@@ -218,7 +218,7 @@ class SqlDeciders(ABC):
         return changed
 
     async def forget_reader(self, name: str) -> bool:
-        """Forget a reader and how far it has come, unless somebody has the right to read."""
+        """Forget a reader and how far it has come, unless a worker has the right to read."""
         return await self._work(lambda t: feed.forget_reader(t.connection, name, now_ms=t.now_ms))
 
     async def read_checkpoints(self) -> list[Checkpoint]:

@@ -122,7 +122,7 @@ def set_reader(
 
 
 def forget_reader(connection: Connection, name: str, *, now_ms: int) -> bool:
-    """Forget a reader, unless somebody has the right to read."""
+    """Forget a reader, unless a worker has the right to read."""
     return bool(connection.run("forget_reader", name=name, now_ms=now_ms))
 
 

@@ -31,7 +31,7 @@ from perdure.store.sql.row_types import (
 )
 from perdure.store.sql.rows import LiveState, PendingJob
 from perdure.store.sql.sessions import touch_sessions
-from perdure.store.sql.streams import write_sent
+from perdure.store.sql.streams import rewind_streams, write_sent
 
 
 def flush(connection: Connection, commit: Commit, *, now_ms: int, alone: bool) -> int:
@@ -107,6 +107,8 @@ class _Flush:
             self._put_kv()
         if changes.reports:
             self._put_reports()
+        for rewound in changes.rewound:
+            rewind_streams(self._bulk.connection, rewound)
         if changes.sent:
             write_sent(self._bulk, changes.sent, changes.senders)
         if changes.sessions_used:
@@ -182,9 +184,10 @@ class _Flush:
     def _pass_through(self, rows: Sequence[LiveState]) -> None:
         """Let instances that begin and end in this batch have a row for a moment.
 
-        Nothing is locked where no row is: whoever puts a message for such an id at the same time
-        waits here until we are through, and then finds that it has ended. Where nobody else can
-        write, it shows whether one that was taken for new has messages that came before it.
+        Nothing is locked where no row is: a transaction that puts a message for such an id at the
+        same time waits here until we are through, and then finds that it has ended. Where no other
+        process can write, it shows whether one that was taken for new has messages that came before
+        it.
         """
         if not self._bulk.connection.locks:
             rows = [row for row in rows if row.instance_id in self._assumed_new]

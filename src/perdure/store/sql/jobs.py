@@ -41,7 +41,7 @@ class Jobs:
     # --------------------------------------------------------------- attempts
 
     def held(self, end: JobEnd) -> JobState | None:
-        """Return the job whose attempt ends, if whoever ends it has it still."""
+        """Return the job whose attempt ends, if the worker that ends it has it still."""
         job = self._rows.jobs.get(end.key)
         if job is None or job.gone or end.token == 0 or job.token != end.token:
             return None
@@ -50,7 +50,7 @@ class Jobs:
         return job
 
     def finish(self, end: JobEnd) -> None:
-        """Remove a job that has its result, or that nobody will try again."""
+        """Remove a job that has its result, or that will not be tried again."""
         job = self._rows.jobs[end.key]
         job.gone = True
         self._changes.jobs_gone.append(end.key)
@@ -127,7 +127,8 @@ class Jobs:
         self._remove(key)
 
     def leave(self, row: LiveState) -> None:
-        """The execution of an instance is followed by the next one: its jobs are nobody's."""
+        """The execution of an instance is followed by the next one: its jobs belong to no
+        execution."""
         self._left.add((row.instance_id, row.incarnation, row.execution))
         row.jobs = [pending for pending in row.jobs if pending.execution != row.execution]
 

@@ -21,7 +21,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from perdure.model.admin import PAGE_MAX, InstanceFilter, InstancePage, PageMark
-from perdure.model.instances import PARTS, QUEUE_KINDS, InstanceRow, Status, part_of
+from perdure.model.builtins import SCHEDULE
+from perdure.model.instances import DECIDER, PARTS, QUEUE_KINDS, InstanceRow, Status, part_of
 from perdure.store.sql.connection import Connection, Value
 from perdure.store.sql.overview import read_definitions
 from perdure.store.sql.packing import pack, unpack
@@ -188,7 +189,7 @@ def _look_among(
     few: int,
 ) -> tuple[int, int, list[Place]]:
     """Return how many were to be looked at, how many of them were found, and where they are."""
-    is_named = filter.name is not None or filter.version is not None
+    is_named = filter.name is not None or filter.version is not None or not filter.with_builtins
     [(seen, text)] = connection.run(
         "list_among",
         **{**params, **_NO_SET, **chosen},
@@ -337,6 +338,7 @@ def _definitions(connection: Connection, filter: InstanceFilter) -> list[int]:
         if key.kind not in QUEUE_KINDS
         and filter.name in (None, key.name)
         and filter.version in (None, key.variant)
+        and (filter.with_builtins or (key.kind, key.name) != (DECIDER, SCHEDULE))
     ]
 
 

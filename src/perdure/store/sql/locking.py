@@ -1,16 +1,16 @@
 """Lock what is changed outside a commit, where others may write at the same time.
 
 A commit locks the live rows of the instances it touches, and the wide rows of those that have none
-or that it starts: see `rows`. Whoever changes rows of instances in another way locks both first, in
-the same order, and looks at the rows after that. So a commit that was faster is seen, and one that
-comes later waits, and then finds what was left.
+or that it starts: see `rows`. An operation that changes rows of instances in another way locks both
+first, in the same order, and looks at the rows after that. So a commit that was faster is seen, and
+one that comes later waits, and then finds what was left.
 
-Who shares a transaction with others waits for nobody, or they would wait too: an operation that
-cannot have its locks now is put off, and is run again soon.
+An operation that shares a transaction waits for no lock, or others would wait too: one that cannot
+have its locks now is put off, and is run again soon.
 
 What is not there cannot be locked. An id without any row may come to life meanwhile, and so may the
-successor of a row that was waited for; so whoever has locked still says which incarnation it means,
-or does only what is right for any.
+successor of a row that was waited for; so the one that has locked still says which incarnation it
+means, or does only what is right for any.
 
 On SQLite there is nothing to do: one transaction writes at a time.
 """
@@ -25,14 +25,14 @@ from perdure.store.sql.packing import pack
 
 
 class PutOffError(Exception):
-    """Somebody else has locked what an operation needs; it has changed nothing yet."""
+    """Another transaction has locked what an operation needs; it has changed nothing yet."""
 
 
 def lock_instances(connection: Connection, instance_ids: Iterable[str]) -> None:
     """Keep all others from changing rows of these instances until the transaction ends.
 
     Raises:
-        PutOffError: Somebody else has locked one of them, and the connection waits for nobody.
+        PutOffError: Another transaction has locked one of them, and locks are not waited for.
     """
     if not connection.locks:
         return
@@ -51,7 +51,7 @@ def lock_instances(connection: Connection, instance_ids: Iterable[str]) -> None:
 def lock_feed(connection: Connection) -> None:
     """Keep events of the feed where they are until the transaction ends.
 
-    An event without a position is moved when it gets one. Whoever removes events would miss one
+    An event without a position is moved when it gets one. A removal of events would miss one
     that is being moved.
     """
     if connection.locks:

@@ -3,10 +3,10 @@
 They share a connection and a transaction with the store's own statements, so they are looked at
 before: see `Approval`.
 
-A failing handler must not disturb whoever shares the transaction: what it wrote is rolled back to
-where it began. On PostgreSQL a handler has failed as soon as one of its statements has, however it
-takes it. Trouble that has ended the transaction itself cannot be kept from the others: it is raised
-once more when the handler has returned.
+A failing handler must not disturb others that share the transaction: what it wrote is rolled back
+to where it began. On PostgreSQL a handler has failed as soon as one of its statements has, however
+it takes it. Trouble that has ended the transaction itself cannot be kept from the others: it is
+raised once more when the handler has returned.
 
 A handler whose time is over can run no more statements, and the one that runs is ended.
 """
@@ -139,7 +139,7 @@ class OwnTables:
             raise
 
     def close(self) -> None:
-        """Let nobody write from here on."""
+        """Refuse writes from here on."""
         if self._connection is not None:
             self._connection.set_deadline(None)
             self._connection = None

@@ -167,7 +167,7 @@ def _misfit_in(failures: bytes | None) -> str:
     try:
         return _failures.decode(failures).misfit if failures else ""
     except msgspec.MsgspecError:
-        return ""  # Whoever claims it tells of the damage.
+        return ""  # The worker that claims it tells of the damage.
 
 
 def read_workers(connection: Connection, seen_since_ms: int) -> list[WorkerRow]:

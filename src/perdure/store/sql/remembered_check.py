@@ -48,10 +48,10 @@ def check_remembered(remembered_rows: RememberedRows, connection: Connection, *,
     Args:
         remembered_rows: What is remembered.
         connection: Where to look.
-        by: The statement that returns the rows which nobody else has written since.
+        by: The statement that returns the rows which no other process has written since.
 
     Raises:
-        RememberedRowsError: They differ, and nobody else has written since.
+        RememberedRowsError: They differ, and no other process has written since.
     """
     rows = remembered_rows.newest()
     if not rows:

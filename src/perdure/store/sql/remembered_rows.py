@@ -1,9 +1,9 @@
 """What a writer remembers of the rows it wrote last, so that it need not load them again.
 
 Most turns follow one that was committed a moment ago by the same writer: their rows are known. What
-is remembered is the truth only as long as nobody else writes. Whether that is so is not decided
-here: whoever writes on the strength of it has the database check it in the same transaction, and
-says when it was wrong.
+is remembered is the truth only as long as no other process writes. Whether that is so is not
+decided here: the batch that writes on the strength of it has the database check it in the same
+transaction, and says when it was wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RememberedRows:
         self._live: dict[str, LiveState] = {}
         """Of instances that were started, the longest unchanged first."""
         self._jobs: dict[str, dict[JobKey, JobState]] = {}
-        """Jobs of these instances that somebody has; there may be more."""
+        """Jobs of these instances that a worker has; there may be more."""
         self._wrongs = 0
         """How often in a row what was found was wrong."""
         self._pause_left = 0
@@ -42,8 +42,8 @@ class RememberedRows:
     def find(self, changes: Sequence[Change]) -> LoadedRows | None:
         """Return the rows that changes touch, or None if one of them is not known.
 
-        Instances that are started are taken for new: see `LoadedRows.assumed_new`. Whoever uses the
-        rows says what came of it: `keep`, or `was_wrong`.
+        Instances that are started are taken for new: see `LoadedRows.assumed_new`. A batch that
+        uses the rows says what came of it: `keep`, or `was_wrong`.
         """
         if self._pause_left:
             self._pause_left -= 1
@@ -118,7 +118,7 @@ class RememberedRows:
         return list(islice(reversed(self._live.values()), count))
 
     def forget(self) -> None:
-        """Remember nothing: somebody else may have changed the rows."""
+        """Remember nothing: another process may have changed the rows."""
         self._live.clear()
         self._jobs.clear()
 

@@ -1,4 +1,4 @@
-"""Remove what nobody needs any more.
+"""Remove what is not needed any more.
 
 A deletion checks and removes inside one transaction, under the locks of its instances, so nothing
 can be born under it. A commit that was under way for a deleted instance finds no live row and is
@@ -121,7 +121,7 @@ def remove_expired(connection: Connection, expired: Expired, expiry: Expiry, *, 
 
     Receipts and ids are under the locks of their instances: else a start could come between the
     look at what is live and the removal. A dead job or a session is one row, which is looked at
-    again after whoever has it locked is done.
+    again after the transaction that has it locked is done.
     """
     lock_instances(connection, [key[1] for key in (*expired.receipts, *expired.unborn)])
 

@@ -16,7 +16,7 @@ from perdure.store.sql.packing import pack
 from perdure.store.sql.rows import load
 
 _BY_HAND = 1
-"""Stands for the token of a job that nobody runs; never stored."""
+"""Stands for the token of a job that no worker runs; never stored."""
 
 
 def retry_dead_jobs(connection: Connection, keys: Sequence[JobKey], *, now_ms: int) -> list[bool]:
@@ -37,7 +37,7 @@ def forget_dead_jobs(connection: Connection, keys: Sequence[JobKey]) -> list[boo
 
 
 def end_job(transaction: Transaction, key: JobKey, kind: str, body: bytes) -> bool:
-    """End a job whoever runs it, and tell its owner.
+    """End a job, whichever worker runs it, and tell its owner.
 
     It is ended as its holder would end it, so that the message gets its number and wakes the owner
     in the same way; loading the rows locks them.
@@ -63,7 +63,7 @@ def end_job(transaction: Transaction, key: JobKey, kind: str, body: bytes) -> bo
 def drop_message(connection: Connection, instance_id: str, no: int, *, now_ms: int) -> bool:
     """Remove a message or timer, and let no turn be accepted that may have taken it.
 
-    Its receipt goes with it: nothing will be decided, and whoever has sent it may send it again.
+    Its receipt goes with it: nothing will be decided, and its sender may send it again.
     """
     part = part_of(instance_id)
     # A commit that took the message is through, and the message gone, or it waits and is refused

@@ -91,7 +91,7 @@ class LiveState:
         """Whether `wake_at_ms` may be the time of a timer that is no longer there."""
         self.writer: str | None = None
         """The transaction that has written it last, if that is known: as long as it is the last,
-        nobody else has changed the row."""
+        no other process has changed the row."""
         self.messages: list[PendingMessage] = []
         self.jobs: list[PendingJob] = []
         self.definition_no: int | None = None
@@ -166,7 +166,7 @@ class LoadedRows:
     observed: dict[str, int] = field(default_factory=dict)
     """The number of the newest observed input, of instances of which more are observed."""
     busy: set[str] = field(default_factory=set)
-    """Instances that somebody else has locked, where locks are not waited for."""
+    """Instances that another transaction has locked, where locks are not waited for."""
     waiting: dict[str, dict[int, int]] = field(default_factory=dict)
     """Numbers and ranks of the stored messages of instances that may vanish."""
     ended: dict[str, EndedState] = field(default_factory=dict)
@@ -179,12 +179,13 @@ class LoadedRows:
     remembered: tuple[str, ...] = ()
     """Instances whose rows were remembered and not loaded; also those that have ended since."""
     assumed_new: set[str] = field(default_factory=set)
-    """Instances that nobody has looked for: what is decided holds only if the batch starts them,
+    """Instances that were not looked for: what is decided holds only if the batch starts them,
     because then inserting their rows shows whether they were there."""
 
     def has_taken(self, turn: Turn) -> bool:
         """Tell whether the messages that a turn took are those that are stored. Where it has a
-        lease, that tells: whoever has lost the messages has lost the claim that came after."""
+        lease, that tells: a database that has lost the messages has lost the claim that came
+        after."""
         return not turn.taken or turn.taken == self.taken.get(place_of(turn))
 
 
@@ -226,10 +227,7 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
             stored = [Message(*row) for row in found]
             rows.taken[place_of(turn)] = digest_of(stored, set(turn.consumed))
     if wanted.goes_back:
-        rows.ended = load_ended(
-            connection,
-            [one.instance_id for one in wanted.turns if one.instance_id not in rows.live],
-        )
+        rows.ended = load_ended(connection, [one for one in wanted.ids if one not in rows.live])
     late = [turn for turn in wanted.turns if not is_next(turn, rows)]
     if late:
         keys = [(part_of(turn.instance_id), *place_of(turn)) for turn in late]
@@ -256,10 +254,11 @@ def is_next(turn: Turn, rows: LoadedRows) -> bool:
 def _put_off_locked(
     connection: Connection, rows: LoadedRows, missing: list[tuple[int, str]]
 ) -> list[tuple[int, str]]:
-    """Note which instances were not found because somebody else has locked them; return the rest.
+    """Note which instances were not found because another transaction has locked them; return the
+    rest.
 
-    Their wide rows must not be locked: whoever has the live row may want the wide one next, and
-    would wait for us, as we might for them.
+    Their wide rows must not be locked: a transaction that has the live row may want the wide one
+    next, and would wait for us, as we might for them.
     """
     if not missing:
         return []
@@ -271,10 +270,10 @@ def _put_off_locked(
 def _look_again(
     connection: Connection, rows: LoadedRows, wanted: WantedRows, *, waits: bool
 ) -> None:
-    """Find the live rows that were not there to be locked, or were locked by somebody else.
+    """Find the live rows that were not there to be locked, or were locked by another transaction.
 
     A wide row without a live one has ended, or was born between our two looks. What has neither is
-    new; if somebody else makes it now, our insert will be refused.
+    new; if another process makes it now, our insert will be refused.
     """
     if waits:
         unsure = [one for one in rows.wide if one not in rows.live]
@@ -398,6 +397,8 @@ class WantedRows:
                 self._add_delivery(child.if_taken)
             if child.if_started is not None:
                 self._add_delivery(child.if_started)
+        for items in turn.forwarded:
+            self.ids[items.instance_id] = None
         self._add_decisions(turn)
 
     def _add_decisions(self, turn: Turn) -> None:

@@ -1,6 +1,6 @@
 """Which worker has which session, and what it may run because of that.
 
-A session that nobody has goes to the first worker that claims one of its jobs, in the same
+A session that no worker has goes to the first worker that claims one of its jobs, in the same
 transaction. It stays with its owner while the lease lasts, and moves on when the lease has run out,
 when the owner gives no sign of life, or when the owner does not serve the queue of a job. There is
 one row per session, so there is one owner (S27); and a session never moves while another worker

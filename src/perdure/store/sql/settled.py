@@ -1,7 +1,7 @@
 """Keep what inputs came to that changed nothing, without a turn.
 
 An outcome that is stored never changes, so of two that come the first one counts. An input that
-waits in the inbox under the same id goes, and with it the lease of whoever may have taken it.
+waits in the inbox under the same id goes, and with it the lease of a worker that may have taken it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SettledInputs:
         self._receipts = receipts
         self._observations = observations
         self._written: list[Observation] = []
-        """What an earlier try wrote, of which nobody knows whether it took effect."""
+        """What an earlier try wrote, of which it is not known whether it took effect."""
 
     def write(self, transaction: Transaction) -> list[bytes]:
         """Keep everything and return the outcome that counts for each receipt."""

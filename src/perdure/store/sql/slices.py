@@ -24,6 +24,7 @@ from perdure.store.contents import (
     FedRow,
     KeyPlace,
     KeySlice,
+    SentRow,
     Slice,
     SlicePlace,
     StrayEvent,
@@ -145,6 +146,10 @@ def _read_kept(contents: Contents, rows: Rows) -> None:
         contents.kv.setdefault(instance_id, {})[name] = KvRow(value, updated_ms)
     for instance_id, version, updated_ms, value in rows("slice_reports"):
         contents.reports[instance_id] = ReportRow(version, value, updated_ms)
+    for instance_id, stream, *row in rows("slice_streams"):
+        contents.streams.setdefault((instance_id, stream), []).append(SentRow(*row))
+    for instance_id, stream, next_index in rows("slice_stream_heads"):
+        contents.stream_heads[instance_id, stream] = next_index
     for instance_id, input_id, outcome in rows("slice_receipts"):
         contents.receipts.setdefault(instance_id, {})[input_id] = outcome
     for *execution_key, seq, schema, version, body in rows("slice_snapshots"):

@@ -99,7 +99,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         """Return what it has done."""
 
     def listen_changes(self, kind: Hint, heard: Callable[[], None]) -> Callable[[], None]:
-        """Never call it: nobody tells us, unless a database says otherwise."""
+        """Never call it: there are no notifications, unless a database says otherwise."""
         return lambda: None
 
     @abstractmethod
@@ -165,7 +165,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         answer = self._hand_in(turns)
         for turn in turns:
             if turn.feed:
-                # Also if nobody listens yet: whoever begins to may have read before this commits.
+                # Also without a listener: one that begins now may have read before this commits.
                 answer.add_done_callback(lambda _: self._tell_feed())
                 break
         return _receipts(answer)
@@ -179,7 +179,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
     async def start(
         self, instances: Sequence[NewInstance], *, patience_s: float | None = None
     ) -> list[InstanceRow | None]:
-        """Start instances whose first turn is somebody's claim; None means started."""
+        """Start instances whose first turn is a worker's claim; None means started."""
         return await self._submit(instances, patience_s)
 
     async def deliver(

@@ -1,6 +1,6 @@
 """What a wrong clock has put into a time to come: ready work, and leases of workers that died.
 
-Found only where somebody has reason to look, because finding reads whole tables. Everything here is
+Found only where a caller has reason to look, because finding reads whole tables. Everything here is
 ready in truth, or under a lease that its holder renews if it lives; timers are left where they
 were set, since when they were to be due is on record.
 """

@@ -41,6 +41,19 @@ class SentBatch(NamedTuple):
     sent: tuple[SentItems, ...]
 
 
+class RewoundStreams(NamedTuple):
+    """An instance that was reset: what it sent behind the cut is void."""
+
+    part: int
+    instance_id: str
+    execution: int
+    """The one that was left."""
+    kept: int
+    """How many of its events are kept."""
+    reopened: tuple[int, ...]
+    """Calls of those that are made again."""
+
+
 class _NewRow(NamedTuple):
     """A row that has no index yet."""
 
@@ -91,6 +104,15 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
             )
         )
     bulk.write_rows("insert_stream_rows", rows)
+
+
+def rewind_streams(connection: Connection, rewound: RewoundStreams) -> None:
+    """Let what was sent behind a cut be void, and give the rest to the next execution."""
+    connection.write(
+        "rewind_streams",
+        **{**rewound._asdict(), "reopened": pack(rewound.reopened)},
+        next_execution=rewound.execution + 1,
+    )
 
 
 def _rows_of(items: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:

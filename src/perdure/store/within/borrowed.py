@@ -1,8 +1,8 @@
 """A store that does everything on a connection of the user's, inside the transaction open there.
 
 What is written through it is there if the user commits, and was never there if not. So nothing of
-it is remembered: neither numbers of definitions, which somebody else may get after a rollback, nor
-anything else.
+it is remembered: neither numbers of definitions, which another definition may get after a rollback,
+nor anything else.
 
 Each write is a part of the transaction that can be undone by itself. A value that the database
 refuses, or another transaction that was faster, does not spoil what the user has done so far.
@@ -103,7 +103,7 @@ class BorrowedSqlStore(SqlStore):
         """Do nothing: the connection is the user's."""
 
     def change_count(self, kind: Hint) -> int:
-        """Return a number that never changes: nobody waits for anything in here."""
+        """Return a number that never changes: there is nothing to wait for in here."""
         return 0
 
     @property
@@ -116,7 +116,7 @@ class BorrowedSqlStore(SqlStore):
     async def start(
         self, instances: Sequence[NewInstance], *, patience_s: float | None = None
     ) -> list[InstanceRow | None]:
-        """Start instances whose first turn is somebody's claim; None means started."""
+        """Start instances whose first turn is a worker's claim; None means started."""
         return await self._write(lambda t: run_batch(t, instances)[0])
 
     async def deliver(
@@ -206,11 +206,11 @@ class BorrowedSqlStore(SqlStore):
         _refuse()
 
     def check_transaction(self, activity: str, *, is_async: bool) -> None:
-        """Refuse: nobody works in here."""
+        """Refuse: there is no worker in here."""
         _refuse()
 
     async def transact(self, work: OwnWork) -> bool | None:
-        """Refuse: nobody works in here."""
+        """Refuse: there is no worker in here."""
         _refuse()
 
     def borrow(self, connection: object, **_: Any) -> NoReturn:

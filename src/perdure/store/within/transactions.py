@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 alone_in: ContextVar[str] = ContextVar("perdure_alone_in", default="")
-"""The transaction that runs here, if nobody else can write until it ends."""
+"""The transaction that runs here, if no other connection can write until it ends."""
 
 
 class Undone(NamedTuple):
@@ -46,9 +46,9 @@ class OwnWork:
     stop_by: Callable[[Callable[[], None]], None]
     """Hears how a plain function can be given up: by a call from any thread, that may block."""
     is_stopped: Callable[[], bool]
-    """Tells whether nobody waits for it any more."""
+    """Tells whether it is not waited for any more."""
     be_alone: Callable[[], object]
-    """Hears, before the function is called, that nobody else can write until it returns."""
+    """Hears, before the function is called, that no other connection can write until it returns."""
 
 
 class TransactionStore(Protocol):

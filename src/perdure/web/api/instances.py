@@ -360,7 +360,7 @@ async def _end(ask: CheckedRequest[Any, Any]) -> AsyncIterator[StreamEvent]:
 
 
 async def _reports(ask: CheckedRequest[ReportQuery, None]) -> AsyncIterator[StreamEvent]:
-    after = _last_event(ask, ask.query.after)
+    after = last_event(ask, ask.query.after)
     while (found := await handle_of(ask).wait_report(after=after)) is not None:
         after = found.version
         yield StreamEvent("report", found, after)
@@ -370,7 +370,7 @@ async def _reports(ask: CheckedRequest[ReportQuery, None]) -> AsyncIterator[Stre
 async def _new_events(ask: CheckedRequest[HistoryQuery, None]) -> AsyncIterator[StreamEvent]:
     """Return the events of the execution that is asked for, or of the current one, to its end."""
     handle = handle_of(ask)
-    after = _last_event(ask, ask.query.after)
+    after = last_event(ask, ask.query.after)
     execution = ask.query.execution or (await handle.info()).execution
     async for _ in changed(ask.client):
         # Before the events: what is recorded after this look is not missed.
@@ -384,7 +384,7 @@ async def _new_events(ask: CheckedRequest[HistoryQuery, None]) -> AsyncIterator[
             return
 
 
-def _last_event(ask: CheckedRequest[Any, Any], after: int) -> int:
+def last_event(ask: CheckedRequest[Any, Any], after: int) -> int:
     """Return where a stream goes on: a browser that was cut off says what it saw last."""
     seen = ask.request.headers.get("last-event-id", "")
     if not seen:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.authoring.decider_definition import SEPARATOR
+from perdure.authoring.stream import Stream
 from perdure.client.as_json import as_json
 from perdure.client.client import Client
 from perdure.client.handle import Handle
@@ -26,12 +27,14 @@ from perdure.web.pages.differences import differences
 from perdure.web.pages.instances import without_head
 from perdure.web.pages.timeline import bars_of, drawn
 
-Tab = Literal["timeline", "state", "history", "payload", "children", "jobs", "check"]
+Tab = Literal["timeline", "state", "history", "payload", "children", "jobs", "check", "streams"]
 
 TIMELINE_EVENTS = 400
 """How much of a history, its newest part, is drawn."""
 HISTORY_PAGE = 100
 EVENTS_SHOWN = 50
+ITEMS_SHOWN = 50
+"""How many of the newest items of a stream are shown."""
 
 
 class InstancePageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,6 +83,8 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
             data["report"] = await handle.report()
         case "children":
             data["children"] = await _children(ask, info)
+        case "streams":
+            data["streams"] = await _streams(handle)
         case "jobs":
             data |= await _jobs(ask.client, handle)
         case "check":
@@ -199,6 +204,20 @@ async def _children(
         ],
         "next": sign_cursor(secret, LIST, page.next),
     }
+
+
+async def _streams(handle: Handle[Json]) -> list[dict[str, Any]]:
+    """Return the streams of an instance, each with its newest items."""
+    found = []
+    for one in await handle.streams():
+        stream: Stream[Json] = Stream(one.name, Any)
+        reader = handle.stream(stream, after=max(0, one.last_index - ITEMS_SHOWN))
+        reader.waits = False
+        items = [{"index": item.index, "value": item.value, "at": item.at} async for item in reader]
+        found.append(
+            {"name": one.name, "items": one.items, "newest": items, "last": one.last_index}
+        )
+    return found
 
 
 async def _jobs(client: Client, handle: Handle[Json]) -> dict[str, Any]:

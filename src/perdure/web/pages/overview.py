@@ -55,6 +55,15 @@ async def workers(ask: CheckedRequest[Nothing, None]) -> PageContent:
     )
 
 
+async def schedules(ask: CheckedRequest[Nothing, None]) -> PageContent:
+    """Return the page of schedules."""
+    return PageContent(
+        template="schedules.html",
+        title="Schedules",
+        data={"schedules": await ask.client.schedules()},
+    )
+
+
 async def projections(ask: CheckedRequest[Nothing, None]) -> PageContent:
     """Return the page of projections and subscriptions."""
     return PageContent(

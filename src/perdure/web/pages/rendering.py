@@ -54,6 +54,7 @@ NAVIGATION = (
     ("/failures", "Failures", "f"),
     ("/queues", "Jobs and queues", "q"),
     ("/workers", "Workers", "w"),
+    ("/schedules", "Schedules", "s"),
     ("/projections", "Projections", "p"),
     ("/definitions", "Definitions", "d"),
     ("/charts", "Charts", "c"),

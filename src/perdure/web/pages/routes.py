@@ -34,6 +34,7 @@ PAGES = (
     PageRoute(path="/failures", handler=failures.show),
     PageRoute(path="/queues", handler=overview.queues, query=overview.QueuesPageQuery),
     PageRoute(path="/workers", handler=overview.workers),
+    PageRoute(path="/schedules", handler=overview.schedules),
     PageRoute(path="/projections", handler=overview.projections),
     PageRoute(path="/definitions", handler=overview.definitions),
     PageRoute(path="/charts", handler=charts.show, query=charts.ChartsPageQuery),

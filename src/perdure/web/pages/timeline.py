@@ -1,16 +1,18 @@
 """A history as bars: one row per call, timer, wait or child, and long silences cut out.
 
-What is drawn is made of what is recorded: when a call was asked for, when attempts failed, when it
-ended. The sizes are numbers for SVG attributes, since the pages allow no styles of their own.
+What is drawn is made of what is recorded: when a call was asked for, when attempts began and
+failed, when it ended. Before the first attempt it waits in its queue, between two it backs off; an
+attempt whose beginning is not on record began at once. The sizes are numbers for SVG attributes,
+since the pages allow no styles of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from perdure.client.info import HistoryEvent
 from perdure.clock import to_datetime
@@ -43,6 +45,15 @@ POINTS = {
 }
 
 
+class FailedAttempt(NamedTuple):
+    """An attempt that failed."""
+
+    began: datetime | None
+    """None: not on record."""
+    at: datetime
+    text: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Bar:
     """One row of a timeline."""
@@ -54,7 +65,9 @@ class Bar:
     end: datetime | None = None
     state: str = "open"
     """open, done, failed or cancelled"""
-    failures: list[tuple[datetime, str]] = field(default_factory=list)
+    failures: list[FailedAttempt] = field(default_factory=list)
+    began: datetime | None = None
+    """When the last attempt began; None: not on record."""
     child: str = ""
     is_point: bool = False
 
@@ -96,7 +109,9 @@ def drawn(bars: Sequence[Bar], *, now: datetime, is_over: bool) -> dict[str, Any
     last = max(bar.end or (bar.start if is_over else now) for bar in bars)
     times = {bar.start for bar in bars} | {last}
     times |= {bar.end for bar in bars if bar.end is not None}
-    times |= {at for bar in bars for at, _ in bar.failures}
+    times |= {one.at for bar in bars for one in bar.failures}
+    times |= {one.began for bar in bars for one in bar.failures if one.began is not None}
+    times |= {bar.began for bar in bars if bar.began is not None}
     scale = Scale(sorted(times))
     rows = [_row(bar, number, scale, last) for number, bar in enumerate(bars)]
     height = TOP + ROW * len(rows) + (FOOT if scale.cuts else 8)
@@ -139,21 +154,15 @@ class Scale:
 
 
 def _row(bar: Bar, number: int, scale: Scale, last: datetime) -> dict[str, Any]:
-    end = bar.end or last
-    begins = [bar.start, *(at for at, _ in bar.failures)]
-    segments = []
-    for place, start in enumerate(begins):
-        is_last = place == len(begins) - 1
-        stop = end if is_last else begins[place + 1]
-        x = scale.x(start)
-        segments.append(
-            {
-                "x": x,
-                "width": max(2.0, round(scale.x(stop) - x, 1)),
-                "state": bar.state if is_last else "failed",
-                "text": f"attempt {place + 1}" + ("" if is_last else f": {bar.failures[place][1]}"),
-            }
-        )
+    segments = [
+        {
+            "x": (x := scale.x(start)),
+            "width": max(2.0, round(scale.x(stop) - x, 1)),
+            "state": state,
+            "text": text,
+        }
+        for start, stop, state, text in _stretches(bar, last)
+    ]
     return {
         "seq": bar.seq,
         "kind": bar.kind,
@@ -167,23 +176,56 @@ def _row(bar: Bar, number: int, scale: Scale, last: datetime) -> dict[str, Any]:
     }
 
 
+def _stretches(bar: Bar, last: datetime) -> Iterator[tuple[datetime, datetime, str, str]]:
+    """Return what a row went through: from when, until when, how it is drawn, in words."""
+    at = bar.start
+    idle = ("waits", "waited in its queue")
+    for number, failed in enumerate(bar.failures, start=1):
+        if failed.began is not None and failed.began > at:
+            yield at, failed.began, *idle
+            at = failed.began
+        yield at, failed.at, "failed", f"attempt {number}: {failed.text}"
+        at = failed.at
+        idle = ("backs-off", "backed off")
+    if bar.began is not None and bar.began > at:
+        yield at, bar.began, *idle
+        at = bar.began
+    yield at, bar.end or last, bar.state, f"attempt {len(bar.failures) + 1}"
+
+
 def _end(bar: Bar, event: HistoryEvent) -> None:
-    failures = event.data.get("failures") or ()
-    bar.failures = [
-        (to_datetime(one["at_ms"]), f"{one.get('type_name')}: {one.get('message')}")
-        for one in failures
-        if isinstance(one, dict) and one.get("at_ms")
-    ]
     bar.end = event.at
     bar.state = "done"
+    bar.began = _time(event.data.get("began_ms"))
+    failures = [
+        FailedAttempt(
+            _time(one.get("began_ms")),
+            to_datetime(one["at_ms"]),
+            f"{one.get('type_name')}: {one.get('message')}",
+        )
+        for one in event.data.get("failures") or ()
+        if isinstance(one, dict) and one.get("at_ms")
+    ]
     if event.kind.endswith(("_failed", "_refused")):
         bar.state = "failed"
         # The last failure is the end itself.
-        bar.failures = bar.failures[:-1]
+        bar.began = failures[-1].began if failures else None
+        failures = failures[:-1]
     elif event.kind.endswith("_cancelled"):
         bar.state = "cancelled"
     # A clock that went back must not draw backwards.
-    bar.failures = [(at, text) for at, text in bar.failures if bar.start <= at <= event.at]
+    at, bar.failures = bar.start, []
+    for one in failures:
+        if at <= one.at <= event.at:
+            is_later = one.began is not None and at <= one.began <= one.at
+            bar.failures.append(one if is_later else one._replace(began=None))
+            at = one.at
+    if bar.began is not None and not at <= bar.began <= event.at:
+        bar.began = None
+
+
+def _time(ms: object) -> datetime | None:
+    return to_datetime(ms) if isinstance(ms, int) and ms > 0 else None
 
 
 def _label(event: HistoryEvent) -> str:

@@ -75,5 +75,12 @@ SELECT json_build_array(
         WHERE (part, instance_id) > (:after_part::smallint, :after_id::text)
         ORDER BY part, instance_id
         LIMIT 1 OFFSET :max_rows::bigint
+    ),
+    (
+        SELECT json_build_array(part, instance_id)
+        FROM perdure.perdure_streams
+        WHERE (part, instance_id) > (:after_part::smallint, :after_id::text)
+        ORDER BY part, instance_id
+        LIMIT 1 OFFSET :max_rows::bigint
     )
 );

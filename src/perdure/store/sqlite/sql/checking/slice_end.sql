@@ -75,5 +75,12 @@ SELECT json_array(
         WHERE (part, instance_id) > (:after_part, :after_id)
         ORDER BY part, instance_id
         LIMIT 1 OFFSET :max_rows
+    )),
+    json((
+        SELECT json_array(part, instance_id)
+        FROM perdure_streams
+        WHERE (part, instance_id) > (:after_part, :after_id)
+        ORDER BY part, instance_id
+        LIMIT 1 OFFSET :max_rows
     ))
 );
