@@ -13,6 +13,7 @@ from typing import Any
 from perdure import (
     Activity,
     Orchestration,
+    Promise,
     Retry,
     Signal,
     activity,
@@ -28,6 +29,7 @@ from perdure.errors import (
     AlreadyExistsError,
     ChildError,
     InstanceCancelledError,
+    PromiseRejectedError,
 )
 from tests.chaos.ledger import noted
 from tests.chaos.workload import Done
@@ -37,6 +39,7 @@ DEADLINE = timedelta(seconds=4)
 
 note = Signal("note", str)
 never = Signal("never", str)
+reply = Promise("reply", str)
 
 
 @dataclass
@@ -283,8 +286,22 @@ async def stuck(n: int) -> int:
     return n
 
 
+@orchestration
+async def promised(n: int) -> list[str]:
+    """Make promises, of which one is kept and one is rejected; one before it is waited for."""
+    made = [reply.make(), reply.make()]
+    context().kv["tokens"] = [due.token for due in made]
+    heard = [await made[0].receive()]
+    await step(n)
+    try:
+        heard.append(await made[1].receive())
+    except PromiseRejectedError as error:
+        heard.append(error.reason)
+    return heard
+
+
 DEFINITIONS: list[Defined] = [
     *(step, threaded, flaky, broken, hanging, hopeless),
     *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded, again),
-    *(kept, reaching, bound, items, back, stuck),
+    *(kept, reaching, bound, promised, items, back, stuck),
 ]

@@ -156,6 +156,20 @@ async def reset_first_execution(engine: HandDriven, instance_id: str, point: Poi
     await engine._core.reset(instance_id, point, "once", only=(row.incarnation, 1))
 
 
+async def start_promised(engine: HandDriven) -> None:
+    await engine.start("promised", scenario.promised, 90)
+
+
+async def keep_promises(engine: HandDriven) -> None:
+    """Done again after a death, each was kept before; the first answer stands."""
+    tokens = await engine.handle("promised").kv("tokens", list[str])
+    assert tokens is not None
+    await engine.reject(tokens[1], "no")
+    await engine.resolve(scenario.reply, tokens[0], "kept")
+    assert not await engine.resolve(scenario.reply, tokens[0], "another")
+    assert not await engine.resolve(scenario.reply, tokens[1], "another")
+
+
 SCRIPTS: dict[str, Sequence[Step]] = {
     "going back": [
         start_to_go_back,
@@ -166,6 +180,7 @@ SCRIPTS: dict[str, Sequence[Step]] = {
         reset_what_ended,
         cancel_what_is_stuck,
     ],
+    "promised": [start_promised, keep_promises],
     "items": [start_items],
     "reaching": [start_reaching, start_later, start_with_note],
     "bound": [start_bound, wait_for_the_dead, retry_the_dead],

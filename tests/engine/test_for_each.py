@@ -309,12 +309,21 @@ async def test_items_that_were_read_go_along_when_it_continues_as_new(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paging, "EVENTS_PER_EXECUTION", 12)
-    engine = await stage.engine(ALL)
-    handle = await engine.start("all", over_a_source, 7)
 
-    assert (await handle.result()).done == 100
-    assert (await engine.handle(await coordinator(engine)).info()).execution == 5
-    assert len(await pages_of(engine)) == 15
+    @activity
+    async def growing(after: str | None) -> Page[int]:
+        return Page([0], next="more") if after is None else Page(list(range(1, 15)), next=None)
+
+    @orchestration
+    async def over_growing() -> Tally:
+        return await for_each(double, growing, page_size=7)
+
+    engine = await stage.engine([double, growing, over_growing])
+
+    assert (await (await engine.start("all", over_growing)).result()).done == 15
+    # The second page is two more: too many for the history of the first.
+    assert (await engine.handle(await coordinator(engine)).info()).execution == 2
+    assert len(await pages_of(engine)) == 3
 
 
 async def test_a_page_that_has_too_many_bytes_for_a_history_is_not_read_into_it(

@@ -18,3 +18,5 @@ Engine: Any = perdure.Engine
 Worker: Any = perdure.Worker
 Retry: Any = perdure.Retry
 WorkerOptions: Any = perdure.WorkerOptions
+for_each: Any = perdure.for_each
+Stream: Any = perdure.Stream

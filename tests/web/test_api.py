@@ -140,6 +140,24 @@ async def test_a_key_and_an_id_that_differ_are_refused(api: httpx.AsyncClient) -
     assert (refused.status_code, refused.json()["code"]) == (400, "idempotency_mismatch")
 
 
+async def test_a_key_that_comes_again_with_another_input_is_refused(api: httpx.AsyncClient) -> None:
+    """SEC-35."""
+    key = {"Idempotency-Key": "request-7"}
+
+    answers = [
+        await api.post(
+            "deciders/account/inputs",
+            json={"tag": "Deposit", "value": {"account": "new", "amount": amount}},
+            headers=key,
+        )
+        for amount in (5, 5, 6)
+    ]
+
+    assert [one.status_code for one in answers] == [200, 200, 409]
+    assert answers[0].json() == answers[1].json()
+    assert answers[2].json()["code"] == "input_id_reused"
+
+
 async def test_cancelled_is_on_record_with_who_did_it(
     api: httpx.AsyncClient, engine: Engine
 ) -> None:

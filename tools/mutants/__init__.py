@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tools.mutants import commits, repair, sharing, work
+from tools.mutants import commits, items, promises, repair, schedules, sharing, work
 from tools.mutants.mutant import Mutant
 
 GROUPS: dict[str, tuple[Mutant, ...]] = {
@@ -25,6 +25,9 @@ GROUPS: dict[str, tuple[Mutant, ...]] = {
     "The inbox": work.INBOX,
     "Business keys": work.KEYS,
     "Going back": repair.GOING_BACK,
+    "Schedules": schedules.SCHEDULES,
+    "Promises, and many at once": promises.PROMISES,
+    "Very many items": items.ITEMS,
 }
 
 MUTANTS = tuple(chain.from_iterable(GROUPS.values()))

@@ -157,7 +157,7 @@ class _Coordinator:
         while not reading.done():
             await self._wait(reading)
         data = reading.result()
-        found = msgspec.json.decode(data, type=SourcePage)
+        found = _read_page(source.name, data)
         self._bytes += len(data)
         if found.next is not None and found.next == asked:
             raise UsageError(
@@ -265,6 +265,15 @@ class _PageOfItems:
         is_over = not self._left or (may_fail is not None and self._failed > may_fail)
         if is_over and not self._over.done():
             self._over.set_result(None)
+
+
+def _read_page(source: str, data: bytes) -> SourcePage:
+    try:
+        return msgspec.json.decode(data, type=SourcePage)
+    except msgspec.MsgspecError as error:
+        raise UsageError(
+            f"source {source!r} returned something else than a Page(items, next): {error}"
+        ) from None
 
 
 def _told(number: int, item: bytes, error: ActivityError | ChildError) -> str:
