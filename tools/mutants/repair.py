@@ -19,14 +19,6 @@ GOING_BACK = (
         (f"{REWINDS}TestRevivals::test_one_that_ended_otherwise_stays_as_it_is",),
     ),
     Mutant(
-        "reset-of-another-execution",
-        "an instance is reset twice by two that wanted it once",
-        "store/sql/rewinds.py",
-        "ended is None or ended[:2] != turn.stamp.key or",
-        "ended is None or",
-        (f"{REWINDS}TestRevivals::test_what_has_gone_on_since_stays_as_it_is",),
-    ),
-    Mutant(
         "reset-forgets-its-commit",
         "a reset whose answer was lost is refused, and done again",
         "store/sql/flush.py",
