@@ -378,8 +378,7 @@ class WantedRows:
     def _add_turn(self, turn: Turn) -> None:
         self.turns.append(turn)
         self.ids[turn.instance_id] = None
-        if turn.taken:
-            self.has_taken = True
+        self.has_taken |= bool(turn.taken)
         self.goes_back |= turn.rewound is not None
         if turn.start is not None:
             self._add_start(turn.start)
