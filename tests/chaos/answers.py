@@ -10,6 +10,7 @@ the store holds, at any moment at which nothing moves:
   caller was told; one that was rejected or refused left none; none is decided twice, and none that
   nobody gave. One that was sent is decided, or waits.
 - An instance that was told to have ended has ended like that.
+- What an update was told to have come to is in its receipt.
 
 `oracle` knows more, but of the bank alone: order, balances, what a database that went back lost.
 """
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -96,13 +97,23 @@ class Awaited:
     answer: InstanceEnd | None = None
 
 
-Call: TypeAlias = Start | Signalled | Given | Awaited
+@dataclass
+class Asked:
+    """Somebody waits for what an update comes to."""
+
+    instance_id: str
+    receipt: str
+    answer: bytes | None = None
+    """What is kept of it."""
+
+
+Call: TypeAlias = Start | Signalled | Given | Awaited | Asked
 
 
 def answer_of(call: Call) -> str:
     """Put into words what a caller was told."""
     answer = call.answer.status if isinstance(call, Awaited) and call.answer else call.answer
-    return f"{type(call).__name__.lower()}: {answer or 'nothing'}"
+    return f"{type(call).__name__.lower()}: {answer or 'nothing'!s}"
 
 
 class Listener:
@@ -118,11 +129,14 @@ class Listener:
         self.calls = calls
         core, inputs = client._core, client._inputs
         self._begin, self._deliver, self._wait = core.begin, core.deliver, core.wait_ended
+        self._take_update, self._wait_answered = core.take_update, core.wait_answered
         self._execute, self._send = inputs.execute, inputs.send
         spies: list[tuple[object, str, Callable[..., Any]]] = [
             (core, "begin", self.begin),
             (core, "deliver", self.deliver),
             (core, "wait_ended", self.wait_ended),
+            (core, "take_update", self.take_update),
+            (core, "wait_answered", self.wait_answered),
             (inputs, "execute", self.execute),
             (inputs, "send", self.send),
         ]
@@ -148,6 +162,22 @@ class Listener:
             if call is not None:
                 call.answer = answer
         return answers
+
+    async def take_update(self, delivery: Delivery) -> bool:
+        call = _signalled(delivery)
+        assert call is not None
+        self.calls.append(call)
+        is_taken = await self._take_update(delivery)
+        call.answer = DeliveryStatus.DELIVERED if is_taken else None
+        return is_taken
+
+    async def wait_answered(
+        self, instance_id: str, receipt: str, send: Callable[[], Awaitable[bool]]
+    ) -> bytes | None:
+        call = Asked(instance_id, receipt)
+        self.calls.append(call)
+        call.answer = await self._wait_answered(instance_id, receipt, send)
+        return call.answer
 
     async def execute(
         self, decider: DeciderDefinition, instance_id: str, input: DirectInput
@@ -253,6 +283,7 @@ def not_as_told(
     """
     case = _Case(calls, contents)
     return [
+        *case.updates(),
         *case.starts(),
         *case.nobodys_instances(elsewhere),
         *case.signals(),
@@ -270,6 +301,7 @@ class _Case:
         self.signalled = [call for call in calls if isinstance(call, Signalled)]
         self.given = [call for call in calls if isinstance(call, Given)]
         self.awaited = [call for call in calls if isinstance(call, Awaited)]
+        self.asked = [call for call in calls if isinstance(call, Asked)]
         self.decisions: dict[str, list[Decision]] = defaultdict(list)
         for key, history in contents.histories.items():
             row = contents.instances.get(key.instance_id)
@@ -347,6 +379,13 @@ class _Case:
             )
             for (instance_id, name, value), count in (received - sent).items():
                 yield f"no caller: {instance_id} received {name} {value!r} {count} times too often"
+
+    def updates(self) -> Iterator[str]:
+        """Find updates whose outcome was told and is another one."""
+        for call in self.asked:
+            there = self.contents.receipts.get(call.instance_id, {}).get(call.receipt)
+            if call.answer is not None and call.answer != there:
+                yield f"not as told: {call.receipt} of {call.instance_id}: {there!r}, {call}"
 
     # ---------------------------------------------------------------------- inputs
 

@@ -13,8 +13,10 @@ from typing import Any
 from perdure import (
     Activity,
     Orchestration,
+    Promise,
     Retry,
     Signal,
+    Stream,
     activity,
     activity_context,
     context,
@@ -28,6 +30,7 @@ from perdure.errors import (
     AlreadyExistsError,
     ChildError,
     InstanceCancelledError,
+    PromiseRejectedError,
 )
 from tests.chaos.ledger import noted
 from tests.chaos.workload import Done
@@ -36,7 +39,9 @@ RETRY = Retry(max_attempts=3, first_delay=timedelta(seconds=1), jitter=0)
 DEADLINE = timedelta(seconds=4)
 
 note = Signal("note", str)
+told = Stream("told", int)
 never = Signal("never", str)
+reply = Promise("reply", str)
 
 
 @dataclass
@@ -255,6 +260,34 @@ async def bound(n: int) -> list[str]:
     return said
 
 
+@activity(retry=RETRY)
+async def say(n: int) -> Done:
+    with noted() as attempt:
+        told.send(n)
+        told.send(n + 1)
+        await told.flush()
+        told.send(n + 2)
+        if attempt < 2:
+            raise RuntimeError("not yet")
+        return Done(n + 1, attempt)
+
+
+@orchestration
+async def telling(n: int, left: int) -> int:
+    """Send to a stream, and let activities send: one that is retried, one that is cancelled."""
+    told.send(n)
+    await say(n + 10)
+    told.send(n + 1)
+    given_up = asyncio.ensure_future(say(n + 30))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    if left:
+        telling.continue_as_new(n + 100, left - 1)
+    told.send(n + 2)
+    return n
+
+
 @orchestration
 async def items(n: int) -> list[int]:
     """Do something for each of some items, in pages; of which one item fails."""
@@ -263,8 +296,22 @@ async def items(n: int) -> list[int]:
     return [tally.done, tally.failed, failed.done, failed.failed]
 
 
+@orchestration
+async def promised(n: int) -> list[str]:
+    """Make promises, of which one is kept and one is rejected; one before it is waited for."""
+    made = [reply.make(), reply.make()]
+    context().kv["tokens"] = [due.token for due in made]
+    heard = [await made[0].receive()]
+    await step(n)
+    try:
+        heard.append(await made[1].receive())
+    except PromiseRejectedError as error:
+        heard.append(error.reason)
+    return heard
+
+
 DEFINITIONS: list[Defined] = [
     *(step, threaded, flaky, broken, hanging, hopeless),
     *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded, again),
-    *(kept, reaching, bound, items),
+    *(kept, reaching, bound, promised, items, say, telling),
 ]

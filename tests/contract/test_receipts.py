@@ -307,3 +307,56 @@ def asked(update_id: str) -> Delivery:
         message_id=update_id,
         if_absent="refuse",
     )
+
+
+class TestArrivals:
+    """Messages that a turn took without the inbox count as delivered with it."""
+
+    async def test_it_has_a_receipt_and_is_not_delivered_again(self, store: Store) -> None:
+        stamp = await begun(store)
+
+        await accepted(store, next_turn("i", stamp, events=(SCHEDULED,), arrived=("u",)))
+
+        assert await store.read_receipts("i", ["u"]) == {"u": None}
+        assert await store.deliver([asked("u")]) == [DeliveryStatus.DUPLICATE]
+
+    async def test_answered_in_the_same_turn_it_has_one_receipt(self, store: Store) -> None:
+        stamp = await begun(store)
+        turn = next_turn(
+            "i", stamp, events=(SCHEDULED,), arrived=("u", "v"), receipts=(answer("yes"),)
+        )
+
+        await accepted(store, turn)
+
+        assert await store.read_receipts("i", ["u", "v"]) == {"u": b"yes", "v": None}
+        later = next_turn("i", turn.next_stamp, events=(SCHEDULED,), receipts=(answer("w", "v"),))
+        await accepted(store, later)
+        assert await store.read_receipts("i", ["u", "v"]) == {"u": b"yes", "v": b"w"}
+
+    async def test_what_was_delivered_before_does_not_arrive_again(self, store: Store) -> None:
+        stamp = await begun(store)
+        first = next_turn("i", stamp, events=(SCHEDULED,), arrived=("u",))
+        await accepted(store, first)
+
+        again = next_turn("i", first.next_stamp, events=(SCHEDULED,), arrived=("u",))
+
+        assert await store.commit([again]) == [REFUSED]
+
+    async def test_sent_again_the_same_turn_is_accepted_once(self, store: Store) -> None:
+        stamp = await begun(store)
+        turn = next_turn("i", stamp, events=(SCHEDULED,), arrived=("u",))
+        await accepted(store, turn)
+
+        [again] = await store.commit([turn])
+
+        assert again.status is TurnStatus.ACCEPTED
+        assert len(await events_of(store, "i", stamp.incarnation)) == stamp.next_seq
+
+    async def test_it_overtakes_no_message_that_the_turn_does_not_know(self, store: Store) -> None:
+        stamp = await begun(store)
+        await store.deliver([asked("first")])
+
+        turn = next_turn("i", stamp, events=(SCHEDULED,), arrived=("u",))
+
+        assert await store.commit([turn]) == [REFUSED]
+        assert await store.read_receipts("i", ["u"]) == {}

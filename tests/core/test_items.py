@@ -20,7 +20,7 @@ def numbers(count: int) -> tuple[object, ...]:
 def test_results_are_forwarded_with_the_turn_that_ends_the_page() -> None:
     script = Script(PAGE, PageInput(DO, 0, 0, "sent", "caller", 7, numbers(2)))  # type: ignore[arg-type]  # raw ones
     script.complete(3, "b")
-    assert script.turns[-1].forwarded == ()
+    assert not script.turns[-1].forwarded
 
     script.complete(2, "a")
 

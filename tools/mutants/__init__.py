@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tools.mutants import commits, items, sharing, work
+from tools.mutants import commits, items, promises, schedules, sharing, streams, work
 from tools.mutants.mutant import Mutant
 
 GROUPS: dict[str, tuple[Mutant, ...]] = {
@@ -24,7 +24,10 @@ GROUPS: dict[str, tuple[Mutant, ...]] = {
     "Once": work.ONCE,
     "The inbox": work.INBOX,
     "Business keys": work.KEYS,
+    "Schedules": schedules.SCHEDULES,
+    "Promises, and many at once": promises.PROMISES,
     "Very many items": items.ITEMS,
+    "Streams": streams.STREAMS,
 }
 
 MUTANTS = tuple(chain.from_iterable(GROUPS.values()))

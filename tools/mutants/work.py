@@ -297,6 +297,50 @@ ONCE = (
         ),
     ),
     Mutant(
+        "updates-are-left-waiting",
+        "what an execution took and did not answer gets no receipt when it continues",
+        "core/orchestrations/turn.py",
+        "self._leave_updates()",
+        "pass",
+        (
+            "tests/engine/test_updates.py"
+            "::test_taken_and_not_answered_it_does_not_outlast_its_execution",
+        ),
+    ),
+    Mutant(
+        "updates-overtake",
+        "an update that comes without the inbox overtakes the messages in it",
+        "store/sql/inboxes.py",
+        "return is_new and row.last_no <= turn.seen_no",
+        "return is_new",
+        (
+            f"{CONTRACT}test_receipts.py::TestArrivals"
+            "::test_it_overtakes_no_message_that_the_turn_does_not_know",
+        ),
+    ),
+    Mutant(
+        "updates-arrive-again",
+        "an update that comes without the inbox is done again under its id",
+        "store/sql/inboxes.py",
+        "return is_new and row.last_no <= turn.seen_no",
+        "return row.last_no <= turn.seen_no",
+        (
+            f"{CONTRACT}test_receipts.py::TestArrivals"
+            "::test_what_was_delivered_before_does_not_arrive_again",
+        ),
+    ),
+    Mutant(
+        "updates-behind-an-end-are-lost",
+        "an update behind one that ended the execution counts as delivered",
+        "turns/direct_updates.py",
+        "hot.updating = asked[:count]",
+        "hot.updating = asked",
+        (
+            "tests/engine/test_direct_updates.py"
+            "::test_what_comes_behind_continue_as_new_goes_to_the_next_execution",
+        ),
+    ),
+    Mutant(
         "starts-are-not-recognised",
         "a start that is sent again is told that its id is taken",
         "store/sql/commit.py",

@@ -318,6 +318,10 @@ class ClientCore:
         """Put messages into inboxes."""
         await self.let_arrive(delivery.instance_id for delivery in deliveries)
         statuses = await self.store.deliver(deliveries, patience_s=PATIENCE_S)
+        if self.beside is not None:
+            for delivery in deliveries:
+                # An update that is asked after this must not overtake it.
+                self.beside.turns.noticed_mail(delivery.instance_id)
         self.noticed_work()
         for delivery, status in zip(deliveries, statuses, strict=True):
             if status in (DeliveryStatus.DELIVERED, DeliveryStatus.BUFFERED):
@@ -328,6 +332,16 @@ class ClientCore:
                 elif delivery.kind == CancelRequested.kind:
                     self.metrics.client_cancels.add()
         return statuses
+
+    async def take_update(self, delivery: Delivery) -> bool:
+        """Have an update applied by the worker of this process, in one commit, where it has the
+        instance in memory; False: nothing is known to be written, and it goes by the inbox."""
+        if self.beside is None or delivery.instance_id in self.sent_within.under_way:
+            return False
+        is_taken = await self.beside.turns.take_update(delivery)
+        if is_taken:
+            self.metrics.client_updates.add()
+        return is_taken
 
     async def let_arrive(self, instance_ids: Iterable[str]) -> None:
         """Have what this client sent to instances inside transactions come before what it is about

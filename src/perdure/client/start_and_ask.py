@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perdure.authoring.orchestration import Orchestration
 from perdure.client.existing import check_same_definition, settle_ended
 from perdure.client.starting import new_instance
-from perdure.client.update_requests import UpdateRequest, answer_in, wait_outcome
-from perdure.model.updates import receipt_id
+from perdure.client.update_requests import UpdateRequest, answer_in, wait_outcome, was_given
 
 if TYPE_CHECKING:
     from perdure.client.core import ClientCore
@@ -43,19 +42,13 @@ async def ask_with_start(
         [found] = await core.store.read_instances([request.instance_id])
         if found is not None and not found.status.is_terminal:
             check_same_definition(found, orchestration)
-        if found is not None and await _was_given(core, request):
+        if found is not None and await was_given(core, request):
             return False
         existing = await core.begin(new)
         if existing is not None and existing.status.is_terminal:
-            if await _was_given(core, request):
+            if await was_given(core, request):
                 return False
             await settle_ended(core, existing, new, orchestration)
         return existing is None
 
     return answer_in(request, await wait_outcome(core, request, send))
-
-
-async def _was_given(core: ClientCore, request: UpdateRequest) -> bool:
-    """Tell whether the instance that is there was given this very update."""
-    receipt = receipt_id(request.update_id)
-    return receipt in await core.store.read_receipts(request.instance_id, [receipt])

@@ -37,6 +37,8 @@ class UpdateRequest(NamedTuple):
     update_id: str
     value: bytes
     """What is asked, as JSON."""
+    is_given: bool = True
+    """Whether the caller has given the id, and may have given it before."""
 
     @property
     def delivery(self) -> Delivery:
@@ -66,7 +68,8 @@ def checked_request(
         )
     chosen = update.options.update_id if update_id is None else check_id("update id", update_id)
     data = update.asks_codec.encode(value, f"update {update.name!r}")
-    return UpdateRequest(instance_id, update.name, chosen or fresh_name(), data)
+    is_given = chosen is not None
+    return UpdateRequest(instance_id, update.name, chosen or fresh_name(), data, is_given)
 
 
 async def ask_update(core: ClientCore, request: UpdateRequest) -> bytes:
@@ -89,6 +92,10 @@ async def outcome_of_update(core: ClientCore, request: UpdateRequest) -> UpdateO
     await _refuse_decider(core, request.instance_id)
 
     async def send() -> bool:
+        if request.is_given and await was_given(core, request):
+            return False
+        if await core.take_update(request.delivery):
+            return True
         [status] = await core.deliver([request.delivery])
         if status is DeliveryStatus.ENDED:
             [row] = await core.store.read_instances([request.instance_id])
@@ -112,9 +119,15 @@ async def wait_outcome(
     return outcome
 
 
+async def was_given(core: ClientCore, request: UpdateRequest) -> bool:
+    """Tell whether the instance was given an update of this id before."""
+    receipt = receipt_id(request.update_id)
+    return receipt in await core.store.read_receipts(request.instance_id, [receipt])
+
+
 def answer_in(request: UpdateRequest, outcome: UpdateOutcome) -> bytes:
     """Return the answer to an update as JSON, or raise what else it came to."""
-    instance_id, name, update_id, value = request
+    instance_id, name, update_id, value, _ = request
     differing = differing_fields(outcome.given, fingerprint(name, value))
     if differing:
         named = ["its name" if field == TAG else field for field in differing]

@@ -60,6 +60,8 @@ class _WantedAnswer:
     instance_id: str
     receipt: str
     found: asyncio.Future[bytes | None]
+    is_sent: bool = False
+    """Before that, that there is no receipt says nothing."""
 
 
 class InstanceWatch:
@@ -168,6 +170,11 @@ class InstanceWatch:
         seen = self._store.change_count(Hint.NEWS)
         try:
             is_new = await send()
+            want.is_sent = True
+            if want.found.done() and want.found.result() is None:
+                # An end before it was sent is another instance's.
+                want.found = self._endings.expect_answer(instance_id, receipt)
+                is_new = False
             if not is_new or not self._is_here(instance_id):
                 await self._serve_answers([want])
             if not want.found.done():
@@ -370,7 +377,8 @@ class InstanceWatch:
                 outcome = known.get(want.receipt)
                 if want.found.done():
                     continue
-                if outcome is not None or is_over or want.receipt not in known:
+                is_lost = is_over or want.receipt not in known
+                if outcome is not None or (is_lost and want.is_sent):
                     want.found.set_result(outcome)
 
     async def _serve_readers(self, wants: list[_Want], rows: dict[str, InstanceRow | None]) -> None:

@@ -142,6 +142,9 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Number of the newest message the turn knows of."""
     consumed: tuple[int, ...] = ()
     """Numbers of the messages it took (or dropped) from the inbox."""
+    arrived: tuple[str, ...] = ()
+    """Ids of messages that it took without the inbox. Refused when one of them was delivered
+    before, or when there are messages that the turn does not know of: they come first."""
     taken: int = 0
     """What tells the messages that it took from others, if no lease does: see `digest_of`. Numbers
     do not: a store that has gone back gives them again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from perdure.model.instances import LiveRow, NewInstance, Stamp
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
@@ -19,6 +19,7 @@ from perdure.turns.any_execution import AnyExecution
 from perdure.turns.job_room import NOTHING, ReservedRoom
 from perdure.turns.tally import ExecutionTally
 from perdure.turns.waiting_input import WaitingInput
+from perdure.turns.waiting_update import WaitingUpdate
 
 ALARM_AT_UNDEAD = 100
 """At every multiple of this number of coroutines that will not end an error is logged."""
@@ -43,6 +44,8 @@ class HotInstance:
         "start",
         "taken_keys",
         "tally",
+        "updates",
+        "updating",
         "was_sent",
     )
 
@@ -67,11 +70,19 @@ class HotInstance:
         """Inputs of `execute` for the next turn. None as long as there was none: most have none."""
         self.asked: list[WaitingInput] | None = None
         """Those of the turn that is being committed."""
+        self.updates: list[WaitingUpdate] = []
+        """Requests of this process for the next turn, see `direct_updates`."""
+        self.updating: Sequence[WaitingUpdate] = ()
+        """Those of the turn that is being committed."""
         self.taken_keys: Mapping[str, str] = {}
         """Business keys that the turn being committed knew others to have, with who has them."""
         self.was_sent = False
         """Whether this process has sent it something that an `execute` must not overtake."""
         self.tally = ExecutionTally()
+
+    def has_waiting(self) -> bool:
+        """Tell whether something waits for its next turn."""
+        return bool(self.results or self.inputs or self.updates or self.claim is not None)
 
     def has_inputs(self) -> bool:
         """Return whether a caller still waits for an input of the next turn to be decided."""
@@ -189,6 +200,10 @@ class HotInstances:
         inputs, hot.inputs = hot.inputs, None
         for one in (*hot.take_asked(), *(inputs or ())):
             one.tell(None)
+        if hot.updates or hot.updating:
+            for waiting in (*hot.updating, *hot.updates):
+                waiting.tell(is_taken=False)
+            hot.updates, hot.updating = [], ()
         if self._instances.get(hot.execution.instance_id) is hot:
             del self._instances[hot.execution.instance_id]
         for coroutine in hot.execution.tear_down():
@@ -216,6 +231,6 @@ class HotInstances:
             for hot in self._instances.values():
                 if len(found) == excess:
                     break
-                if not (hot.is_ahead or hot.results or hot.inputs or hot.claim is not None):
+                if not (hot.is_ahead or hot.has_waiting()):
                     found.append(hot)
         return found

@@ -14,6 +14,7 @@ from perdure.authoring.scope import InlineRequest
 from perdure.core.identity import ExecutionId
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp
 from perdure.model.jobs import JobEnd, JobKey, Settled
+from perdure.model.messages import Delivery
 from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, TurnStatus
 from perdure.store.base import Store, TurnLease
@@ -164,6 +165,11 @@ class TurnRunner:
     def job_settled(self, key: JobKey, settled: Settled) -> None:
         """A job that ran here has told the store of its end itself; it came by the inbox."""
         self._memory.settled_in_store(key, settled)
+
+    async def take_update(self, delivery: Delivery) -> bool:
+        """Apply an update to an instance in memory, in one commit; False: it goes by the inbox."""
+        self._memory.look_at_epoch()
+        return await self._way.updates.take(delivery)
 
     def noticed_mail(self, instance_id: str) -> None:
         """This process has sent an input to an instance: no other may overtake it."""

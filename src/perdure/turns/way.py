@@ -8,7 +8,8 @@ starts. What comes meanwhile waits in `HotInstance`.
 |------------------------|--------------------------------------|-----------------------------|
 | a claim                | think over its messages: ahead       | waits                       |
 | the end of a local job | think over it: ahead; or to the inbox| waits                       |
-| an input of a caller   | think over it: ahead                 | waits                       |
+| an input of a caller,  | think over it: ahead                 | waits                       |
+| an update of one       |                                      |                             |
 | accepted               |                                      | idle; jobs start, callers   |
 |                        |                                      | are told, what waits is next|
 | refused                |                                      | dropped: it never happened  |
@@ -32,6 +33,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from perdure.core.orchestrations.execution import Execution
 from perdure.errors import (
     DecisionTooLongError,
     NondeterminismError,
@@ -50,6 +52,7 @@ from perdure.turns.any_execution import definition_key
 from perdure.turns.background import Background
 from perdure.turns.commits import CommitQueue
 from perdure.turns.direct_turns import DirectTurns
+from perdure.turns.direct_updates import DirectUpdates
 from perdure.turns.endings import Endings
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
@@ -113,6 +116,7 @@ class TurnWay:
         self._continued = continued
         self.commits = CommitQueue(store, background, heard=self.hear)
         self.direct = DirectTurns(self, store, memory, executions, background, look)
+        self.updates = DirectUpdates(self, memory)
 
     # ------------------------------------------------------------ something comes
 
@@ -167,6 +171,8 @@ class TurnWay:
             self._think_results(hot)
         if hot.inputs and not hot.is_ahead:
             self.direct.think(hot)
+        while hot.updates and not hot.is_ahead:
+            self.updates.think(hot)
 
     # ---------------------------------------------------------------------- think
 
@@ -174,6 +180,8 @@ class TurnWay:
         """Think over claimed messages; hold the instance if that cannot be done."""
         hot.seen_no = claim.last_no
         hot.has_mail = False
+        if isinstance(hot.execution, Execution):
+            hot.was_sent = False
         try:
             turn = self.think(hot, claim.messages, lease=claim.lease)
         except NondeterminismError as error:
@@ -290,10 +298,7 @@ class TurnWay:
             self._memory.unlease(turn.instance_id)
         if turn.jobs_gone:
             self._jobs.cancel([hot.job_key(seq) for seq in turn.jobs_gone])
-        if turn.kv or turn.report is not None or has_sent(turn):
-            self._tell_change(turn)
-        if turn.receipts:
-            self._endings.tell_answers(turn.instance_id, turn.receipts)
+        self._tell_waiting(hot, turn)
         for child in turn.children:
             self._unserved.notice(child.instance.definition)
             if child.instance.messages:
@@ -307,6 +312,15 @@ class TurnWay:
             self._ended(hot, turn)
         else:
             self._goes_on(hot, turn, receipt)
+
+    def _tell_waiting(self, hot: HotInstance, turn: Turn) -> None:
+        """Tell callers of this process what a turn has changed for them."""
+        if turn.kv or turn.report is not None or has_sent(turn):
+            self._tell_change(turn)
+        if turn.receipts:
+            self._endings.tell_answers(turn.instance_id, turn.receipts)
+        if hot.updating:
+            self.updates.accepted(hot)
 
     def _goes_on(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         """Idle again: start its jobs, and take what came meanwhile."""
@@ -348,6 +362,7 @@ class TurnWay:
     def _refused(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt | None) -> None:
         """Another worker, an operator or a repeated start was faster: drop what we thought."""
         self.refused += 1
+        self.updates.refused(turn)
         if receipt is not None and receipt.status is TurnStatus.KEY_TAKEN:
             self._memory.keep_keys(hot, turn, receipt)
         if receipt is not None and turn.lease and (turn.seize or turn.unique is not None):

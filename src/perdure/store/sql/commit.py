@@ -109,6 +109,8 @@ class Commit:
                 row.attempts = 1
                 row.dirty = True
             return self._keep_ends(turn, _REFUSED)
+        if turn.arrived and not self.inboxes.may_arrive(row, turn):
+            return self._keep_ends(turn, _REFUSED)
         obstacle = self._obstacle(turn)
         if obstacle is not None:
             return self._keep_ends(turn, obstacle)
@@ -243,6 +245,8 @@ class Commit:
             AppendedEvents(row, row.incarnation, row.execution, row.next_seq, turn)
         )
         row.next_seq += len(turn.events)
+        if turn.arrived:
+            self.inboxes.note_arrived(row, turn)
         self.rows.accepted.add(turn.commit_id)
 
     def _change_inbox(self, turn: Turn, row: LiveState) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from perdure.model.blocked import is_held
 from perdure.model.instances import part_of
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.turns import CarriedMessage
+from perdure.model.turns import CarriedMessage, Turn
 from perdure.store.sql.changes import Changes
 from perdure.store.sql.row_types import ReceiptValues
 from perdure.store.sql.rows import (
@@ -61,6 +61,23 @@ class Inboxes:
         )
         self._keep_receipt(row, message_id)
         return status
+
+    def may_arrive(self, row: LiveState, turn: Turn) -> bool:
+        """Tell whether messages that a turn took without the inbox come in their order, and for the
+        first time."""
+        receipts = self._rows.receipts
+        is_new = not any((row.instance_id, one) in receipts for one in turn.arrived)
+        return is_new and row.last_no <= turn.seen_no
+
+    def note_arrived(self, row: LiveState, turn: Turn) -> None:
+        """Count messages as delivered that a turn took without the inbox."""
+        decided = {receipt.input_id for receipt in turn.receipts}
+        for message_id in turn.arrived:
+            # What is decided in the same turn has its receipt with the outcome.
+            if message_id not in decided:
+                self._rows.receipts[row.instance_id, message_id] = ReceiptState(None)
+                place = (row.part, row.instance_id, message_id)
+                self._changes.receipts.append(ReceiptValues(*place, None))
 
     def _make_unborn(self, instance_id: str) -> LiveState:
         row = self._rows.live[instance_id] = LiveState(part_of(instance_id), instance_id)

@@ -327,11 +327,9 @@ def _asked(wanted: WantedRows, look: str) -> Iterator[tuple[str, list[Any], _Kee
         unique = [(part_of(key.key or ""), *key) for key in wanted.unique_keys]
         yield "load_unique_keys", unique, _keep_holders
     if wanted.observed:
-        observed = [(part_of(instance_id), instance_id) for instance_id in wanted.observed]
-        yield "load_observed", observed, _keep_observed
+        yield "load_observed", [(part_of(one), one) for one in wanted.observed], _keep_observed
     if wanted.vanishing:
-        vanishing = [(part_of(instance_id), instance_id) for instance_id in wanted.vanishing]
-        yield "load_waiting", vanishing, _keep_waiting
+        yield "load_waiting", [(part_of(one), one) for one in wanted.vanishing], _keep_waiting
 
 
 class WantedRows:
@@ -383,8 +381,7 @@ class WantedRows:
     def _add_turn(self, turn: Turn) -> None:
         self.turns.append(turn)
         self.ids[turn.instance_id] = None
-        if turn.taken:
-            self.has_taken = True
+        self.has_taken |= bool(turn.taken)
         self.goes_back |= turn.rewound is not None
         if turn.start is not None:
             self._add_start(turn.start)
@@ -396,10 +393,9 @@ class WantedRows:
             self._add_delivery(delivery)
         for child in turn.children:
             self._add_start(child.instance)
-            if child.if_taken is not None:
-                self._add_delivery(child.if_taken)
-            if child.if_started is not None:
-                self._add_delivery(child.if_started)
+            for told in (child.if_taken, child.if_started):
+                if told is not None:
+                    self._add_delivery(told)
         for items in turn.forwarded:
             self.ids[items.instance_id] = None
         self._add_decisions(turn)
@@ -407,6 +403,8 @@ class WantedRows:
     def _add_decisions(self, turn: Turn) -> None:
         for receipt in turn.receipts:
             self.receipts[turn.instance_id, receipt.input_id] = None
+        for message_id in turn.arrived:
+            self.receipts[turn.instance_id, message_id] = None
         if turn.vanishes:
             self.receipts[turn.instance_id, mark_of(turn)] = None
             self.vanishing[turn.instance_id] = None
