@@ -42,7 +42,7 @@ WRITES = frozenset(
     {"commit", "commit_locked", "start", "deliver", "claim_turns", "claim_jobs", "end_jobs"}
     | {"settle_inputs", "renew"}
     | {"release_turns", "hold", "unpark", "beat", "retire", "intern"}
-    | {"renew_sessions", "retry_dead_jobs"}
+    | {"renew_sessions", "retry_dead_jobs", "append_streams", "take_back"}
 )
 READS = frozenset(
     {"read_histories", "read_instances", "read_live", "read_news", "read_kv", "read_dead_jobs"}

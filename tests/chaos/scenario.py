@@ -16,6 +16,7 @@ from perdure import (
     Promise,
     Retry,
     Signal,
+    Stream,
     activity,
     activity_context,
     context,
@@ -38,6 +39,7 @@ RETRY = Retry(max_attempts=3, first_delay=timedelta(seconds=1), jitter=0)
 DEADLINE = timedelta(seconds=4)
 
 note = Signal("note", str)
+told = Stream("told", int)
 never = Signal("never", str)
 reply = Promise("reply", str)
 
@@ -258,6 +260,34 @@ async def bound(n: int) -> list[str]:
     return said
 
 
+@activity(retry=RETRY)
+async def say(n: int) -> Done:
+    with noted() as attempt:
+        told.send(n)
+        told.send(n + 1)
+        await told.flush()
+        told.send(n + 2)
+        if attempt < 2:
+            raise RuntimeError("not yet")
+        return Done(n + 1, attempt)
+
+
+@orchestration
+async def telling(n: int, left: int) -> int:
+    """Send to a stream, and let activities send: one that is retried, one that is cancelled."""
+    told.send(n)
+    await say(n + 10)
+    told.send(n + 1)
+    given_up = asyncio.ensure_future(say(n + 30))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    if left:
+        telling.continue_as_new(n + 100, left - 1)
+    told.send(n + 2)
+    return n
+
+
 @orchestration
 async def items(n: int) -> list[int]:
     """Do something for each of some items, in pages; of which one item fails."""
@@ -283,5 +313,5 @@ async def promised(n: int) -> list[str]:
 DEFINITIONS: list[Defined] = [
     *(step, threaded, flaky, broken, hanging, hopeless),
     *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded, again),
-    *(kept, reaching, bound, promised, items),
+    *(kept, reaching, bound, promised, items, say, telling),
 ]

@@ -109,6 +109,10 @@ async def start_items(engine: HandDriven) -> None:
     await engine.start("items", scenario.items, 80)
 
 
+async def start_telling(engine: HandDriven) -> None:
+    await engine.start("telling", scenario.telling, 0, 1)
+
+
 async def start_promised(engine: HandDriven) -> None:
     await engine.start("promised", scenario.promised, 90)
 
@@ -124,6 +128,7 @@ async def keep_promises(engine: HandDriven) -> None:
 
 
 SCRIPTS: dict[str, Sequence[Step]] = {
+    "telling": [start_telling],
     "promised": [start_promised, keep_promises],
     "items": [start_items],
     "reaching": [start_reaching, start_later, start_with_note],
@@ -140,6 +145,8 @@ class Ended(NamedTuple):
     status: Status
     output: str
     reason: str
+    sent: tuple[bytes | None, ...] = ()
+    """What is in its stream."""
 
 
 async def look_at(world: World, *, paused: Sequence[Life] = ()) -> list[Ended]:
@@ -149,7 +156,15 @@ async def look_at(world: World, *, paused: Sequence[Life] = ()) -> list[Ended]:
     assert isinstance(world.store, Inspectable)
     contents = await world.store.read_contents()
     # Without their ids: those of children hold a random part.
-    return sorted(_ended(row) for row in contents.instances.values())
+    ended = []
+    for row in contents.instances.values():
+        await world.store.take_back(row.instance_id)
+        told = scenario.told.name
+        page = await world.store.read_stream(row.instance_id, told, after=0, limit=1_000)
+        assert page is not None
+        sent = tuple(item.body for item in page.items if item.body is not None)
+        ended.append(_ended(row)._replace(sent=sent))
+    return sorted(ended)
 
 
 def _ended(row: InstanceRow) -> Ended:

@@ -68,6 +68,21 @@ async def test_changed_code_is_loaded_and_code_that_cannot_be_stops_nothing(
     assert dev.end() == 0
 
 
+async def test_code_that_cannot_be_replayed_is_said_when_it_is_loaded(
+    begin: Callable[..., Command], folder: Path
+) -> None:
+    """The guard sees neither the environment nor the order of a set."""
+    file = write(folder, "one")
+    text = file.read_text().replace("return await word()", "return os.environ['REGION']")
+    file.write_text(f"import os\n{text}")
+    dev = begin("dev", "hello.py", "--port", "0")
+
+    await dev.says(r"perdure check: \S*hello.py:\d+:\d+: environment: .*hand it in")
+    await dev.says(PAGE)
+    dev.send(signal.SIGTERM)
+    assert dev.end() == 0
+
+
 async def test_a_worker_that_dies_is_replaced_and_the_end_takes_all_along(
     begin: Callable[..., Command], folder: Path
 ) -> None:

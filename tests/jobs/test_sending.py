@@ -81,6 +81,9 @@ async def test_an_end_waits_for_what_is_under_way() -> None:
     await shelf.asked.wait()
     attempt.send("s", b"2")
     finishing = asyncio.ensure_future(attempt.finish())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not finishing.done()
 
     shelf.open.set()
 

@@ -61,8 +61,9 @@ ELSEWHERE = [
     ),
     ShownElsewhere(
         "the environment, the hash of a text or the order of a set decides",
-        "lint/test_check_files.py::test_each_wrong_program_is_found",
-        now="perdure check: ... hand it in when the instance is started, or read it in an activity",
+        "cli/test_dev.py::test_code_that_cannot_be_replayed_is_said_when_it_is_loaded",
+        now="perdure check, perdure dev: ... cannot be replayed: hand it in when the instance is "
+        "started, or read it in an activity",
         before="nothing; blocked after a crash",
     ),
     ShownElsewhere(

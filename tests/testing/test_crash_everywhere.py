@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from perdure import orchestration
+from perdure import Stream, activity, activity_context, orchestration
 from perdure.errors import UsageError
 from perdure.testing import Trial, crash_everywhere
 from tests.testing.shop import BOOK, DEFINITIONS, approve, approved, buy_all, charge, family, ship
@@ -28,6 +28,48 @@ def test_what_is_durable_passes_with_a_crash_at_every_commit() -> None:
         assert await bought.result() == ["paid", "paid"]
 
     crash_everywhere(test, DEFINITIONS)
+
+
+words = Stream("words", str)
+
+
+@activity
+async def speak(text: str) -> None:
+    for word in text.split():
+        words.send(word)
+        await words.flush()
+
+
+@orchestration
+async def speaking() -> None:
+    words.send("begin")
+    await speak("one two")
+    words.send("end")
+
+
+def test_streams_are_the_same_with_a_crash_at_every_commit() -> None:
+    async def test(trial: Trial) -> None:
+        handle = await trial.start(speaking)
+        found = [item.value async for item in handle.stream(words)]
+        assert found == ["begin", "one", "two", "end"]
+
+    crash_everywhere(test, [speaking, speak])
+
+
+def test_what_was_sent_differently_is_found() -> None:
+    @activity
+    async def count() -> None:
+        words.send(f"try {activity_context().attempt}")
+
+    @orchestration
+    async def counting() -> None:
+        await count()
+
+    async def test(trial: Trial) -> None:
+        await (await trial.start(counting)).result()
+
+    with pytest.raises(AssertionError, match=r"other streams are left: .*try 2"):
+        crash_everywhere(test, [counting, count])
 
 
 def test_another_outcome_is_found() -> None:

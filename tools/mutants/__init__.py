@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tools.mutants import commits, items, promises, schedules, sharing, work
+from tools.mutants import commits, items, promises, schedules, sharing, streams, work
 from tools.mutants.mutant import Mutant
 
 GROUPS: dict[str, tuple[Mutant, ...]] = {
@@ -27,6 +27,7 @@ GROUPS: dict[str, tuple[Mutant, ...]] = {
     "Schedules": schedules.SCHEDULES,
     "Promises, and many at once": promises.PROMISES,
     "Very many items": items.ITEMS,
+    "Streams": streams.STREAMS,
 }
 
 MUTANTS = tuple(chain.from_iterable(GROUPS.values()))

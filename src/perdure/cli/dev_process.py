@@ -9,16 +9,18 @@ import socket
 import sys
 from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
+from pathlib import Path
 
 import msgspec
 
 from perdure.authoring.registry import Registry
 from perdure.cli.dev import ChildSettings
 from perdure.cli.http_server import served
-from perdure.cli.output import errors_as_lines
+from perdure.cli.output import errors_as_lines, say
 from perdure.cli.targets import described, load_target
 from perdure.cli.worker import start_logging
 from perdure.client.engine import Engine
+from perdure.lint.checker import check_files
 from perdure.model.options import WorkerOptions
 from perdure.store.urls import shown_url
 from perdure.web.application import app
@@ -42,11 +44,26 @@ def main(file_no: int) -> None:
         settings = msgspec.json.decode(line, type=ChildSettings)
         with errors_as_lines(settings.url):
             registry = load_target(settings.target)
+            _say_findings(registry)
             start_logging()
             with suppress(ConnectionError):
                 parent.sendall(f"{described(registry)}\n".encode())
             if lines.readline(MAX_LINE_BYTES):
                 asyncio.run(_work(settings, registry, parent))
+
+
+def _say_findings(registry: Registry) -> None:
+    """Say what `perdure check` finds in the files of the definitions that are in this folder."""
+    written = [
+        *(one.fn for one in registry.orchestrations.values()),
+        *(one.cls for one in registry.deciders.values()),
+    ]
+    modules = {sys.modules.get(one.__module__) for one in written}
+    files = sorted({Path(found) for one in modules if (found := getattr(one, "__file__", None))})
+    here = Path.cwd()
+    own = [file for file in files if file.is_relative_to(here)]
+    for finding in check_files(own, roots=[here, here / "src"]).findings:
+        say(f"perdure check: {finding.text}")
 
 
 async def _work(settings: ChildSettings, registry: Registry, parent: socket.socket) -> None:

@@ -109,6 +109,8 @@ class LeftBehind(NamedTuple):
     values: Mapping[str, Any]
     """What instances keep by key."""
     reports: Mapping[str, Any]
+    streams: Mapping[str, Any]
+    """What counts of the items that they and their activities have sent."""
     calls: Mapping[str, int]
     """How many there were, however often each was tried, by activity, instance and arguments."""
 
@@ -138,12 +140,27 @@ async def _outcome(trial: Trial) -> LeftBehind:
         ),
         _by_id([(one, await _values(store, one)) for one in ids]),
         _by_id(zip(ids, (one and one.value for one in reports), strict=True)),
+        _by_id([(one, await _items(store, one)) for one in ids]),
         calls,
     )
 
 
 async def _values(store: Store, instance_id: str) -> dict[str, bytes]:
     return {key: row.value for key, row in (await store.read_kv(instance_id, None)).items()}
+
+
+async def _items(store: Store, instance_id: str) -> dict[str, list[bytes]]:
+    """Return what counts of the streams of an instance."""
+    found: dict[str, list[bytes]] = {}
+    for head in await store.read_stream_heads(instance_id):
+        after, sent = 0, found.setdefault(head.stream, [])
+        while True:
+            page = await store.read_stream(instance_id, head.stream, after=after, limit=100)
+            if page is None or not page.items:
+                break
+            sent += [item.body for item in page.items if item.body is not None]
+            after = page.items[-1].index
+    return {stream: sent for stream, sent in found.items() if sent}
 
 
 def _by_id(found: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:

@@ -116,9 +116,9 @@ function readJson(text) {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-act]");
   if (button) {
-    const { act, url, go, title, text, yes, fields } = button.dataset;
+    const { act, url, go, title, text, yes, fields, token } = button.dataset;
     confirmThen({ title, text, yes, fields: fields ? fields.split(" ") : [], danger: "danger" in button.dataset }, async (values) => {
-      await ask(act, url, act === "POST" ? values : undefined);
+      await ask(act, url, act === "POST" ? (token ? { token, ...values } : values) : undefined);
       toast("Done");
       if (go) location.assign(go); else refresh();
     });
@@ -236,8 +236,8 @@ async function bulk(action) {
     for (const [name, value] of Object.entries(where)) query.set(name, Array.isArray(value) ? value.join(",") : value);
     try { expect = (await ask("GET", `${base}/api/instances-count?${query}`)).count; } catch (error) { toast(error.message); return; }
   }
-  const danger = action !== "unpark";
-  confirmThen({ title: `${action} ${expect} instance${expect === 1 ? "" : "s"}?`, text: "If meanwhile they are more or fewer, nothing is done.", yes: action, fields: danger && action !== "delete" ? ["reason"] : [], danger }, async (values) => {
+  const danger = !["unpark", "retry", "signal"].includes(action);
+  confirmThen({ title: `${action} ${expect} instance${expect === 1 ? "" : "s"}?`, text: "If meanwhile they are more or fewer, nothing is done.", yes: action, fields: action === "cancel" || action === "terminate" ? ["reason"] : action === "signal" ? ["signal", "value"] : [], danger }, async (values) => {
     const done = await ask("POST", `${base}/api/instances-bulk`, { action, where, expect, ...values });
     const failed = Object.keys(done.failed).length;
     toast(failed ? `${done.done} done, ${failed} refused: ${Object.values(done.failed)[0]}` : `${done.done} done`);

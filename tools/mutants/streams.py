@@ -1,0 +1,72 @@
+"""Mutants of what is sent to streams, read and taken back."""
+
+from __future__ import annotations
+
+from tools.mutants.mutant import Mutant
+
+CONTRACT = "tests/contract/test_streams.py::"
+RANDOM = "tests/contract/test_streams_random.py::test_late_and_live_readers_see_what_won"
+
+STREAMS = (
+    Mutant(
+        "void-items-are-read",
+        "a late reader sees what a failed attempt sent",
+        "store/sqlite/shared/counts.sql",
+        "      AND jobs.token = sent.token\n",
+        "",
+        (f"{CONTRACT}TestActivities::test_what_a_failed_attempt_sent_is_void_at_once",),
+    ),
+    Mutant(
+        "success-keeps-nothing",
+        "what a successful attempt sent is void",
+        "store/sql/streams.py",
+        "for end in kept],",
+        "for end in kept[:0]],",
+        (f"{CONTRACT}TestActivities::test_it_counts_for_good_once_the_attempt_has_succeeded",),
+    ),
+    Mutant(
+        "lost-leases-send",
+        "an attempt that lost its job goes on sending",
+        "store/sql/streams.py",
+        "if index in held]",
+        "if held is not None]",
+        (f"{CONTRACT}TestActivities::test_whoever_lost_the_lease_sends_nothing",),
+    ),
+    Mutant(
+        "what-counts-is-not-moved",
+        "a live reader takes back what others sent, and does not get it again",
+        "store/sql/streams.py",
+        "after=first, next_index=own + 1)",
+        "after=own, next_index=own + 1)",
+        (f"{CONTRACT}TestActivities::test_what_counts_behind_it_comes_again_in_its_order", RANDOM),
+    ),
+    Mutant(
+        "take-backs-begin-at-the-last-void-item",
+        "a live reader keeps void items",
+        "store/sql/streams.py",
+        "firsts.setdefault(stream, last_index - items + 1)",
+        "firsts[stream] = last_index - items + 1",
+        (RANDOM,),
+    ),
+    Mutant(
+        "replays-send",
+        "what an orchestration sends is stored again with each replay",
+        "core/orchestrations/scope.py",
+        "advice=advice)\n        if not self.is_replaying:",
+        "advice=advice)\n        if self.is_replaying or self.sent_bytes:",
+        (
+            "tests/engine/test_streams.py"
+            "::test_what_an_orchestration_sends_is_stored_once_however_often_it_is_replayed",
+        ),
+    ),
+    Mutant(
+        "ends-do-not-wait-for-what-is-under-way",
+        "the last items of an activity are lost, because its job ends before they are stored",
+        "jobs/sending.py",
+        '        """Return what of an attempt is not stored, once nothing of it is under way."""\n'
+        "        async with self._writing:",
+        '        """Return what of an attempt is not stored, once nothing of it is under way."""\n'
+        "        async with asyncio.Lock():",
+        ("tests/jobs/test_sending.py::test_an_end_waits_for_what_is_under_way",),
+    ),
+)
