@@ -32,6 +32,7 @@ from bench import (
     timers,
     trials,
     two_processes,
+    updates,
     waiting,
 )
 from bench.harness import Case
@@ -48,6 +49,7 @@ CASES: dict[str, Case] = {
         waiting,
         idle,
         signals,
+        updates,
         timers,
         schedules,
         children,

@@ -1,0 +1,78 @@
+"""`perdure update`, `kv`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from perdure import Engine, Key, Signal, Update, orchestration
+from tests.cli.commands import typed
+
+add = Update("add", int, str)
+total = Key("total", int)
+close = Signal("close", None)
+
+
+@orchestration
+async def adding() -> None:
+    async for request in add:
+        if request.value < 0:
+            request.refuse("less than nothing")
+        else:
+            total.set(total.get(0) + request.value)
+            request.answer(f"{total.get(0)} in all")
+
+
+async def _asked(url: str) -> None:
+    async with Engine(url, [adding]) as engine:
+        handle = await engine.start("a", adding)
+        await handle.update(add, 3, update_id="u-1")
+        await asyncio.gather(handle.update(add, -1, update_id="u-2"), return_exceptions=True)
+        await engine.start("ended", adding)
+        await engine.handle("ended").terminate()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    asyncio.run(_asked(url))
+    return url
+
+
+def test_an_update_prints_its_answer(store: str) -> None:
+    """It was given before, so that no worker is needed."""
+    done = typed("update", "a", "add", "3", "--update-id", "u-1", store=store)
+    raw = typed("update", "a", "add", "3", "--update-id", "u-1", "--raw", store=store)
+
+    assert (done.exit_code, done.stdout) == (0, '"3 in all"\n')
+    assert raw.stdout == "3 in all\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["a", "add", "-1", "--update-id", "u-2"], 1, "less than nothing"),
+        (["a", "add", "4", "--update-id", "u-1"], 1, "was given to instance 'a' before"),
+        (["a", "add", "1", "--timeout", "0s"], 4, "no answer to update 'add'"),
+        (["nowhere", "add", "1"], 3, "no instance 'nowhere'"),
+        (["ended", "add", "1"], 1, "has ended"),
+        (["a", "add", "{"], 2, "value of update add"),
+    ],
+    ids=["refused", "other", "late", "nowhere", "ended", "no JSON"],
+)
+def test_what_is_no_answer_is_an_error(store: str, words: list[str], code: int, said: str) -> None:
+    options = [one for one in words if one.startswith("--")]
+    first = words.index(options[0]) if options else len(words)
+    done = typed("update", "--store", store, *words[first:], "--", *words[:first])
+
+    assert done.exit_code == code, done.stderr
+    assert said in done.stderr
+
+
+def test_values_are_printed_one_or_all(store: str) -> None:
+    assert typed("kv", "a", "total", store=store).stdout == "3\n"
+    assert typed("kv", "a", store=store).stdout == '{"total":3}\n'
+    assert typed("kv", "a", "nothing", store=store).stdout == "null\n"
+    assert typed("kv", "nowhere", store=store).exit_code == 3
