@@ -81,6 +81,33 @@ def test_fan_out_fan_in_adds_up_all_shops_that_answer(tmp_path: Path) -> None:
     assert missing == "Without an answer: Oslo."
 
 
+PAID = [
+    "chair: 12900 of 12900 cents paid, receipt r-1",
+    "table: not paid, card declined",
+]
+
+
+def test_a_deposit_is_paid_once(tmp_path: Path) -> None:
+    assert run_example(tmp_path, "deposit") == [
+        "waiting for the provider",
+        "the first call counts: True; the second one: False",
+        *PAID,
+    ]
+
+
+def test_a_token_is_good_after_its_program_was_killed(tmp_path: Path) -> None:
+    kill_example_after(tmp_path, "waiting for the provider", "deposit")
+
+    printed = run_example(tmp_path, "deposit")
+
+    # On a machine that was busy it may have been kept before the program was killed.
+    assert printed[1] in (
+        "the first call counts: True; the second one: False",
+        "the first call counts: False; the second one: False",
+    )
+    assert printed[2:] == PAID
+
+
 def test_saga_undoes_in_reverse_after_a_failure_and_after_a_cancel(tmp_path: Path) -> None:
     assert run_example(tmp_path, "saga") == [
         "Ada goes to Lisbon",

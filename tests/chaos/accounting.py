@@ -13,7 +13,10 @@ from perdure.model.events import (
     ActivityCompleted,
     ActivityScheduled,
     EffectScheduled,
+    Origin,
+    Started,
     StoredEvent,
+    WentBack,
     read_event,
 )
 from perdure.model.jobs import JobKey
@@ -115,11 +118,19 @@ def _attempt_in(result: dict[str, Any]) -> int:
 
 
 def _completions(events: list[StoredEvent]) -> Iterator[ActivityCompleted]:
-    """Yield the results of activities that tell their attempt; built-in ones do not."""
+    """Yield the results of activities that tell their attempt; built-in ones do not, and what was
+    taken over from another execution is told of there."""
     built_in = set()
+    cut = answered = 0
     for stored in events:
         event = read_event(stored.kind, stored.body)
         match event:
+            case Started(origin=Origin(cut=cut)):
+                continue
+            case WentBack() if stored.seq == cut + 1:
+                answered = event.answered
+            case ActivityCompleted(schedule=schedule) if stored.seq <= cut or schedule == answered:
+                continue
             case ActivityScheduled(name=name) | EffectScheduled(name=name):
                 if name.startswith(RESERVED_PREFIX):
                     built_in.add(stored.seq)

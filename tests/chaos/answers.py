@@ -329,7 +329,9 @@ class _Case:
         asked = {call.instance_id for call in self.started} | {*elsewhere}
         for key, history in self.contents.histories.items():
             begun = read_event(history[0].kind, history[0].body)
-            is_caused = isinstance(begun, Started) and (begun.started_by or begun.parent)
+            is_caused = isinstance(begun, Started) and (
+                begun.started_by or begun.parent or begun.origin
+            )
             is_decider = self.contents.instances[key.instance_id].kind == DECIDER
             if not (is_caused or is_decider or key.instance_id in asked):
                 yield f"no caller: {key.instance_id}, which nobody started"

@@ -297,6 +297,26 @@ async def items(n: int) -> list[int]:
 
 
 @orchestration
+async def back(n: int) -> list[str]:
+    """Draw an id, call something, hear a signal, call a child. It goes back when it has ended."""
+    ctx = context()
+    drawn = ctx.uuid()
+    first = await step(n)
+    ctx.kv["first"] = first.value
+    heard = await note.receive()
+    below = await work(n)
+    ctx.report(heard)
+    return [str(drawn != ctx.uuid()), str(first.value), heard, str(below)]
+
+
+@orchestration
+async def stuck(n: int) -> int:
+    """Wait for all there is to wait for. It goes back meanwhile."""
+    await asyncio.gather(never.receive(), waiting(), hanging(n), asyncio.sleep(3600))
+    return n
+
+
+@orchestration
 async def promised(n: int) -> list[str]:
     """Make promises, of which one is kept and one is rejected; one before it is waited for."""
     made = [reply.make(), reply.make()]
@@ -313,5 +333,5 @@ async def promised(n: int) -> list[str]:
 DEFINITIONS: list[Defined] = [
     *(step, threaded, flaky, broken, hanging, hopeless),
     *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded, again),
-    *(kept, reaching, bound, promised, items, say, telling),
+    *(kept, reaching, bound, promised, items, say, telling, back, stuck),
 ]

@@ -18,9 +18,10 @@ import msgspec
 import pytest
 
 from perdure import Status
-from perdure.errors import InstanceEndedError
+from perdure.errors import AlreadyExistsError, InstanceEndedError
 from perdure.model.events import Failure
 from perdure.model.instances import InstanceRow
+from perdure.repair import Point, at_event
 from perdure.store.contents import Inspectable
 from tests.chaos import scenario
 from tests.chaos.accounting import problems_in
@@ -109,6 +110,52 @@ async def start_items(engine: HandDriven) -> None:
     await engine.start("items", scenario.items, 80)
 
 
+async def start_to_go_back(engine: HandDriven) -> None:
+    await engine.start("back", scenario.back, 90)
+    await engine.start("stuck", scenario.stuck, 91)
+
+
+async def note_before_going_back(engine: HandDriven) -> None:
+    await engine.handle("back").send(scenario.note, "heard", message_id="1")
+
+
+async def wait_to_go_back(engine: HandDriven) -> None:
+    """Until one has ended and the other has asked for everything."""
+    back, stuck = engine.handle("back"), engine.handle("stuck")
+    while (await back.info()).status is Status.RUNNING or len(await stuck.history()) < 5:
+        await engine.pass_time()
+        await engine.until_idle()
+
+
+async def reset_what_runs(engine: HandDriven) -> None:
+    """Everything is open at its fifth event."""
+    await reset_first_execution(engine, "stuck", at_event(5))
+
+
+async def fork_what_ended(engine: HandDriven) -> None:
+    with suppress(AlreadyExistsError):
+        await engine.handle("back").fork("branch", at_event(2))
+
+
+async def reset_what_ended(engine: HandDriven) -> None:
+    await reset_first_execution(engine, "back", at_event(2))
+
+
+async def cancel_what_is_stuck(engine: HandDriven) -> None:
+    """Once it has gone back, and all that it waits for has begun again."""
+    stuck = engine.handle("stuck")
+    while "went_back" not in [event.kind for event in await stuck.history()]:
+        await engine.pass_time()
+        await engine.until_idle()
+    await stuck.cancel("enough")
+
+
+async def reset_first_execution(engine: HandDriven, instance_id: str, point: Point) -> None:
+    """Once, however often it is asked for: the second execution is left alone."""
+    row = await engine.handle(instance_id)._row()
+    await engine._core.reset(instance_id, point, "once", only=(row.incarnation, 1))
+
+
 async def start_telling(engine: HandDriven) -> None:
     await engine.start("telling", scenario.telling, 0, 1)
 
@@ -128,6 +175,15 @@ async def keep_promises(engine: HandDriven) -> None:
 
 
 SCRIPTS: dict[str, Sequence[Step]] = {
+    "going back": [
+        start_to_go_back,
+        note_before_going_back,
+        wait_to_go_back,
+        reset_what_runs,
+        fork_what_ended,
+        reset_what_ended,
+        cancel_what_is_stuck,
+    ],
     "telling": [start_telling],
     "promised": [start_promised, keep_promises],
     "items": [start_items],

@@ -183,6 +183,32 @@ async def test_nothing_is_cancelled_before_it_was_confirmed(page: Page, engine: 
     assert (await engine.handle("order/1").info()).reason == "too"
 
 
+async def test_an_instance_goes_back_after_its_plan_was_seen(page: Page, engine: Engine) -> None:
+    await page.goto("/i/order%2F1?tab=timeline")
+    await page.fill("#go-back-event", "2")
+    await page.click("[data-go-back=reset]")
+    await page.sees("#dialog-text", "Runs again: pack")
+    await page.click("#dialog-no")
+    assert (await engine.handle("order/1").info()).execution == 1
+
+    await page.click("[data-go-back=reset]")
+    await page.sees("#dialog-title", "Reset this instance?")
+    await page.press("o", "n", "c", "e", "Enter")
+
+    await until(lambda: is_in_execution(engine, "order/1", 2))
+    await page.goto("/i/order%2F1?tab=timeline")
+    await page.fill("#go-back-event", "2")
+    await page.click("[data-go-back=fork]")
+    await page.fill("#dialog [name=instance_id]", "order-1-b")
+    await page.click("#dialog-yes")
+    await page.goes("/i/order-1-b")
+    await page.sees("h1", "order-1-b")
+
+
+async def is_in_execution(engine: Engine, instance_id: str, execution: int) -> bool:
+    return (await engine.handle(instance_id).info()).execution == execution
+
+
 async def test_a_value_that_is_no_json_is_said_in_the_dialog_which_stays_open(
     page: Page, engine: Engine
 ) -> None:

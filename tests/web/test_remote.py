@@ -48,6 +48,7 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.model.instances import Status
+from perdure.repair import after, at_event, before
 from perdure.web.access import make_token
 from perdure.web.application import app
 from perdure.web.problems import document_of
@@ -62,6 +63,7 @@ from tests.web.site import (
     engine_with_all,
     go,
     memory_url,
+    pack,
     quick,
     ship,
 )
@@ -395,6 +397,27 @@ async def test_one_thing_is_done_to_many_over_http(fresh: Pair) -> None:
     assert await remote.terminate_all(prefix="many-", created_after=since, expect=3) == 3
 
     assert await remote.count(prefix="many-", status="terminated") == 3
+
+
+async def test_instances_are_reset_and_forked_over_http(fresh: Pair) -> None:
+    remote = fresh.remote
+    handle = await remote.start("r-1", quick, "book")
+    first = await handle.result()
+
+    plan = await handle.plan(before(pack))
+    assert plan == await fresh.local.handle("r-1").plan(before(pack))
+    assert plan.runs_again == ("pack",)
+    await handle.reset(before(pack), reason="once more")
+    assert await handle.result() == first
+    other = await handle.fork("r-2", after(pack).returning("other"))
+    assert await other.result() == "other"
+    await remote.reset_all(at_event(1), prefix="r-", expect=2)
+    assert await other.result() == first
+    with pytest.raises(UsageError, match="has no event 99"):
+        await handle.reset(at_event(99))
+    with pytest.raises(AlreadyExistsError):
+        await handle.fork("r-2", at_event(1))
+    assert await remote.reset_all(prefix="r-", expect=0) == 0
 
 
 async def test_a_schedule_is_put_and_steered_over_http(fresh: Pair) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tools.mutants import commits, items, promises, schedules, sharing, streams, work
+from tools.mutants import commits, items, promises, repair, schedules, sharing, streams, work
 from tools.mutants.mutant import Mutant
 
 GROUPS: dict[str, tuple[Mutant, ...]] = {
@@ -24,6 +24,7 @@ GROUPS: dict[str, tuple[Mutant, ...]] = {
     "Once": work.ONCE,
     "The inbox": work.INBOX,
     "Business keys": work.KEYS,
+    "Going back": repair.GOING_BACK,
     "Schedules": schedules.SCHEDULES,
     "Promises, and many at once": promises.PROMISES,
     "Very many items": items.ITEMS,

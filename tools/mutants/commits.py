@@ -218,8 +218,8 @@ AGAIN = (
         "commit-ids-of-the-batch-are-not-known",
         "of one turn that is twice in a batch, with a later one in between, the second is refused",
         "store/sql/commit.py",
-        "self.rows.accepted.add(turn.commit_id)",
-        "pass",
+        "self.rows.accepted.add(turn.commit_id)\n\n    def _change_inbox",
+        "pass\n\n    def _change_inbox",
         (
             f"{CONTRACT}test_fence.py::TestFenceByCommit"
             "::test_a_turn_that_comes_again_in_the_transaction_of_the_one_after_it_was_accepted",

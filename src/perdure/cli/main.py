@@ -59,6 +59,8 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "terminate": ListedCommand("act", "Stop instances now; their code is not asked."),
         "unpark": ListedCommand("act", "Let parked or blocked instances be tried again."),
         "restart": ListedCommand("act", "Start instances again that have ended."),
+        "reset": ListedCommand("repair", "Let instances go on from an earlier point."),
+        "fork": ListedCommand("repair", "Start an instance from a point of another one."),
         "retry": ListedCommand("act", "Put the dead jobs of instances back into their queues."),
     },
     "Store": {

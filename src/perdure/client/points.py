@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -193,3 +194,40 @@ def _checked_nth(nth: int) -> int:
 
 def _text(side: str, name: str, nth: int) -> str:
     return f"{side} {name}" if nth == -1 else f"{side} {name}, call {nth}"
+
+
+# ------------------------------------------------------------- in words and as JSON
+
+
+def chosen_point(
+    *, before: str | None, after: str | None, event: int | None, nth: int, result: bytes | None
+) -> Point | None:
+    """Return the point that a person or a program named by its parts; None: no part was given.
+
+    Raises:
+        UsageError: The parts do not make one point.
+    """
+    given = [part for part in (before, after, event) if part is not None]
+    if len(given) > 1:
+        raise UsageError("a point is before a call, after one, or at an event: name one of them")
+    if result is not None and after is None:
+        raise UsageError("another result can be given to a call alone: name it with after")
+    if before is not None:
+        return before_named(before, nth)
+    if after is not None:
+        return after_named(after, nth, result)
+    if event is not None:
+        return at_event(event)
+    return None
+
+
+def point_parts(point: Point | None) -> dict[str, Any]:
+    """Return the parts of a point, as the HTTP API takes them."""
+    if point is None:
+        return {}
+    if point.side == "event":
+        return {"event": point.number}
+    parts: dict[str, Any] = {point.side: point.name, "nth": point.number}
+    if point.result is not None:
+        parts["returning"] = json.loads(point.result)
+    return parts

@@ -16,6 +16,7 @@ from perdure.client.info import (
 from perdure.client.overview import QueueInfo, SessionInfo
 from perdure.client.projections import ProjectionInfo
 from perdure.client.replay_check import ReplayCheck
+from perdure.client.resetting import ResetPlan
 from perdure.model.admin import InstanceStats, StoreTotals
 from perdure.web.api import (
     actions,
@@ -23,6 +24,7 @@ from perdure.web.api import (
     instances,
     overview,
     promises,
+    repair,
     streams,
     updates,
 )
@@ -265,6 +267,31 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         handler=actions.restart_instance,
         body=actions.NoBody,
         returns=InstanceInfo,
+    ),
+    ApiRoute(
+        method="POST",
+        path=f"{ONE}/plan",
+        scope="read",
+        handler=repair.plan_reset,
+        body=repair.PointBody,
+        returns=ResetPlan,
+    ),
+    ApiRoute(
+        method="POST",
+        path=f"{ONE}/reset",
+        scope="write",
+        handler=repair.reset_instance,
+        body=repair.ResetBody,
+        returns=InstanceInfo,
+    ),
+    ApiRoute(
+        method="POST",
+        path=f"{ONE}/fork",
+        scope="write",
+        handler=repair.fork_instance,
+        body=repair.ForkBody,
+        returns=InstanceInfo,
+        status=201,
     ),
     ApiRoute(
         method="POST",

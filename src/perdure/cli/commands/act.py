@@ -65,7 +65,8 @@ DONE = Listing[Done](
 )
 
 
-def _act_options(command: F) -> F:
+def act_options(command: F) -> F:
+    """Add the options that all of these commands have."""
     for option in (
         store_option,
         form_options,
@@ -77,13 +78,13 @@ def _act_options(command: F) -> F:
     return command
 
 
-_reason_option = click.option("--reason", default="", help="Why; kept with the instance.")
+reason_option = click.option("--reason", default="", help="Why; kept with the instance.")
 
 
 @click.command("signal")
 @click.argument("words", metavar="[ID] NAME [VALUE]", nargs=-1, required=True)
 @click.option("--message-id", help="Sent again with the same id, it is delivered once.")
-@_act_options
+@act_options
 def signal_command(words: tuple[str, ...], message_id: str | None, **options: Any) -> None:
     """Send the signal NAME, with VALUE as JSON (null if left out), to an instance.
 
@@ -105,13 +106,13 @@ def signal_command(words: tuple[str, ...], message_id: str | None, **options: An
         once = message_id or fresh_name()
         return await client.signal_all(signal, value, expect=expect, message_id=once, **which)
 
-    _do(Act("send the signal to", "sent", LIVE, do, do_all), ids, **options)
+    do_act(Act("send the signal to", "sent", LIVE, do, do_all), ids, **options)
 
 
 @click.command("cancel")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@_reason_option
-@_act_options
+@reason_option
+@act_options
 def cancel_command(ids: tuple[str, ...], reason: str, **options: Any) -> None:
     """Ask instances to stop: their code sees CancelledError and may clean up."""
 
@@ -123,13 +124,13 @@ def cancel_command(ids: tuple[str, ...], reason: str, **options: Any) -> None:
     async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
         return await client.cancel_all(expect=expect, reason=reason, **which)
 
-    _do(Act("cancel", "asked to stop", LIVE, do, do_all), ids, **options)
+    do_act(Act("cancel", "asked to stop", LIVE, do, do_all), ids, **options)
 
 
 @click.command("terminate")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@_reason_option
-@_act_options
+@reason_option
+@act_options
 def terminate_command(ids: tuple[str, ...], reason: str, **options: Any) -> None:
     """Stop instances now. Their code is not asked, and no worker is needed."""
 
@@ -141,12 +142,12 @@ def terminate_command(ids: tuple[str, ...], reason: str, **options: Any) -> None
     async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
         return await client.terminate_all(expect=expect, reason=reason, **which)
 
-    _do(Act("terminate", "terminated", LIVE, do, do_all), ids, **options)
+    do_act(Act("terminate", "terminated", LIVE, do, do_all), ids, **options)
 
 
 @click.command("unpark")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@_act_options
+@act_options
 def unpark_command(ids: tuple[str, ...], **options: Any) -> None:
     """Let parked or blocked instances be tried again, by any worker."""
 
@@ -157,12 +158,12 @@ def unpark_command(ids: tuple[str, ...], **options: Any) -> None:
     async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
         return await client.unpark_all(expect=expect, **which)
 
-    _do(Act("unpark", "unparked", HELD, do, do_all), ids, **options)
+    do_act(Act("unpark", "unparked", HELD, do, do_all), ids, **options)
 
 
 @click.command("restart")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@_act_options
+@act_options
 def restart_command(ids: tuple[str, ...], **options: Any) -> None:
     """Start instances again that have ended, with the same definition and input.
 
@@ -173,12 +174,12 @@ def restart_command(ids: tuple[str, ...], **options: Any) -> None:
         await client.handle(instance_id).restart()
         return ""
 
-    _do(Act("restart", "restarted", ENDED, do), ids, **options)
+    do_act(Act("restart", "restarted", ENDED, do), ids, **options)
 
 
 @click.command("retry")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@_act_options
+@act_options
 def retry_command(ids: tuple[str, ...], **options: Any) -> None:
     """Put the dead jobs of instances back into their queues, with all their attempts.
 
@@ -193,7 +194,7 @@ def retry_command(ids: tuple[str, ...], **options: Any) -> None:
     async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
         return await client.retry_all(expect=expect, **which)
 
-    _do(Act("retry the dead jobs of", "retried", tuple(Status), do, do_all), ids, **options)
+    do_act(Act("retry the dead jobs of", "retried", tuple(Status), do, do_all), ids, **options)
 
 
 # ------------------------------------------------------------------------ inside
@@ -210,7 +211,7 @@ async def _unless_ended(
     return ""
 
 
-def _do(
+def do_act(
     act: Act,
     words: Sequence[str],
     *,
@@ -220,6 +221,7 @@ def _do(
     form: str,
     url: str,
 ) -> None:
+    """Do something to the instances that a person named, or that a filter finds."""
     chosen = choose(words, where)
     ids = chosen.ids
     if chosen.query is not None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from perdure.authoring.signal import Signal
 from perdure.client.as_json import shown_time
-from perdure.client.bulk_acts import HELD, LIVE, check_filter
+from perdure.client.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE, check_filter
 from perdure.client.lists import InstanceQuery, check_count
+from perdure.client.points import Point, check_point, point_parts
 from perdure.client.remote.connection import encoded
 from perdure.client.remote.values import conditions
 from perdure.client.sending import signal_value
@@ -69,6 +70,23 @@ async def unpark_all(self: RemoteClient, *, expect: int, **which: Unpack[Instanc
 async def retry_all(self: RemoteClient, *, expect: int, **which: Unpack[InstanceQuery]) -> int:
     """Put the dead jobs of all that match back; see `Client.retry_all`."""
     return await act_on_all(self, "retry", which, tuple(Status), expect=expect)
+
+
+async def reset_all(
+    self: RemoteClient,
+    point: Point | None = None,
+    /,
+    *,
+    expect: int,
+    reason: str = "",
+    **which: Unpack[InstanceQuery],
+) -> int:
+    """Let all that match go on from an earlier point; see `Client.reset_all`. At most 1,000."""
+    parts = point_parts(check_point(point))
+    statuses = tuple(Status) if parts else FAILED_OR_STOPPED
+    return await act_on_all(
+        self, "reset", which, statuses, expect=expect, reason=reason, point=parts
+    )
 
 
 async def act_on_all(

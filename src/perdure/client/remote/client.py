@@ -431,6 +431,7 @@ class RemoteClient(Client):
     signal_all = bulk.signal_all
     unpark_all = bulk.unpark_all
     retry_all = bulk.retry_all
+    reset_all = bulk.reset_all
 
     # ------------------------------------------------------------------------- schedules
 

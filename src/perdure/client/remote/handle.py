@@ -7,6 +7,8 @@ from datetime import datetime
 from time import monotonic
 from typing import Any, TypeVar
 
+import msgspec
+
 from perdure.authoring.key import key_codec, key_name
 from perdure.authoring.query import AskedQuery, Query
 from perdure.authoring.signal import Signal
@@ -27,9 +29,11 @@ from perdure.client.info import (
 )
 from perdure.client.item_reader import ItemReader, checked_stream
 from perdure.client.lists import check_count
+from perdure.client.points import Point, check_point, point_parts
 from perdure.client.remote.connection import ASK_WAIT_S, RemoteConnection, encoded, read
 from perdure.client.remote.streams import RemoteStream
 from perdure.client.remote.values import BESIDE_THE_STORE, refuse
+from perdure.client.resetting import ResetPlan
 from perdure.client.update_requests import checked_request
 from perdure.codec import ValueCodec, check_id
 from perdure.durations import Duration, as_duration
@@ -295,6 +299,21 @@ class RemoteHandle(Handle[R_co]):
     async def restart(self) -> None:
         """Start an instance that has ended again; see `Handle.restart`."""
         await self._post("restart")
+
+    async def plan(self, point: Point | None = None, /) -> ResetPlan:
+        """Return what `reset` would do, with the code that the server has; see `Handle.plan`."""
+        told = await self._post("plan", **point_parts(check_point(point)))
+        return msgspec.convert(told, ResetPlan)
+
+    async def reset(self, point: Point | None = None, /, *, reason: str = "") -> None:
+        """Go on from an earlier point; see `Handle.reset`."""
+        await self._post("reset", reason=reason, **point_parts(check_point(point)))
+
+    async def fork(self, instance_id: str, point: Point | None = None, /) -> Handle[R_co]:
+        """Start another instance from a point of this one; see `Handle.fork`."""
+        new_id = check_id("instance id", instance_id)
+        await self._post("fork", instance_id=new_id, **point_parts(check_point(point)))
+        return RemoteHandle(self._connection, new_id, self._codec)
 
     async def unpark(self) -> bool:
         """Let a parked or blocked instance be tried again; see `Handle.unpark`."""

@@ -350,7 +350,6 @@ class Commit:
         )
         self.changes.statuses[row.instance_id] = StatusChange(row, Status.RUNNING, rewind.reason)
         self._move(row, row.definition_no)
-        self.rows.accepted.add(turn.commit_id)
         self._tell_others(turn)
         return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen=True)
 

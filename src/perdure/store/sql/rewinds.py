@@ -24,6 +24,7 @@ class Rewinds:
     def begin(self, row: LiveState, rewind: Rewind, commit_id: int) -> None:
         """Give an execution its first events, and what its first turn takes."""
         row.next_seq = len(rewind.prefix) + 1
+        self._rows.accepted.add(commit_id)
         if rewind.prefix:
             kept = KeptEvents(row, row.incarnation, row.execution, commit_id, rewind.prefix)
             self._changes.kept.append(kept)

@@ -227,10 +227,7 @@ def load(connection: Connection, changes: Sequence[Change], *, waits: bool = Tru
             stored = [Message(*row) for row in found]
             rows.taken[place_of(turn)] = digest_of(stored, set(turn.consumed))
     if wanted.goes_back:
-        rows.ended = load_ended(
-            connection,
-            [one.instance_id for one in wanted.turns if one.instance_id not in rows.live],
-        )
+        rows.ended = load_ended(connection, [one for one in wanted.ids if one not in rows.live])
     late = [turn for turn in wanted.turns if not is_next(turn, rows)]
     if late:
         keys = [(part_of(turn.instance_id), *place_of(turn)) for turn in late]

@@ -9,7 +9,7 @@ import msgspec
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.client.bulk_acts import HELD, LIVE
+from perdure.client.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE
 from perdure.client.client import Client
 from perdure.client.info import InstanceInfo, Json
 from perdure.client.lists import InstanceQuery
@@ -20,6 +20,7 @@ from perdure.model.admin import DeletedCounts
 from perdure.model.instances import Status
 from perdure.model.options import IfExists
 from perdure.web.api.instances import CountQuery, conditions, handle_of
+from perdure.web.api.repair import PointBody, point_of
 from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.problems import RefusalError
 
@@ -29,6 +30,7 @@ ACTS = {
     "signal": LIVE,
     "unpark": HELD,
     "retry": tuple(Status),
+    "reset": tuple(Status),
 }
 """What is done by a filter, and for instances of which statuses it is."""
 
@@ -94,7 +96,7 @@ class Unparked(msgspec.Struct, frozen=True):
 class BulkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to do to many."""
 
-    action: Literal["cancel", "terminate", "signal", "unpark", "retry", "delete"]
+    action: Literal["cancel", "terminate", "signal", "unpark", "retry", "reset", "delete"]
     where: CountQuery
     """Which; at least one condition."""
     expect: Annotated[int, msgspec.Meta(ge=0)]
@@ -106,6 +108,8 @@ class BulkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Its value."""
     message_id: str | None = None
     """What makes sending repeatable: each instance gets the signal once under it."""
+    point: PointBody = PointBody()
+    """Where they are reset to; not given: each just before what it failed at, or was stopped."""
 
 
 class BulkDone(msgspec.Struct, frozen=True):
@@ -211,7 +215,9 @@ async def act_on_many(ask: CheckedRequest[Nothing, BulkBody]) -> BulkDone:
 async def _act(ask: CheckedRequest[Nothing, BulkBody], which: InstanceQuery) -> int:
     """Do it to those that match and that it is for; return to how many."""
     client, body = ask.client, ask.body
-    statuses = ACTS[body.action]
+    point = point_of(body.point) if body.action == "reset" else None
+    is_open = body.action == "reset" and point is None
+    statuses = FAILED_OR_STOPPED if is_open else ACTS[body.action]
     named = which.get("status") or tuple(Status)
     which["status"] = tuple(one for one in statuses if one in named)
     expect = await client.count(**which) if which["status"] else 0
@@ -234,6 +240,9 @@ async def _act(ask: CheckedRequest[Nothing, BulkBody], which: InstanceQuery) -> 
             return await client.unpark_all(expect=expect, **which)
         case "retry":
             return await client.retry_all(expect=expect, **which)
+        case "reset":
+            reason = ask.reason(body.reason)
+            return await client.reset_all(point, expect=expect, reason=reason, **which)
     raise AssertionError(f"{body.action} is not done by a filter")
 
 

@@ -16,7 +16,9 @@ from perdure.client.info import HistoryEvent, InstanceInfo, Json
 from perdure.client.tallies import read_tally
 from perdure.clock import to_datetime
 from perdure.errors import NotRegisteredError
+from perdure.limits import PAGE_MAX
 from perdure.model.paging import FOR_EACH
+from perdure.model.promises import SIGNAL_PREFIX
 from perdure.web.access import now_utc
 from perdure.web.api.deciders import definition_here, events_of, state_of
 from perdure.web.api.instances import LIST
@@ -86,7 +88,7 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
         case "streams":
             data["streams"] = await _streams(handle)
         case "jobs":
-            data |= await _jobs(ask.client, handle)
+            data |= await _jobs(ask.client, handle, may_keep="write" in ask.access.scopes)
         case "check":
             data["has_code"] = ask.client._core.beside is not None
         case "state":
@@ -220,7 +222,7 @@ async def _streams(handle: Handle[Json]) -> list[dict[str, Any]]:
     return found
 
 
-async def _jobs(client: Client, handle: Handle[Json]) -> dict[str, Any]:
+async def _jobs(client: Client, handle: Handle[Json], *, may_keep: bool) -> dict[str, Any]:
     dead = await client.dead_jobs(instance_id=handle.instance_id, limit=HISTORY_PAGE)
     progress = {one.key: one for one in await handle.progress()}
     return {
@@ -228,7 +230,26 @@ async def _jobs(client: Client, handle: Handle[Json]) -> dict[str, Any]:
         "progress": progress,
         "dead": dead.items,
         "inbox": await client.inbox(handle.instance_id),
+        "promises": await _promises(handle, is_shown=may_keep),
     }
+
+
+async def _promises(handle: Handle[Json], *, is_shown: bool) -> list[dict[str, Any]]:
+    """Return the promises that are open, oldest first, of the first events of a long history. Those
+    who may not keep them are not given their tokens."""
+    info = await handle.info()
+    if info.status.is_terminal:
+        return []
+    made: dict[str, dict[str, Any]] = {}
+    for event in await handle.history(limit=PAGE_MAX):
+        data = event.data
+        if event.kind == "promise_made":
+            signal = f"{SIGNAL_PREFIX}{data['name']}#{data['execution']}.{data['number']}"
+            token = data["token"] if is_shown else ""
+            made[signal] = {"seq": event.seq, "name": data["name"], "at": event.at, "token": token}
+        elif event.kind == "signal_received":
+            made.pop(str(data.get("name")), None)
+    return list(made.values())
 
 
 async def _decider(

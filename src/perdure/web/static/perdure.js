@@ -116,9 +116,9 @@ function readJson(text) {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-act]");
   if (button) {
-    const { act, url, go, title, text, yes, fields } = button.dataset;
+    const { act, url, go, title, text, yes, fields, token } = button.dataset;
     confirmThen({ title, text, yes, fields: fields ? fields.split(" ") : [], danger: "danger" in button.dataset }, async (values) => {
-      await ask(act, url, act === "POST" ? values : undefined);
+      await ask(act, url, act === "POST" ? (token ? { token, ...values } : values) : undefined);
       toast("Done");
       if (go) location.assign(go); else refresh();
     });
@@ -126,6 +126,8 @@ document.addEventListener("click", (event) => {
   }
   const pressed = event.target.closest("[data-press]");
   if (pressed) { press(pressed); return; }
+  const back = event.target.closest("[data-go-back]");
+  if (back) { goBack(back); return; }
   const checked = event.target.closest("[data-check]");
   if (checked) { check(checked); return; }
   const many = event.target.closest("[data-bulk]");
@@ -140,6 +142,39 @@ async function press(button) {
   try { await ask("POST", button.dataset.press); } catch (error) { toast(error.message); }
   button.disabled = false;
   refresh();
+}
+
+// Go back to an event, in this instance or another one: what that would do is shown first.
+async function goBack(button) {
+  const { goBack: how, url, plan: planUrl, go } = button.dataset;
+  const number = $("#go-back-event").value;
+  const point = number ? { event: Number(number) } : {};
+  const forks = how === "fork";
+  button.disabled = true;
+  try {
+    const plan = await ask("POST", planUrl, point);
+    confirmThen({
+      title: forks ? "Start another instance from here?" : "Reset this instance?",
+      text: planText(plan, forks),
+      yes: forks ? "Fork" : "Reset",
+      fields: [forks ? "instance_id" : "reason"],
+      danger: !forks,
+    }, async (values) => {
+      const done = await ask("POST", url, { ...point, ...values });
+      toast("Done");
+      if (forks) location.assign(go + encodeURIComponent(done.instance_id).replace(/\.json$/, "%2Ejson")); else refresh();
+    });
+  } catch (error) { toast(error.message); }
+  button.disabled = false;
+}
+function planText(plan, forks) {
+  const said = [`Keeps ${plan.kept_events} events, drops ${plan.dropped_events}.`];
+  if (plan.runs_again.length) said.push(`Runs again: ${plan.runs_again.join(", ")}.`);
+  if (plan.children_again.length) said.push(`Starts again, under other ids: ${plan.children_again.join(", ")}.`);
+  if (plan.signals_kept) said.push(`${plan.signals_kept} signals come again.`);
+  if (plan.refused && !forks) said.push(`Would be refused: ${plan.refused}.`);
+  if (plan.mismatch) said.push(`The code does not fit: ${plan.mismatch.split("\n")[0]}.`);
+  return said.join(" ");
 }
 
 // Whether the code fits a history: the word first, then both sides.
@@ -236,8 +271,8 @@ async function bulk(action) {
     for (const [name, value] of Object.entries(where)) query.set(name, Array.isArray(value) ? value.join(",") : value);
     try { expect = (await ask("GET", `${base}/api/instances-count?${query}`)).count; } catch (error) { toast(error.message); return; }
   }
-  const danger = action !== "unpark";
-  confirmThen({ title: `${action} ${expect} instance${expect === 1 ? "" : "s"}?`, text: "If meanwhile they are more or fewer, nothing is done.", yes: action, fields: danger && action !== "delete" ? ["reason"] : [], danger }, async (values) => {
+  const danger = !["unpark", "retry", "signal"].includes(action);
+  confirmThen({ title: `${action} ${expect} instance${expect === 1 ? "" : "s"}?`, text: "If meanwhile they are more or fewer, nothing is done.", yes: action, fields: action === "cancel" || action === "terminate" ? ["reason"] : action === "signal" ? ["signal", "value"] : [], danger }, async (values) => {
     const done = await ask("POST", `${base}/api/instances-bulk`, { action, where, expect, ...values });
     const failed = Object.keys(done.failed).length;
     toast(failed ? `${done.done} done, ${failed} refused: ${Object.values(done.failed)[0]}` : `${done.done} done`);

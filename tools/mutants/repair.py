@@ -1,0 +1,101 @@
+"""Mutants of going back and branching off."""
+
+from __future__ import annotations
+
+from tools.mutants.mutant import Mutant
+
+REWINDS = "tests/contract/test_rewinds.py::"
+EVERYWHERE = "tests/core/test_going_back.py::test_going_back_to_any_event_goes_on_from_there"
+AGAIN = "tests/core/test_going_back.py::test_going_back_again_and_again_goes_on_from_there"
+RESET = "tests/engine/test_reset.py::"
+
+GOING_BACK = (
+    Mutant(
+        "reset-of-another-end",
+        "an instance that ended otherwise than its caller has seen is running again",
+        "store/sql/rewinds.py",
+        " or ended.digest != rewind.digest",
+        "",
+        (f"{REWINDS}TestRevivals::test_one_that_ended_otherwise_stays_as_it_is",),
+    ),
+    Mutant(
+        "reset-forgets-its-commit",
+        "a reset whose answer was lost is refused, and done again",
+        "store/sql/flush.py",
+        "commit_id if seq == 1 else None,",
+        "None,",
+        (f"{REWINDS}TestRewinds::test_a_reset_that_is_sent_again_is_accepted_once",),
+    ),
+    Mutant(
+        "kept-answer-comes-late",
+        "the answer that was kept comes after signals that came behind it",
+        "store/sql/rewinds.py",
+        "self._inboxes.carry(row, (rewind.answer,), execution=row.execution)",
+        "self._inboxes.put(row, *rewind.answer[1:], execution=row.execution)",
+        (f"{REWINDS}TestRewinds::test_what_the_first_turn_takes_is_in_order",),
+    ),
+    Mutant(
+        "prefix-draws-new-ids",
+        "ids in what was taken over are others than those that are recorded there",
+        "core/orchestrations/taken_over.py",
+        "        if origin.seed is not None:\n            self._reseed(origin.seed, 1)",
+        "",
+        (EVERYWHERE,),
+    ),
+    Mutant(
+        "fork-draws-the-ids-of-the-original",
+        "a fork draws the ids that the original draws next",
+        "core/orchestrations/taken_over.py",
+        "        self._reseed(event.seed, seq)\n",
+        "",
+        (EVERYWHERE,),
+    ),
+    Mutant(
+        "open-calls-stay-closed",
+        "what was open at the cut is never under way again",
+        "core/orchestrations/turn.py",
+        "            self._open_again(event)",
+        "            pass",
+        (EVERYWHERE,),
+    ),
+    Mutant(
+        "kept-answer-runs-again",
+        "a call whose result was kept is made again",
+        "core/orchestrations/turn.py",
+        "            if seq != event.answered:\n                self._change(ask)",
+        "            self._change(ask)",
+        (EVERYWHERE,),
+    ),
+    Mutant(
+        "signals-behind-the-cut-are-lost",
+        "signals that came behind the point do not come again",
+        "core/rewinding.py",
+        "unread=tuple(_unread(source.history, cut)),",
+        "unread=(),",
+        (EVERYWHERE,),
+    ),
+    Mutant(
+        "given-ids-are-given-again",
+        "a child whose id the code gives is not started again, since the old one has it",
+        "core/orchestrations/scope.py",
+        "return restarted_id(given, self.seed) if given in self.taken else given",
+        "return given",
+        (EVERYWHERE,),
+    ),
+    Mutant(
+        "values-do-not-go-back",
+        "what an instance keeps is not what its history says",
+        "core/rewinding.py",
+        "kv=tuple(_changes(before.values, kept.values)),",
+        "kv=(),",
+        (EVERYWHERE,),
+    ),
+    Mutant(
+        "recorded-inputs-do-not-stand",
+        "a fork whose kept calls name the old id is blocked",
+        "core/orchestrations/execution.py",
+        "return self.taken_over is not None and self.taken_over.matches(ask, recorded)",
+        "return False",
+        (EVERYWHERE, f"{RESET}test_a_prefix_that_names_the_old_id_still_fits_a_fork"),
+    ),
+)
