@@ -17,7 +17,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from perdure.client.as_json import as_json
-from perdure.client.info import MessageInfo
 from perdure.durations import shown_duration
 from perdure.model.events import SignalReceived
 from perdure.model.updates import UPDATE_PREFIX
@@ -217,12 +216,13 @@ def compact(value: object, chars: int = 120) -> str:
     return text if len(text) <= chars else f"{text[: chars - 1]}…"
 
 
-def mail(message: MessageInfo) -> str:
+def mail(message: Mapping[str, object]) -> str:
     """Return what a message in an inbox is: its kind, or the update that it asks."""
-    name = message.data.get("name") if isinstance(message.data, dict) else None
-    if message.kind == SignalReceived.kind and str(name).startswith(UPDATE_PREFIX):
-        return f"update {str(name).removeprefix(UPDATE_PREFIX)}"
-    return message.kind.replace("_", " ")
+    kind, data = str(message["kind"]), message["data"]
+    name = str(data.get("name")) if isinstance(data, Mapping) else ""
+    if kind == SignalReceived.kind and name.startswith(UPDATE_PREFIX):
+        return f"update {name.removeprefix(UPDATE_PREFIX)}"
+    return kind.replace("_", " ")
 
 
 def number(value: float) -> str:
