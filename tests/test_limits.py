@@ -129,6 +129,10 @@ REFUSED: dict[str, Callable[[int], object]] = {
 """By limit: what is done so often, or so large."""
 
 ELSEWHERE = {
+    "MAX_BACKFILLS": "core/test_schedules.py",
+    "MAX_BACKFILL_SLOTS": "core/test_schedules.py",
+    "MAX_SCHEDULE_RUNS": "core/test_schedules.py",
+    "SLOTS_PER_TURN": "core/test_schedules.py",
     "MAX_CHILD_DEPTH": "engine/test_runaway.py",
     "MAX_TREE_SHOWN": "engine/test_engine_limits.py",
     "MAX_EXECUTIONS_SEARCHED": "engine/test_crossing.py",

@@ -13,7 +13,12 @@ from perdure.authoring.schedules import facts
 from perdure.authoring.schedules.decider import ScheduleDecider
 from perdure.authoring.schedules.facts import ScheduleState
 from perdure.authoring.schedules.spec import jitter_of, next_slot
-from perdure.limits import MAX_SCHEDULE_RUNS
+from perdure.limits import (
+    MAX_BACKFILL_SLOTS,
+    MAX_BACKFILLS,
+    MAX_SCHEDULE_RUNS,
+    SLOTS_PER_TURN,
+)
 from perdure.model.events import ChildScheduled, Started, read_event
 from tests.core.desk import Desk
 
@@ -241,7 +246,7 @@ def test_missed_slots_are_started_each() -> None:
 def test_missed_slots_are_started_a_hundred_at_a_time() -> None:
     case = Case(missed="all", overlap="allow", within=timedelta(days=30))
 
-    assert len(case.tick(250.5)) == 100
+    assert len(case.tick(250.5)) == SLOTS_PER_TURN == 100
     assert len(case.tick(250.5)) == 100
     assert len(case.tick(250.5)) == 50
     assert case.desk.timers["key:tick"].due_ms == BASE_MS + 251 * HOUR_MS
@@ -390,16 +395,32 @@ def test_a_backfill_in_a_queue_goes_one_after_another() -> None:
     assert case.state.backfills == ()
 
 
-def test_too_long_a_backfill_is_refused() -> None:
-    case = Case()
-    asked = case.desk.execute(
-        facts.BackfillSchedule(
-            name="hourly", from_ms=0, before_ms=BASE_MS + 3 * HOUR_MS, overlap="allow"
-        )
+def backfill_of(hours: int, overlap: Any = "allow") -> facts.BackfillSchedule:
+    before_ms = BASE_MS + hours * HOUR_MS
+    return facts.BackfillSchedule(
+        name="hourly", from_ms=BASE_MS, before_ms=before_ms, overlap=overlap
     )
 
-    assert isinstance(asked, Rejected)
-    assert case.state.backfills == ()
+
+def test_too_long_a_backfill_is_refused() -> None:
+    case = Case()
+    assert isinstance(case.desk.execute(backfill_of(MAX_BACKFILL_SLOTS)), Accepted)
+
+    refused = Case().desk.execute(backfill_of(MAX_BACKFILL_SLOTS + 1))
+
+    assert isinstance(refused, Rejected)
+    assert "10,000" in refused.reason.why
+
+
+def test_too_many_backfills_are_refused() -> None:
+    case = Case()
+    for _ in range(MAX_BACKFILLS):
+        assert isinstance(case.desk.execute(backfill_of(2, "queue")), Accepted)
+
+    refused = case.desk.execute(backfill_of(2, "queue"))
+
+    assert isinstance(refused, Rejected)
+    assert len(case.state.backfills) == MAX_BACKFILLS
 
 
 def test_a_deleted_schedule_has_no_timer_and_what_it_started_goes_on() -> None:
