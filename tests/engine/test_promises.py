@@ -110,7 +110,21 @@ async def waits_first(ctx: Context) -> str:
     return await due.receive()
 
 
+BUG = {"is_there": True}
+
+
+@orchestration
+async def mended(ctx: Context) -> str:
+    due = shipped.make()
+    ctx.kv["token"] = due.token
+    await go.receive()
+    if BUG["is_there"]:
+        raise ValueError("a bug")
+    return await due.receive()
+
+
 ALL: list[Defined] = [
+    mended,
     deposit,
     charge,
     patient,
@@ -227,6 +241,30 @@ async def test_promises_are_over_when_the_execution_is(stage: Stage, hot: int) -
     assert await engine.resolve(shipped, second, "box 2")
     await handle.send(go, "")
     assert await handle.result() == "box 2"
+
+
+@HOT
+@pytest.mark.parametrize("is_early", [False, True])
+async def test_a_promise_made_before_the_point_of_a_reset_is_for_the_next_execution(
+    stage: Stage, hot: int, is_early: bool
+) -> None:
+    """The token that was given away stands; who has it knows nothing of the reset."""
+    BUG["is_there"] = True
+    engine = await stage.engine(ALL, options=options(hot_instances=hot, shadow_rate=0))
+    handle = await engine.start("m-1", mended)
+    token = await token_of(handle)
+    if is_early:
+        assert await engine.resolve(shipped, token, "box 1")
+    await handle.send(go, "")
+    with pytest.raises(InstanceFailedError, match="a bug"):
+        await handle.result()
+    BUG["is_there"] = False
+
+    await handle.reset()
+
+    assert await engine.resolve(shipped, token, "box 2") is not is_early
+    assert await handle.result() == ("box 1" if is_early else "box 2")
+    assert not await engine.resolve(shipped, token, "box 3")
 
 
 async def test_a_promise_that_was_not_kept_in_time_is_late(stage: Stage) -> None:
