@@ -30,6 +30,7 @@ from perdure.errors import (
     InstanceRunningError,
     InstanceTerminatedError,
     PayloadError,
+    UnexpectedCountError,
     UsageError,
 )
 from perdure.repair import after, at_event, before
@@ -670,6 +671,27 @@ async def test_a_blocked_instance_goes_back_to_where_the_code_fits(stage: Stage)
     await handle.reset(at_event(2))
 
     assert await handle.result() == ["a", "paid 1 for a"]
+
+
+async def test_all_that_failed_are_reset_or_none(stage: Stage) -> None:
+    engine = await stage.engine(ALL)
+    outside.is_down = True
+    handles = [await engine.start(f"c-{no}", checkout, "book") for no in range(5)]
+    for handle in handles:
+        with pytest.raises(InstanceFailedError):
+            await handle.result()
+    outside.is_down = False
+
+    with pytest.raises(UnexpectedCountError):
+        await engine.reset_all(expect=4, status="failed", name="checkout")
+    assert await engine.count(status="failed") == 5
+    assert await engine.reset_all(expect=1, status="failed", ids=["c-0"]) == 1
+    # As after one that was broken off: what is left is found.
+    assert await engine.reset_all(expect=4, status="failed", reason="down") == 4
+
+    for handle in handles:
+        assert (await handle.result()).startswith("paid 4")
+        assert (await handle.info()).execution == 2
 
 
 # ---------------------------------------------------------------------- updates

@@ -13,7 +13,7 @@ from perdure.client.declaring import declare
 from perdure.client.lifetimes import entered_with_async
 from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
-from perdure.errors import OptionError
+from perdure.errors import InstanceHeldError, OptionError
 from perdure.jobs.builtins import ClientForJobs
 from perdure.model.options import WorkerOptions
 from perdure.projection.handler_watch import HandlerWatch
@@ -108,6 +108,15 @@ class Engine(Client):
         for schedule in self.registry.schedules.values():
             try:
                 is_changed = await declare(self, schedule, by_code=True)
+            except InstanceHeldError as error:
+                # It is as it was, and people see it; that is no reason not to work.
+                logger.warning(
+                    "schedule %r is held, and not declared anew: %s",
+                    schedule.name,
+                    error,
+                    extra={"schedule": schedule.name, "worker_id": self.worker_id},
+                )
+                continue
             except BaseException:
                 await self.close()
                 raise

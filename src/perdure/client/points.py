@@ -117,7 +117,7 @@ def at_event(number: int, /) -> Point:
     return Point(f"at event {number}", "event", "", number)
 
 
-def check_point(point: Point | None) -> Point | None:
+def check_point(point: object) -> Point | None:
     """Return a point, or raise a `UsageError` for what is none."""
     if point is not None and not isinstance(point, Point):
         raise UsageError(
