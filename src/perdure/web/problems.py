@@ -40,6 +40,7 @@ STATUSES: Mapping[type[errors.PerdureError], int] = {
     errors.VersionConflictError: 409,
     errors.InstanceHeldError: 409,
     errors.InputIdReusedError: 409,
+    errors.TooManyFailuresError: 409,
     errors.PromiseNotFoundError: 404,
     errors.PromiseRejectedError: 409,
     errors.UnexpectedCountError: 409,
