@@ -13,6 +13,7 @@ from perdure.clock import ManualClock
 from perdure.model.admin import Expiry, InstanceFilter, PageMark
 from perdure.model.hints import Hint
 from perdure.model.instances import DefinitionKey, NewInstance, Status
+from perdure.model.streams import SentItems
 from perdure.model.turns import KvChange, Snapshot, UniqueKey
 from perdure.store.base import Store
 from perdure.store.opening import open_store
@@ -74,6 +75,7 @@ async def _fill(store: Store, clock: ManualClock) -> int:
         stamp,
         kv=(KvChange("k", b"1"),),
         report=b"1",
+        sent=(SentItems("words", (b'"a"',)),),
         jobs=(job(2), job(3, session="s")),
         timers=(timer(4, clock() + 9),),
         # From here on a decider: its rows go too.
