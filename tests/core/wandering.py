@@ -74,7 +74,7 @@ async def take(step: Step, log: list[Any]) -> None:
                     await take(inner, log)
             except TimeoutError:
                 log.append(["late"])
-        case ["kv" | "no kv" | "report" | "uuid" | "random", *_]:
+        case ["kv" | "no kv" | "report" | "uuid" | "random" | "origin", *_]:
             log.append(_note(step))
         case ["say" | "say uuid" | "say id" | "inline", *_]:
             log.append(await _call(step))
@@ -89,6 +89,8 @@ def _note(step: Step) -> list[Any]:
             return ["uuid", str(ctx.uuid())]
         case ["random"]:
             return ["random", ctx.random.random()]
+        case ["origin"]:
+            return ["origin", str(ctx.origin)]
         case ["kv", key, value]:
             ctx.kv[key] = value
         case ["no kv", key]:
@@ -143,6 +145,7 @@ def _drawn_step(draw: random.Random, depth: int) -> Step:
         ["say", word],
         ["uuid"],
         ["random"],
+        ["origin"],
         ["say uuid"],
         ["say id"],
         ["child", word],

@@ -498,6 +498,34 @@ async def test_a_prefix_that_names_the_old_id_still_fits_a_fork(stage: Stage) ->
     assert await other.result() == "paid 1 for n-1, paid 2 for n-2"
 
 
+@pytest.mark.parametrize("hot", [100, 0])
+async def test_code_is_told_whose_id_it_had_before_it_was_forked(stage: Stage, hot: int) -> None:
+    def told() -> str:
+        origin = context().origin
+        return "none" if origin is None else f"{origin.instance_id} {origin.execution}"
+
+    @orchestration
+    async def looks_back() -> list[str]:
+        seen = [told()]
+        for _ in range(3):
+            # As arguments: they are compared with what is recorded, where nothing was taken over.
+            await charge(len(seen), seen[-1])
+            seen.append(told())
+        return seen
+
+    engine = await stage.engine([looks_back, charge], options=options(hot_instances=hot))
+    handle = await engine.start("l-1", looks_back)
+    assert await handle.result() == ["none"] * 4
+
+    # The code stood still at the call before the point, whose result it gets again.
+    fork = await handle.fork("l-2", before(charge, nth=1))
+    assert await fork.result() == ["none", "l-1 1", "l-1 1", "l-1 1"]
+    await fork.reset(before(charge))
+    assert await fork.result() == ["none", "l-1 1", "l-2 1", "l-2 1"]
+    again = await handle.fork("l-3", at_event(1))
+    assert await again.result() == ["none"] * 4
+
+
 async def test_a_fork_does_not_take_an_id_that_is_taken(stage: Stage) -> None:
     handle = await failed(stage)
 

@@ -28,6 +28,7 @@ from perdure.codec import JSON, Json, check_id
 from perdure.errors import LimitExceededError, OptionError, UsageError
 from perdure.limits import MAX_REPORT_BYTES
 from perdure.model.events import Parent, Reported
+from perdure.model.origins import Seed
 from perdure.model.slot import Slot, slot_of
 
 if TYPE_CHECKING:
@@ -84,6 +85,12 @@ class Context:
         Stays the same over `continue_as_new`."""
         recorded = self._scope.slot
         return None if recorded is None else slot_of(recorded)
+
+    @property
+    def origin(self) -> Seed | None:
+        """The execution that this one was reset or forked from: whose id and uuids are in what was
+        given away before. None up to the point that it went on from, and where it began anew."""
+        return self._scope.origin
 
     @property
     def is_replaying(self) -> bool:

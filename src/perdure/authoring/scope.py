@@ -22,6 +22,7 @@ from perdure.errors import UsageError
 from perdure.forks import after_fork
 from perdure.model.events import ActivityFailed, AskedEvent, ChildFailed, KvEntry, Parent
 from perdure.model.options import ParentClose
+from perdure.model.origins import Seed
 from perdure.model.promises import PromiseId
 from perdure.model.slot import StartedSlot
 from perdure.model.streams import ForwardedItems
@@ -153,6 +154,8 @@ class Scope(Protocol):
     parent: Parent | None
     slot: StartedSlot | None
     """Which time of which schedule it is for."""
+    origin: Seed | None
+    """The execution that it went on from, behind the point where it did."""
     numbers: int
     """The last creation number; tasks, futures and calls are ordered by it."""
     context: Any

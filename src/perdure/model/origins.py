@@ -9,7 +9,7 @@ import msgspec
 
 
 class Seed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The execution whose series of ids and random numbers are drawn from."""
+    """The execution whose ids and random numbers are in a part of a history."""
 
     instance_id: str
     incarnation: int

@@ -58,6 +58,7 @@ from perdure.model.events import (
     UpdateAnswered,
 )
 from perdure.model.lineage import Parent
+from perdure.model.origins import Seed
 from perdure.model.promises import UNSIGNED, PromiseId, write_token
 from perdure.model.slot import StartedSlot
 from perdure.model.streams import ForwardedItems
@@ -92,6 +93,7 @@ class ExecutionScope:
         "new_report",
         "now_ms",
         "numbers",
+        "origin",
         "parent",
         "patches",
         "promises",
@@ -115,9 +117,9 @@ class ExecutionScope:
         self.taken: set[str] = set()
         """Ids that it gave to others before it went back."""
         self.slot: StartedSlot | None = None
+        self.origin: Seed | None = None
         self.instance_id, self.execution = id.instance_id, id.execution
-        self.name = name
-        self.version = version
+        self.name, self.version = name, version
         self.parent: Parent | None = None
         self.context = Context(self)
         self.is_replaying = False

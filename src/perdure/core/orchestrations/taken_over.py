@@ -46,6 +46,8 @@ class TakenOver:
 
     def end(self, event: WentBack, seq: int, calls: OpenCalls) -> None:
         """From here on the execution is its own: its ids are, and what is open begins again."""
+        # Not sooner: the code that is replayed up to here had another one, or none.
+        self._scope.origin = Seed(*self._seeds[-1][1])
         self._reseed(event.seed, seq)
         self._scope.taken.update(event.taken)
         calls.reopen(event, self._scope.now_ms)
