@@ -464,6 +464,27 @@ async def test_a_fork_goes_on_beside_the_original(stage: Stage) -> None:
     assert (await other.info()).parent_id is None
 
 
+async def test_an_explanation_tells_from_where_an_instance_goes_on(stage: Stage) -> None:
+    engine = await stage.engine(ALL)
+    handle = await engine.start("f-1", fetch, "it")
+    await outside.gate.reached()
+
+    other = await handle.fork("f-2", at_event(2))
+    anew = await handle.fork("f-3", at_event(1))
+    await handle.reset(at_event(2), reason="the shelf was empty")
+    for one in (handle, other, anew):
+        await waits_for(one, "activity 'slow'")
+
+    reset = ", execution 2, reset to event 2 of execution 1: the shelf was empty) waits for"
+    assert reset in await handle.explain()
+    assert ", forked at event 2 of 'f-1') waits for" in await other.explain()
+    assert ", forked at the start of 'f-1') waits for" in await anew.explain()
+    outside.gate.opened.set()
+    for one in (handle, other, anew):
+        await one.result()
+        assert "forked" not in await one.explain()
+
+
 async def test_a_fork_draws_other_ids_behind_the_point(stage: Stage) -> None:
     @orchestration
     async def draws() -> list[str]:

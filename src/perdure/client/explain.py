@@ -115,7 +115,21 @@ def explain(evidence: Evidence) -> str:
     # A version that is still open is left out, and so is an execution that is the only one.
     what = " ".join(filter(None, ("decider" * _is_decider(row), row.name, row.version)))
     which = f", execution {row.execution}" if row.execution > 1 else ""
+    which += _gone_back(evidence)
     return f"{row.instance_id} ({what}{which}) {_state(evidence)}{_dead(evidence)}."
+
+
+def _gone_back(evidence: Evidence) -> str:
+    """Tell from where an execution goes on that began with the events of another one."""
+    started = evidence.summary.started
+    origin = None if started is None else started.origin
+    if origin is None:
+        return ""
+    is_fork = origin.instance_id != evidence.row.instance_id
+    whose = f" of {origin.instance_id!r}" if is_fork else f" of execution {origin.execution}"
+    where = f"event {origin.cut}{whose}" if origin.cut else f"the start{whose}"
+    why = f": {origin.reason}" if origin.reason else ""
+    return f", {'forked at' if is_fork else 'reset to'} {where}{why}"
 
 
 def _is_decider(row: InstanceRow) -> bool:
