@@ -282,7 +282,38 @@ def test_bank_transfers_move_money_and_keep_the_sum(tmp_path: Path) -> None:
     assert (ada, grace) == ("Ada has 95.00", "Grace has 105.00")
 
 
+PARCELS = [
+    "  order-1 in paper, with a receipt for order-1",
+    "  order-2 in a plain box, with a receipt for order-2",
+    "  order-3 in ribbon, with a receipt for order-3",
+    "  order-4 in a plain box, with a receipt for order-4",
+]
+
+
+def test_reset_after_fix_packs_what_had_failed_and_charges_nobody_again(tmp_path: Path) -> None:
+    lines = run_example(tmp_path, "reset_after_fix")
+
+    tuesday = lines.index("Tuesday")
+    assert sum("is charged" in line for line in lines[:tuesday]) == 4
+    assert sum("failed" in line for line in lines[:tuesday]) == 2
+    assert sorted(lines[tuesday + 1 : tuesday + 3]) == [
+        "  order-2 would run again: pack",
+        "  order-4 would run again: pack",
+    ]
+    assert lines[tuesday + 3] == "  2 go on"
+    assert [line for line in lines[tuesday + 4 :] if "is being packed" not in line] == PARCELS
+
+
 # ------------------------------------------------------------- killed, and run again
+
+
+def test_a_reset_that_is_killed_goes_on_and_charges_nobody_again(tmp_path: Path) -> None:
+    before = kill_example_after(tmp_path, "  order-4 is being packed", "reset_after_fix", "600")
+    after = run_example(tmp_path, "reset_after_fix")
+
+    assert sum("is charged" in line for line in before) == 4
+    assert not any("is charged" in line for line in after)
+    assert [line for line in after[-6:] if "is being packed" not in line] == PARCELS
 
 
 def test_cart_has_each_thing_once(tmp_path: Path) -> None:
