@@ -824,3 +824,22 @@ async def makes_promises() -> list[str]:
     except PromiseRejectedError as error:
         seen.append(error.reason)
     return [*seen, str(await made[1].receive())]
+
+
+@orchestration
+async def knows_its_slot(ctx: Context) -> str:
+    assert ctx.slot is not None
+    said = await say(f"{ctx.slot.schedule} {ctx.slot.at.isoformat()}")
+    if ctx.execution == 1:
+        knows_its_slot.continue_as_new()
+    return said
+
+
+@orchestration
+async def knows_its_origin(ctx: Context) -> list[str]:
+    heard = []
+    for step in range(4):
+        origin = ctx.origin
+        whose = "own" if origin is None else f"{origin.instance_id} {origin.execution}"
+        heard.append(await say(f"{step} {whose}"))
+    return heard

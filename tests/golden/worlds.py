@@ -33,6 +33,7 @@ from perdure.model.events import (
 )
 from perdure.model.messages import Message
 from perdure.model.paging import CallPlan, ForEachInput, PageInput
+from perdure.model.slot import StartedSlot
 from tests.core.harness import START_MS, Script, new_execution, raw
 from tests.golden import programs
 
@@ -964,3 +965,29 @@ def promises_are_open(world: World) -> None:
 def _made(world: World) -> list[PromiseMade]:
     events = [read_event(one.kind, one.body) for one in world.history]
     return [one for one in events if isinstance(one, PromiseMade)]
+
+
+NIGHT = StartedSlot("nightly", "2026-10-25T02:30:00+01:00")
+
+
+@golden(programs.knows_its_slot, started={"slot": NIGHT})
+def a_schedule_starts_an_instance_1(world: World) -> None:
+    world.say("nightly 2026-10-25T02:30:00+01:00")
+
+
+@golden(programs.knows_its_slot, started={"slot": NIGHT})
+def a_schedule_starts_an_instance_2(world: World) -> World:
+    world.say("nightly 2026-10-25T02:30:00+01:00")
+    following = world.next_execution()
+    following.say("nightly 2026-10-25T02:30:00+01:00")
+    return following
+
+
+@golden(programs.knows_its_origin)
+def a_fork_of_a_reset_knows_its_origin(world: World) -> World:
+    world.say("0 own", "1 own")
+    second = world.go_back(4)
+    second.say("1 own")
+    other = second.go_back(len(second.history), fork_as="i-2")
+    other.say("2 order-1 1", "3 order-1 2")
+    return other
