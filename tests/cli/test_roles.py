@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+from contextlib import suppress
 from pathlib import Path
 from typing import LiteralString
 from urllib.parse import urlencode, urlsplit
@@ -11,8 +13,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from perdure import Engine, activity, orchestration
+from perdure import Client, Engine, Retry, Stream, activity, orchestration
 from perdure.clock import ManualClock
+from perdure.errors import ActivityError
 from perdure.model.hints import Hint
 from perdure.store.opening import open_store
 from tests.cli.commands import perdure, typed
@@ -31,6 +34,16 @@ async def pack(order: str) -> str:
 @orchestration
 async def ship(order: str) -> str:
     return await pack(order)
+
+
+words = Stream("words", str)
+heard = asyncio.Event()
+
+
+@pytest.fixture(autouse=True)
+def nothing_heard() -> None:
+    global heard
+    heard = asyncio.Event()
 
 
 class Shop:
@@ -156,6 +169,55 @@ async def test_a_worker_role_runs_the_store(staffed: Shop) -> None:
         handle = await engine.start("ship-1", ship, "order-1")
 
         assert await handle.result() == "order-1 packed"
+
+
+@activity(retry=Retry(max_attempts=1))
+async def stammer(say: list[str]) -> None:
+    for word in say:
+        words.send(word)
+    await words.flush()
+    await heard.wait()
+    raise ValueError("it was not meant so")
+
+
+@orchestration
+async def stammer_on() -> None:
+    with suppress(ActivityError):
+        await stammer(["what"])
+
+
+@orchestration
+async def speak() -> None:
+    words.send("hear")
+    with suppress(ActivityError):
+        await stammer(["me", "out"])
+    words.send("you")
+
+
+async def test_a_reader_role_reads_a_stream_of_which_something_is_void(staffed: Shop) -> None:
+    app = Engine(staffed.store("app"), [speak, stammer], options=OPTIONS)
+    async with app as engine, Client(staffed.store("ann")) as client:
+        live = client.handle((await engine.start("s-1", speak)).instance_id).stream(words)
+        shown = [await anext(live) for _ in range(3)]
+        heard.set()
+        shown += [item async for item in live]
+        late = [item.value async for item in client.handle("s-1").stream(words)]
+
+    assert [item.value for item in shown] == ["hear", "me", "out", "you"]
+    # Nobody who may do so has taken it back, but who has read it is told all the same.
+    assert [item.discards_from for item in shown] == [None, None, None, shown[1].index]
+    assert late == ["hear", "you"]
+
+
+async def test_a_reader_role_is_told_at_the_end_what_is_void(staffed: Shop) -> None:
+    app = Engine(staffed.store("app"), [stammer_on, stammer], options=OPTIONS)
+    async with app as engine, Client(staffed.store("ann")) as client:
+        live = client.handle((await engine.start("s-1", stammer_on)).instance_id).stream(words)
+        first = await anext(live)
+        heard.set()
+        rest = [item.value async for item in live]
+
+    assert (rest, live.discards_from) == ([], first.index)
 
 
 async def test_a_worker_role_tells_others_and_hears_of_them(staffed: Shop) -> None:

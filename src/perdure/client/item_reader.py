@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Generic, Protocol, TypeVar
@@ -12,9 +13,12 @@ from perdure.client.loop_thread import LoopThread
 from perdure.clock import to_datetime
 from perdure.codec import ValueCodec
 from perdure.errors import InstanceNotFoundError, UsageError
-from perdure.model.streams import StoredItem, StreamPage, StreamPlace
+from perdure.model.streams import NOTHING_VOID, StoredItem, StreamPage, StreamPlace
 
 T = TypeVar("T")
+
+LOOK_AGAIN_S = 0.5
+"""How long a reader that may write nothing waits, if there is something void."""
 
 PAGE_ROWS = 16
 """How many rows are read at once; a row is what was sent together."""
@@ -24,7 +28,9 @@ class StreamSource(Protocol):
     """Where the items of one stream come from."""
 
     async def read(self, after: int) -> StreamPage:
-        """Return what is behind an index, as of one moment, with nothing void.
+        """Return what counts behind an index, as of one moment.
+
+        Something is void in the stream only if it cannot be taken back from here.
 
         Raises:
             InstanceNotFoundError: There is no such instance.
@@ -43,9 +49,11 @@ class StoredStream:
         self._core = core
         self._instance_id = instance_id
         self._name = name
+        self._only_reads = False
+        """Whether the database lets this client take nothing back."""
 
     async def read(self, after: int) -> StreamPage:
-        """See `StreamSource`. What is void is taken back first."""
+        """See `StreamSource`. What is void is taken back first, where that is allowed."""
         store = self._core.store
         while True:
             page = await store.read_stream(
@@ -53,12 +61,15 @@ class StoredStream:
             )
             if page is None:
                 raise InstanceNotFoundError(self._instance_id)
-            if not page.has_void:
+            if self._only_reads or not page.has_void:
                 return page
-            await store.take_back(self._instance_id)
+            self._only_reads = not await store.take_back(self._instance_id)
 
     async def wait(self, after: int) -> None:
         """See `StreamSource`."""
+        if self._only_reads:
+            # What is void is news for as long as it is there.
+            await asyncio.sleep(LOOK_AGAIN_S)
         await self._core.wait_sent(StreamPlace(self._instance_id, self._name, after))
 
 
@@ -83,6 +94,8 @@ class ItemReader(AsyncIterator[Item[T]], Generic[T]):
         self._shown = after
         """The highest index that its caller has and that stands, or a higher one."""
         self._page: deque[StoredItem] = deque()
+        self._void = NOTHING_VOID
+        """What is void and known to be, because it was left out."""
         self._incarnation: int | None = None
         self._is_over = False
 
@@ -123,6 +136,12 @@ class ItemReader(AsyncIterator[Item[T]], Generic[T]):
             self._incarnation = page.incarnation
         if page.incarnation != self._incarnation:
             self._is_over = True
+            return
+        void, self._void = self._void, page.void
+        if page.void != void and 0 < page.void.first_index <= self._shown:
+            # It stays in the store. What was shown from there on is read again without it.
+            first = page.void.first_index
+            self._page.append(StoredItem(first - 1, 0, None, first))
             return
         self._page.extend(page.items)
         if page.items:

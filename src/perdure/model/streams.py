@@ -42,16 +42,31 @@ class StoredItem(NamedTuple):
     """Of a take-back: what has this index or a higher one, below its own, is void."""
 
 
+class VoidItems(NamedTuple):
+    """Items of a stream that count no more and were not taken back yet."""
+
+    first_index: int
+    rows: int
+    """What was sent together is a row."""
+
+
+NOTHING_VOID = VoidItems(0, 0)
+
+
 class StreamPage(NamedTuple):
     """Some items behind an index, and what was known of their instance at that moment."""
 
     incarnation: int
     has_ended: bool
-    has_void: bool
-    """Whether the stream has items that count no more and were not taken back yet."""
+    void: VoidItems
     items: tuple[StoredItem, ...]
     is_last: bool
     """Whether there are no more."""
+
+    @property
+    def has_void(self) -> bool:
+        """Whether there is something to be taken back."""
+        return self.void.rows > 0
 
 
 class StreamHead(NamedTuple):

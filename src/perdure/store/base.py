@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from perdure.clock import Clock
+from perdure.errors import StoreError
 from perdure.model.events import StoredEvent
 from perdure.model.hints import Hint
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
@@ -50,6 +51,10 @@ from perdure.store.within.transactions import TransactionStore
 
 PATIENCE_S = 10.0
 """How long a call of a client waits for a store that is locked, full or out of reach."""
+
+
+class NotPermittedError(StoreError):
+    """The database does not let this user do that: mostly one who may only read."""
 
 
 class ExecutionKey(NamedTuple):

@@ -25,8 +25,9 @@ class StreamStore(Protocol):
         """
         ...
 
-    async def take_back(self, instance_id: str) -> None:
-        """Remove what is void of an instance's streams, and put take-backs in its place.
+    async def take_back(self, instance_id: str) -> bool:
+        """Remove what is void of an instance's streams, and put take-backs in its place. False:
+        this client may only read the database, and nothing was done.
 
         What still counts behind the first void item of a stream gets new indexes, in its order,
         behind the take-back.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from perdure.client.remote.connection import ASK_WAIT_S
 from perdure.clock import from_datetime
-from perdure.model.streams import StoredItem, StreamPage
+from perdure.model.streams import NOTHING_VOID, StoredItem, StreamPage
 
 if TYPE_CHECKING:
     from perdure.client.remote.handle import RemoteHandle
@@ -46,4 +46,4 @@ class RemoteStream:
             for one in told["items"]
         ]
         incarnation, has_ended = int(told["incarnation"]), told["has_ended"]
-        return StreamPage(incarnation, has_ended, False, tuple(items), is_last=not items)
+        return StreamPage(incarnation, has_ended, NOTHING_VOID, tuple(items), is_last=not items)

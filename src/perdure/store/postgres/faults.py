@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import asyncpg
 
 from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
+from perdure.store.base import NotPermittedError
 
 DRIVER_TROUBLE = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 """What the driver raises by itself. The second one: the server has said something that was not
@@ -55,6 +56,7 @@ _OF_STATEMENT = ("08", "53400", "58P")
 """How codes begin of what says nothing about our server and our connection, if these still stand:
 the server of a foreign table is away, a limit for temporary files, a file that is missing."""
 _CANCELLED = "57014"
+_NOT_PERMITTED = "42501"
 _SYNTAX = "42601"
 DIALECT = (
     "this store is PostgreSQL: values are written ?, :name or $1, and what only SQLite knows has "
@@ -152,7 +154,8 @@ def from_server(where: str, code: str, text: str) -> StoreError:
         )
     if code[:2] in ("22", "23", "54"):
         return RowError(f"the database refused a value: {text}")
-    return StoreError(f"{where} {_OURS.get(code, 'refused a statement')} ({text})")
+    kind = NotPermittedError if code == _NOT_PERMITTED else StoreError
+    return kind(f"{where} {_OURS.get(code, 'refused a statement')} ({text})")
 
 
 def is_broken(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from perdure.model.jobs import StreamAppend
 from perdure.model.streams import StreamHead, StreamPage, StreamPlace
-from perdure.store.base import PATIENCE_S
+from perdure.store.base import PATIENCE_S, NotPermittedError
 from perdure.store.sql import streams
 from perdure.store.sql.batch import Transaction
 from perdure.store.sql.connection import Connection
@@ -39,12 +39,16 @@ class SqlStreams(ABC):
             lambda t: streams.append_streams(t.connection, appends, now_ms=t.now_ms)
         )
 
-    async def take_back(self, instance_id: str) -> None:
+    async def take_back(self, instance_id: str) -> bool:
         """Remove what is void of an instance's streams."""
-        await self._tell(
-            lambda t: streams.take_back(t.connection, instance_id, now_ms=t.now_ms),
-            patience_s=PATIENCE_S,
-        )
+        try:
+            await self._tell(
+                lambda t: streams.take_back(t.connection, instance_id, now_ms=t.now_ms),
+                patience_s=PATIENCE_S,
+            )
+        except NotPermittedError:
+            return False
+        return True
 
     async def read_stream(
         self, instance_id: str, stream: str, *, after: int, limit: int

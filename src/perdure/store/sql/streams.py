@@ -15,7 +15,14 @@ import msgspec
 from perdure.errors import StoreCorruptError
 from perdure.model.instances import part_of
 from perdure.model.jobs import JobEnd, JobKey, StreamAppend
-from perdure.model.streams import SentItems, StoredItem, StreamHead, StreamPage, StreamPlace
+from perdure.model.streams import (
+    SentItems,
+    StoredItem,
+    StreamHead,
+    StreamPage,
+    StreamPlace,
+    VoidItems,
+)
 from perdure.store.sql.bulk import Bulk
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import Rows, pack, unpack
@@ -183,7 +190,7 @@ def read_stream(
         "stream": stream,
     }
     found = connection.run("read_stream", **place, after=after, limit=limit)
-    [(has_void,)] = connection.run("has_void_rows", **place)
+    [void] = connection.run("count_void_rows", **place)
     items: list[StoredItem] = []
     for last_index, count, discards_from, at_ms, body in found:
         if discards_from is not None:
@@ -195,7 +202,7 @@ def read_stream(
     return StreamPage(
         row.incarnation,
         row.status.is_terminal,
-        bool(has_void),
+        VoidItems(*void),
         tuple(items),
         is_last=len(found) < limit,
     )

@@ -1,10 +1,8 @@
--- Tell whether a stream has something to be taken back.
--- Params: part; instance_id; stream. Returns: 1 or 0.
-SELECT EXISTS (
-    SELECT 1
-    FROM perdure_streams AS sent
-    WHERE sent.part = :part
-      AND sent.instance_id = :instance_id
-      AND sent.stream = :stream
-      AND @is_void
-);
+-- Tell where in a stream begins what is to be taken back, and how many rows that is.
+-- Params: part; instance_id; stream. Returns: first index or 0, rows.
+SELECT coalesce(min(sent.last_index - sent.items + 1), 0), count(*)
+FROM perdure_streams AS sent
+WHERE sent.part = :part
+  AND sent.instance_id = :instance_id
+  AND sent.stream = :stream
+  AND @is_void;
