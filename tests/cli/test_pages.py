@@ -50,7 +50,7 @@ async def test_the_commands_of_the_guide_do_what_it_says(
     for line in LINES:
         if line == "perdure worker":
             worker = begin("worker")
-            await worker.says("1 orchestration, 1 decider, 1 activity")
+            await worker.says("2 orchestrations, 1 decider, 1 activity")
         elif "--watch" in line:
             watched = begin(*shlex.split(line)[1:])
             await watched.says("order-1")
