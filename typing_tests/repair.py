@@ -34,16 +34,16 @@ async def points(handle: Handle[str], client: Client) -> None:
     assert_type(await client.reset_all(before(price), expect=3, status="failed"), int)
     assert_type(await client.reset_all(expect=3, name="checkout"), int)
 
-    after(price).returning("many")  # type: ignore[arg-type]
-    after(checkout).returning(3)  # type: ignore[arg-type]
-    before("price")  # type: ignore[arg-type]
-    before(go)  # type: ignore[arg-type]
-    before(price, nth="first")  # type: ignore[arg-type]
-    at_event("17")  # type: ignore[arg-type]
-    await handle.reset("price")  # type: ignore[arg-type]
-    await handle.reset(before(price), "once")  # type: ignore[call-arg]
-    await handle.fork(before(price))  # type: ignore[arg-type]
-    await client.reset_all(before(price), status="failed")  # type: ignore[call-arg]
+    after(price).returning("many")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    after(checkout).returning(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    before("price")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    before(go)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    before(price, nth="first")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    at_event("17")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await handle.reset("price")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await handle.reset(before(price), "once")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await handle.fork(before(price))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await client.reset_all(before(price), status="failed")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 def waiting(client: BlockingClient) -> None:

@@ -30,7 +30,7 @@ ARRIVED = ">"
 POISON = "poison"
 """The account that a rule of the database refuses."""
 
-FORK_EVERY = 8
+FORK_EVERY = 3
 
 
 @dataclass(frozen=True)

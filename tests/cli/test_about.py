@@ -55,7 +55,7 @@ def test_completion_of_commands_loads_nothing_else_either() -> None:
 
     assert {name for name in loaded if name.startswith("perdure.cli.")} == {"perdure.cli.main"}
     assert loaded & HEAVY == set()
-    assert printed.split() == ["plain,restart", "plain,retry", "plain,replay"]
+    assert printed.split() == ["plain,restart", "plain,reset", "plain,retry", "plain,replay"]
 
 
 @each(COMMANDS)

@@ -130,7 +130,7 @@ def test_what_is_in_the_store_is_counted(store: str) -> None:
     facts = {row[0]: row[1] for row in lines("db", "info", store=store)}
     [[size]] = lines("db", "size", store=store)
 
-    assert facts["migration"] == "2"
+    assert facts["migration"] == "3"
     assert facts["instances parked"] == "1"
     assert facts["dead_jobs"] == "1"
     assert int(size) > 10_000
@@ -162,7 +162,7 @@ def test_what_has_ended_long_ago_is_deleted_when_it_is_meant(store: str) -> None
 def test_a_store_is_migrated_by_either_name(folder: Path) -> None:
     url = f"sqlite:///{folder}/new.db"
 
-    assert lines("db", "migrate", store=url) == [["applied: 1 start, 2 settings"]]
+    assert lines("db", "migrate", store=url) == [["applied: 1 start, 2 settings, 3 streams"]]
     assert lines("migrate", store=url) == [["up to date"]]
 
 

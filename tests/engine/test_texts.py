@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perdure import Client, Handle, Signal, orchestration
+from perdure import Client, Handle, Promise, Signal, Update, orchestration
 from perdure.errors import ResultTimeoutError, UsageError
 from perdure.limits import MAX_ID_BYTES, MAX_TEXT_BYTES
 from perdure.projection import EventMeta, Projection
@@ -43,6 +43,9 @@ NASTY = (
 )
 
 go = Signal("go", str)
+ask = Update("ask", str, str)
+paid = Promise("paid", str)
+A_MOMENT = timedelta(milliseconds=1)
 
 
 @orchestration
@@ -118,6 +121,61 @@ async def signal_with_id(door: Door, text: str) -> object:
         await handle.send(go, "on", message_id=text)
     assert len(await door.client.inbox(handle.instance_id)) == 2
     return None
+
+
+async def cancel_all(door: Door, text: str) -> object:
+    handle = await door.started()
+    await door.client.cancel_all(prefix=f"{handle.instance_id}.", expect=0, reason=text)
+    await door.client.cancel_all(prefix=handle.instance_id, expect=1, reason=text)
+    return (await door.client.inbox(handle.instance_id))[-1].data["reason"]
+
+
+async def terminate_all(door: Door, text: str) -> object:
+    handle = await door.started()
+    await door.client.terminate_all(prefix=handle.instance_id, expect=1, reason=text)
+    return (await handle.info()).reason
+
+
+async def signal_all(door: Door, text: str) -> object:
+    handle = await door.started()
+    more: dict[str, Any] = {"message_id": door.fresh(), "prefix": handle.instance_id}
+    await door.client.signal_all(go, text, expect=1, **more)
+    return (await door.client.inbox(handle.instance_id))[-1].data["value"]
+
+
+async def signal_all_with_id(door: Door, text: str) -> object:
+    handle = await door.started()
+    for _ in range(2):
+        await door.client.signal_all(go, "on", expect=1, message_id=text, prefix=handle.instance_id)
+    assert len(await door.client.inbox(handle.instance_id)) == 2
+    return None
+
+
+async def reset_all(door: Door, text: str) -> object:
+    handle = await door.started()
+    return await door.client.reset_all(prefix=handle.instance_id, expect=1, reason=text)
+
+
+async def reset(door: Door, text: str) -> object:
+    return await (await door.started()).reset(reason=text)
+
+
+async def fork(door: Door, text: str) -> object:
+    other = await (await door.started()).fork(text)
+    return (await other.info()).instance_id
+
+
+async def update(door: Door, text: str) -> object:
+    return await (await door.started()).update(ask, text, timeout=A_MOMENT)
+
+
+async def update_with_id(door: Door, text: str) -> object:
+    return await (await door.started()).update(ask, "on", update_id=text, timeout=A_MOMENT)
+
+
+async def update_with_start(door: Door, text: str) -> object:
+    soon = ask.with_options(timeout=A_MOMENT)
+    return await door.client.update_with_start(soon, "on", f"u{text}", waiting)
 
 
 async def execute(door: Door, text: str) -> object:
@@ -217,12 +275,22 @@ KEEPING: dict[str, Call] = {
     "Client.send_json, execute_json: instance_id": json_call(instance_id=""),
     "Client.send_json, execute_json: input_id": json_call(input_id=""),
     "Client.send_json, execute_json: correlation": json_call(correlation=""),
+    "Client.cancel_all": cancel_all,
+    "Client.terminate_all": terminate_all,
+    "Client.signal_all": signal_all,
+    "Client.signal_all, message_id": signal_all_with_id,
+    "Client.reset_all": reset_all,
+    "Client.update_with_start": update_with_start,
     "Client.pause_projection": pause,
     "Client.fail_job": fail_job,
     "Handle.send": signal,
     "Handle.send, message_id": signal_with_id,
     "Handle.cancel": cancel,
     "Handle.terminate": terminate,
+    "Handle.reset": reset,
+    "Handle.fork": fork,
+    "Handle.update": update,
+    "Handle.update, update_id": update_with_id,
 }
 """Ways to hand over a text that write. Those that keep it return what is kept."""
 
@@ -244,6 +312,14 @@ LOOKING_UP: dict[str, Call] = {
     "Client.handle": reads(lambda client, text: client.handle(text).info()),
     "Client.state": reads(lambda client, text: client.state(Order, text)),
     "Client.events": reads(lambda client, text: client.events(Order, text)),
+    "Client.state_json": reads(lambda client, text: client.state_json(text, "o")),
+    "Client.state_json, instance": reads(lambda client, text: client.state_json("order", text)),
+    "Client.events_json": reads(lambda client, text: client.events_json(text, "o")),
+    "Client.events_json, instance": reads(lambda client, text: client.events_json("order", text)),
+    "Client.schedule": reads(lambda client, text: client.schedule(text).info()),
+    "Client.resolve": reads(lambda client, text: client.resolve(paid, text, "on")),
+    "Client.reject": reads(lambda client, text: client.reject(text, "no")),
+    "Client.reject, reason": reads(lambda client, text: client.reject("no-token", text)),
     "Client.transitions": reads(lambda client, text: client.transitions(Order, text)),
     "Client.observations": reads(lambda client, text: client.observations(Order, text)),
     "Client.key_holder": reads(lambda client, text: client.key_holder(Order, text)),

@@ -82,6 +82,17 @@ MAY_WAIT = {
     "beat": "the row of a worker is its own",
     "retire": "the row of a worker is its own",
     "take_arrivals": "under lock_live",
+    "revive_instances": "in the commit of a reset, under lock_live or the row that it makes",
+    "rewind_streams": "in the commit of a reset, under lock_live",
+    "delete_streams": "with the instance that is removed or replaced, under its row",
+    "delete_stream_heads": "with the instance that is removed or replaced, under its row",
+    "keep_stream_rows": "in the commit that ends the job; a take-back is through in a moment",
+    "put_stream_heads": "indexes are in the order of commits, so the second sender has to wait",
+    "lock_stream_heads": "what is taken back must not be sent to meanwhile, for a moment",
+    "delete_stream_rows": "under lock_stream_heads",
+    "delete_take_backs": "under lock_stream_heads",
+    "move_stream_rows": "under lock_stream_heads",
+    "advance_stream_head": "under lock_stream_heads",
     "delete_arrivals": "whoever moves them is alone; the rest is taken under lock_live",
 }
 """All other statements that wait, and why they may."""

@@ -199,6 +199,7 @@ async def test_an_instance_goes_back_after_its_plan_was_seen(page: Page, engine:
     await page.goto("/i/order%2F1?tab=timeline")
     await page.fill("#go-back-event", "2")
     await page.click("[data-go-back=fork]")
+    await page.sees("#dialog-title", "Start another instance from here?")
     await page.fill("#dialog [name=instance_id]", "order-1-b")
     await page.click("#dialog-yes")
     await page.goes("/i/order-1-b")
