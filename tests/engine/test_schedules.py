@@ -134,6 +134,27 @@ async def test_a_worker_without_the_orchestration_fires(stage: Stage, clock: Man
     assert (await ends(engine, one)).startswith("hourly 2026-01-01T01")
 
 
+@pytest.mark.parametrize("hot", [0, 1000])
+async def test_slots_are_counted_by_what_they_came_to(
+    stage: Stage, clock: ManualClock, hot: int
+) -> None:
+    engine = await stage.engine([*ALL, held], clock=clock, options=options(hot_instances=hot))
+
+    def counted() -> dict[str, float]:
+        snapshot, name = engine.telemetry.snapshot(), "perdure_schedule_slots_total"
+        outcomes = ("fired", "skipped", "missed", "queued")
+        found = {one: snapshot.value(name, schedule="held", outcome=one) for one in outcomes}
+        return {one: value for one, value in found.items() if value}
+
+    clock.advance(HOUR)
+    await until(lambda: counted() == {"fired": 1})
+    clock.advance(HOUR)
+    await until(lambda: counted() == {"fired": 1, "skipped": 1})
+    # Of four that are due by now only the latest is looked at.
+    clock.advance(4 * HOUR)
+    await until(lambda: counted() == {"fired": 1, "skipped": 2, "missed": 1})
+
+
 async def test_a_slot_outlives_continue_as_new(stage: Stage, clock: ManualClock) -> None:
     engine = await stage.engine([*ALL, Schedule("again", Every(HOUR), twice)], clock=clock)
     clock.advance(HOUR)

@@ -127,6 +127,12 @@ class Metrics:
             "Instances of deciders that ended, by how.",
             ("decider", "status"),
         )
+        self.slots = Counter(
+            "perdure_schedule_slots_total",
+            "Slots of schedules by what they came to: fired, queued, skipped. Those that were "
+            "missed together count once.",
+            ("schedule", "outcome"),
+        )
 
     def _projections(self) -> None:
         self.projected = Counter(

@@ -16,10 +16,12 @@ import msgspec
 from perdure.authoring.decision import AlreadyCompleted, Rejected
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.limits import HISTORY_WARNING_BYTES, HISTORY_WARNING_EVENTS
+from perdure.model.builtins import SCHEDULE
 from perdure.model.events import (
     ActivityCompleted,
     ActivityFailed,
     Cause,
+    EventRecorded,
     Failure,
     InputRejected,
     InputTaken,
@@ -40,6 +42,14 @@ logger = logging.getLogger(__name__)
 
 MAX_NAMES = 5
 """How many classes of a chain of causes a log line names."""
+
+_SLOTS = {
+    "SlotFired": "fired",
+    "SlotQueued": "queued",
+    "SlotSkipped": "skipped",
+    "SlotsPassed": "missed",
+}
+"""What events of a schedule say of its slots."""
 
 _LABELS = {status: status.value for status in Status}  # asking a member is several times slower
 
@@ -115,6 +125,17 @@ class TurnMetrics:
             metrics.events.add((name,), by=len(turn.feed))
         if turn.outcome is not None:
             metrics.decider_ends.add((name, _LABELS[turn.outcome.status]))
+        if name == SCHEDULE:
+            self._slots(turn)
+
+    def _slots(self, turn: Turn) -> None:
+        """A schedule has decided."""
+        schedule = turn.instance_id.partition(":")[2]
+        for kind, body in turn.events:
+            event = read_event(kind, body) if kind == EventRecorded.kind else None
+            outcome = _SLOTS.get(event.tag) if isinstance(event, EventRecorded) else None
+            if outcome is not None:
+                self.metrics.slots.add((schedule, outcome))
 
     def answered(self, name: str, asked: Iterable[WaitingInput]) -> None:
         """Callers of `execute` get their answers: count those that left nothing in a history."""
