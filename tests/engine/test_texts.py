@@ -157,7 +157,8 @@ async def reset_all(door: Door, text: str) -> object:
 
 
 async def reset(door: Door, text: str) -> object:
-    return await (await door.started()).reset(reason=text)
+    await (await door.started()).reset(reason=text)
+    return None
 
 
 async def fork(door: Door, text: str) -> object:
