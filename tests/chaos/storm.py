@@ -42,6 +42,7 @@ EXPECTED = (
     "StoreUnavailableError",
     "waits for the store",
     "computes for",
+    "and its turn took longer than",
 )
 """What workers may say when the server crashes, or when they stood still in the midst of a turn."""
 

@@ -248,8 +248,8 @@ async def test_an_unknown_id_has_a_page_that_says_so_and_leads_back(page: Page) 
 
     await page.click("main a.button")
 
-    await page.goes("/")
-    assert await page.text("h1") == "Instances"
+    await page.sees("h1", "Instances")
+    assert await page.path() == "/"
 
 
 async def test_read_only_shows_no_action_and_refuses_those_that_are_sent(
