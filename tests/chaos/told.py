@@ -30,8 +30,8 @@ Answer = Literal[
     "unknown",
     "strange",
 ]
-"""*Refused*: told that it never happened. *Unanswered*: told that no answer will come. *Unknown*: told that it may have, or nothing at all.
-*Strange*: told what no caller should have to hear."""
+"""*Refused*: told that it never happened. *Unanswered*: told that no answer will come. *Unknown*:
+told that it may have, or nothing at all. *Strange*: told what no caller should have to hear."""
 
 NEVER = 1 << 62
 """A time after all others."""
