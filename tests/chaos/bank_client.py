@@ -30,7 +30,7 @@ from perdure.errors import (
     StoreUnavailableError,
     VersionConflictError,
 )
-from perdure.turns.contention import Contention
+from perdure.turns.direct.contention import Contention
 from tests.chaos.bank import POISON, Account, Deposit, Input, Transfer, Withdraw, errand, step_of
 from tests.chaos.told import Begun, StepTold, Telling, Told
 from tests.chaos.wrong_clock import own_clock

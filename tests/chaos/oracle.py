@@ -28,7 +28,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from perdure.model.events import EventRecorded, InputRejected, InputTaken, StoredEvent, read_event
+from perdure.model.histories.events import (
+    EventRecorded,
+    InputRejected,
+    InputTaken,
+    StoredEvent,
+    read_event,
+)
 from perdure.store.contents import Contents
 from tests.chaos.bank import ARRIVED
 from tests.chaos.told import NEVER, Begun, Line, StepTold, Told, WentBack
