@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Collection
 from typing import Any, NamedTuple
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from perdure.client.reading.item_reader import ItemReader
@@ -46,7 +46,7 @@ def sse(
     *,
     mask: Collection[str] = (),
     streams: Openings | None = None,
-) -> Response:
+) -> StreamingResponse:
     """Return an answer that sends events as they come.
 
     Args:
