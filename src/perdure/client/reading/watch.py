@@ -363,6 +363,8 @@ class InstanceWatch:
 
     async def _serve_answers(self, wants: list[_WantedAnswer]) -> None:
         """Give those who wait for an answer what there is for them by now."""
+        # Of what is sent while the receipts are read, they say nothing.
+        sent = {want for want in wants if want.is_sent}
         by_instance: dict[str, list[_WantedAnswer]] = {}
         for want in wants:
             if not want.found.done():
@@ -378,7 +380,7 @@ class InstanceWatch:
                 if want.found.done():
                     continue
                 is_lost = is_over or want.receipt not in known
-                if outcome is not None or (is_lost and want.is_sent):
+                if outcome is not None or (is_lost and want in sent):
                     want.found.set_result(outcome)
 
     async def _serve_readers(self, wants: list[_Want], rows: dict[str, InstanceRow | None]) -> None:
