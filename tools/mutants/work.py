@@ -341,6 +341,17 @@ ONCE = (
         ),
     ),
     Mutant(
+        "updates-are-given-up-early",
+        "a look that began before an update was sent gives it up",
+        "client/watch.py",
+        "sent = {want for want in wants if want.is_sent}",
+        "sent = set(wants)",
+        (
+            "tests/engine/test_direct_updates.py"
+            "::test_a_look_that_began_before_the_request_was_there_does_not_give_it_up",
+        ),
+    ),
+    Mutant(
         "starts-are-not-recognised",
         "a start that is sent again is told that its id is taken",
         "store/sql/commits/commit.py",

@@ -17,6 +17,7 @@ from perdure.cli.serving.http_server import (
 from perdure.client.client import Client
 from perdure.store.urls import shown_url
 from perdure.web.application import app
+from perdure.web.audit import audit_file, audit_to_stderr
 from perdure.web.settings import LOOPBACK
 
 DEFAULT_PORT = 8321
@@ -34,6 +35,8 @@ class UiSettings:
     tokens_file: str | None = None
     allow_hosts: tuple[str, ...] = ()
     insecure_no_auth: bool = False
+    audit_path: str | None = None
+    """Where rows of actions go; None: to the standard error."""
 
 
 def check_bind(settings: UiSettings) -> None:
@@ -66,6 +69,7 @@ def run_ui(settings: UiSettings) -> int:
         key=key,
         insecure_no_auth=settings.insecure_no_auth,
         hosts=(*LOOPBACK, settings.host, *settings.allow_hosts),
+        audit=audit_to_stderr if settings.audit_path is None else audit_file(settings.audit_path),
         title=shown_url(settings.url),
     )
     listening, address = listen(HttpAddress(settings.host, settings.port), flag=ANY_PORT)
