@@ -343,7 +343,7 @@ ONCE = (
     Mutant(
         "updates-are-given-up-early",
         "a look that began before an update was sent gives it up",
-        "client/watch.py",
+        "client/reading/watch.py",
         "sent = {want for want in wants if want.is_sent}",
         "sent = set(wants)",
         (
