@@ -15,7 +15,7 @@ import perdure
 import perdure.projection
 import perdure.testing
 from perdure import Every, Retention, Retry, Schedule, WorkerOptions, orchestration
-from perdure.authoring.projection import time_of
+from perdure.authoring.deciders.projection import time_of
 from perdure.projection import EventMeta, Projection
 
 WORDS: Any = "5 min"
