@@ -13,8 +13,8 @@ import pytest
 
 from perdure import Engine
 from perdure.authoring.registry import Registry
-from perdure.cli.systemd import Notifier
-from perdure.cli.worker import check_code
+from perdure.cli.serving.systemd import Notifier
+from perdure.cli.serving.worker import check_code
 from perdure.errors import UsageError
 from tests.cli.commands import Command, perdure
 from tests.web.site import Account, memory_url, quick

@@ -270,7 +270,7 @@ async def test_a_look_that_began_before_the_request_was_there_does_not_give_it_u
         is_sent.set()
         return statuses
 
-    store.read_receipts = slow_read  # type: ignore[method-assign]  # a slow network
+    store.read_receipts = slow_read  # type: ignore[method-assign,assignment]  # a slow network
     client._core.deliver = deliver_meanwhile  # type: ignore[method-assign]
 
     assert await client.handle("t").update(add, 5) == 1

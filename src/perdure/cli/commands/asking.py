@@ -15,7 +15,7 @@ from perdure.cli.opening import ask
 from perdure.cli.options import DURATION, form_options, raw_option, store_option, target_option
 from perdure.cli.targets import load_target
 from perdure.client.client import Client
-from perdure.client.views import ask_view
+from perdure.client.reading.views import ask_view
 from perdure.errors import UsageError
 
 
