@@ -69,5 +69,5 @@ class Notifier:
             try:
                 sending.sendto(text.encode(), self._address)
             except OSError:
-                # Whoever started us is gone or does not listen; the work is not stopped for that.
+                # systemd is gone or does not listen; the work is not stopped for that.
                 return

@@ -25,7 +25,7 @@ def write_backup(path: str, target: str) -> int:
         raise UsageError(f"{target} is there already; name a file that is not")
     part = f"{target}.part"
     try:
-        # Made here, so that nobody but its owner can read it at any time. SQLite takes it as empty.
+        # Made here, so that only its owner can read it at any time. SQLite takes it as empty.
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         raise UsageError(f"{part} is there already, of a backup that was broken off") from None
