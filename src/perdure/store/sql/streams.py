@@ -80,7 +80,7 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
     counts: dict[tuple[str, str], int] = {}
     new: list[_NewRow] = []
     for batch in batches:
-        for stream, all_items in batch.sent:
+        for stream, all_items, _ in batch.sent:
             place = (batch.key.instance_id, stream)
             for some in _rows_of(all_items):
                 new.append(_NewRow(batch, stream, counts.get(place, 0), some))
