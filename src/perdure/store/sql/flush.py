@@ -31,7 +31,7 @@ from perdure.store.sql.row_types import (
 )
 from perdure.store.sql.rows import LiveState, PendingJob
 from perdure.store.sql.sessions import touch_sessions
-from perdure.store.sql.streams import rewind_streams, write_sent
+from perdure.store.sql.streams import lock_heads, rewind_streams, write_sent
 
 
 def flush(connection: Connection, commit: Commit, *, now_ms: int, alone: bool) -> int:
@@ -107,12 +107,19 @@ class _Flush:
             self._put_kv()
         if changes.reports:
             self._put_reports()
-        for rewound in changes.rewound:
-            rewind_streams(self._bulk.connection, rewound)
+        if changes.rewound:
+            self._rewind_streams()
         if changes.sent:
             write_sent(self._bulk, changes.sent, changes.senders)
         if changes.sessions_used:
             touch_sessions(self._bulk.connection, list(changes.sessions_used), now_ms=self._now_ms)
+
+    def _rewind_streams(self) -> None:
+        connection, changes = self._bulk.connection, self._changes
+        sending = [one.key.instance_id for one in changes.sent]
+        lock_heads(connection, [*[one.instance_id for one in changes.rewound], *sending])
+        for rewound in changes.rewound:
+            rewind_streams(connection, rewound)
 
     # --------------------------------------------------------------- deletes
 
@@ -124,8 +131,8 @@ class _Flush:
         self._bulk.run_keys("free_children", replaced)
         self._bulk.run_keys("delete_kv", replaced)
         self._bulk.run_keys("delete_reports", replaced)
-        self._bulk.run_keys("delete_streams", replaced)
         self._bulk.run_keys("delete_stream_heads", replaced)
+        self._bulk.run_keys("delete_streams", replaced)
         self._bulk.run_keys("delete_dead_jobs_of", replaced)
         # A dead job may have been put back after its instance had ended.
         self._bulk.run_keys("delete_jobs_of", replaced)
