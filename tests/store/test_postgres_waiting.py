@@ -83,6 +83,7 @@ MAY_WAIT = {
     "retire": "the row of a worker is its own",
     "take_arrivals": "under lock_live",
     "revive_instances": "in the commit of a reset, under lock_live or the row that it makes",
+    "forget_unheard": "in the commit of a reset, under the row that it makes",
     "rewind_streams": "in the commit of a reset, under lock_live and lock_stream_heads",
     "delete_streams": "with the instance that is removed or replaced, under its row",
     "delete_stream_heads": "with the instance that is removed or replaced, under its row",

@@ -93,7 +93,7 @@ class SendingAttempt:
     def put_back(self) -> None:
         """Send again what could not be stored. Under the lock."""
         later, self.under_way, again = self.outbox.take(), (), self.under_way
-        for stream, items in (*again, *later):
+        for stream, items, _ in (*again, *later):
             for item in items:
                 self.outbox.add(stream, item)
 

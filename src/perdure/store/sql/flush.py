@@ -87,6 +87,10 @@ class _Flush:
             # Not with the others: only a reset has it, which can wait for a statement of its own.
             keys = pack(changes.revived)
             self._bulk.connection.change("revive_instances", keys=keys, now_ms=self._now_ms)
+        for part, instance_id, heard, unkept in changes.unheard:
+            place: dict[str, int | str] = {"part": part, "instance_id": instance_id}
+            names = {"heard": pack(heard), "unkept": pack(unkept)}
+            self._bulk.connection.change("forget_unheard", **place, **names)
         if changes.started:
             self._put_instances(changes.started)
         if changes.moved:

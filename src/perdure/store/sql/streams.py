@@ -74,8 +74,8 @@ class _NewRow(NamedTuple):
 def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] = ()) -> None:
     """Store what was sent, in order, and let count for good what successful attempts sent."""
     if kept:
-        ids = [one.key.instance_id for one in (*kept, *batches)]
-        lock_heads(bulk.connection, ids)
+        keys = [*(end.key for end in kept), *(batch.key for batch in batches)]
+        lock_heads(bulk.connection, [key.instance_id for key in keys])
     bulk.run_keys(
         "keep_stream_rows",
         [(part_of(end.key.instance_id), end.key.instance_id, end.token) for end in kept],
