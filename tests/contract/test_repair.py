@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from perdure.clock import ManualClock
-from perdure.model.events import Failure, SignalReceived, write_event
+from perdure.model.histories.events import Failure, SignalReceived, write_event
 from perdure.model.instances import Status
 from perdure.model.jobs import JobEnd, JobFailures, JobKey
 from perdure.model.messages import CarriedMessage, DeliveryStatus

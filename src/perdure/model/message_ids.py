@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.model.events import SignalReceived
+from perdure.model.histories.events import SignalReceived
 from perdure.model.promises import SIGNAL_PREFIX
 from perdure.model.updates import UPDATE_PREFIX, UpdateBody, receipt_id
 
