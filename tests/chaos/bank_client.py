@@ -32,7 +32,7 @@ from perdure.errors import (
     UpdateUnansweredError,
     VersionConflictError,
 )
-from perdure.turns.contention import Contention
+from perdure.turns.direct.contention import Contention
 from tests.chaos.bank import (
     POISON,
     SIGN,

@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from perdure.model.events import EventRecorded, InputRejected, InputTaken, StoredEvent, read_event
+from perdure.model.histories.events import (
+    EventRecorded,
+    InputRejected,
+    InputTaken,
+    StoredEvent,
+    read_event,
+)
 from perdure.store.contents import Contents
 from tests.chaos.pledges import read_pledges
 from tests.chaos.till import Answered, read_tills

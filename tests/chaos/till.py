@@ -14,7 +14,7 @@ import msgspec
 
 from perdure import Update, orchestration
 from perdure.authoring.registry import Defined
-from perdure.model.events import SignalReceived, StoredEvent, UpdateAnswered, read_event
+from perdure.model.histories.events import SignalReceived, StoredEvent, UpdateAnswered, read_event
 from perdure.model.updates import UpdateBody
 from perdure.store.base import ExecutionKey
 from tests.chaos.bank import TOO_LITTLE, Step

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from perdure.cli.ui import UiSettings, check_bind
+from perdure.cli.serving.ui import UiSettings, check_bind
 from perdure.errors import UsageError
 from tests.cli.commands import Command, perdure
 

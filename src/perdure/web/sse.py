@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from perdure.client.item_reader import ItemReader
+from perdure.client.reading.item_reader import ItemReader
 from perdure.clock import to_datetime
 from perdure.web.problems import RefusalError, document_of
 from perdure.web.rates import Openings

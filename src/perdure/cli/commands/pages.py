@@ -48,7 +48,7 @@ def ui_command(
 
     It prints an address with a key in it; the first visit turns the key into a cookie.
     """
-    from perdure.cli.ui import UiSettings, run_ui  # late: brings the web
+    from perdure.cli.serving.ui import UiSettings, run_ui  # late: brings the web
 
     settings = UiSettings(
         url=url,
