@@ -19,7 +19,7 @@ from perdure import (
     activity,
     orchestration,
 )
-from perdure.client.blocking_schedules import BlockingScheduleHandle
+from perdure.client.blocking.schedules import BlockingScheduleHandle
 
 
 @activity

@@ -90,7 +90,7 @@ class TestNews:
     async def test_what_is_too_much_to_be_read_at_once_is_read_anew(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("perdure.store.sql.news.MAX_EVENTS_PER_READ", 3)
+        monkeypatch.setattr("perdure.store.sql.questions.news.MAX_EVENTS_PER_READ", 3)
         known = [KnownInstance(name, await begun(store, name)) for name in "ij"]
         for one in known:
             turn = next_turn(one.instance_id, one.stamp, events=(SCHEDULED, SCHEDULED))
@@ -264,7 +264,7 @@ class TestLockedTurns:
     async def test_code_that_takes_too_long_commits_nothing_and_lets_go(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("perdure.store.sql.news.HOLD_FOR_S", 0.02)
+        monkeypatch.setattr("perdure.store.sql.questions.news.HOLD_FOR_S", 0.02)
         stamp = await begun(store)
 
         def think(news: News) -> Turn:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.turns import contention
-from perdure.turns.contention import (
+from perdure.turns.direct import contention
+from perdure.turns.direct.contention import (
     AGAIN_WITHIN_S,
     HOT_WITHIN_S,
     LOCKED_TURNS,

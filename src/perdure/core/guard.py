@@ -22,7 +22,7 @@ from threading import get_ident
 from types import FrameType, TracebackType
 from typing import NamedTuple
 
-from perdure.authoring.pure import current_decider
+from perdure.authoring.deciders.pure import current_decider
 from perdure.core.call_monitor import CallMonitor
 from perdure.core.forbidden import (
     ADVICE_OF_MODULE,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from perdure.authoring.feed import EventFilter, EventMeta
-from perdure.authoring.projection import Projection, SqlProjection
+from perdure.authoring.deciders.feed import EventFilter, EventMeta
+from perdure.authoring.deciders.projection import Projection, SqlProjection
 from perdure.errors import RowError, UsageError
 from perdure.model.feeds import FeedEvent
 from perdure.model.options import Retry

@@ -14,8 +14,8 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from perdure import errors
-from perdure.client.as_json import shown_time
-from perdure.client.info import Json
+from perdure.client.reading.as_json import shown_time
+from perdure.client.reading.info import Json
 from perdure.errors import PerdureError, StoreUnavailableError, UsageError, code_of
 from perdure.store.forking import ProcessMark
 
