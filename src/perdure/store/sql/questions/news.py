@@ -95,7 +95,7 @@ def think_locked(connection: Connection, waiting: Sequence[LockedTurn]) -> Loade
 
 def _lock(
     connection: Connection, waiting: Sequence[LockedTurn], rows: LoadedRows
-) -> tuple[list[LockedTurn], list[News]]:
+) -> tuple[Sequence[LockedTurn], list[News]]:
     """Return the turns whose instances are ours until the transaction ends, and what is new of
     those. What has no row counts as ours: there is nothing to be kept."""
     first, *others = dict.fromkeys(one.instance_id for one in waiting)
