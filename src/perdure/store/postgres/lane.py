@@ -127,6 +127,11 @@ class Lane:
         self._plans_until_s = 0.0
         self._plans_until_rows = FIRST_PLANS_LAST_ROWS
 
+    @property
+    def connection(self) -> PostgresConnection | None:
+        """The connection that it has at the moment, if any; for any thread to compare."""
+        return self._connection
+
     def use(self, connection: PostgresConnection) -> None:
         """Take a connection that is open already."""
         connection.clock = self._clock if isinstance(self._clock, DatabaseClock) else None
