@@ -56,6 +56,8 @@ ACCOUNTS = tuple(f"a{number}" for number in range(8))
 TILLS = ("t0", "t1")
 RESULT_WITHIN = timedelta(seconds=60)
 ASK_EVERY_S = 0.05
+HUSH = "hush"
+"""The file that tells workers to ask no more."""
 SHARED_EVERY = 12
 """After so many calls of each client there is another id that all of them use."""
 
@@ -108,9 +110,10 @@ class Customers:
             random.seed(0)
             await do()
 
-    async def ask_tills(self) -> None:
-        """Ask tills for ever, with a pause: from a worker, which may have them in memory."""
-        while True:
+    async def ask_tills(self, hush: Path) -> None:
+        """Ask tills, with a pause, until there is a file: from a worker, which may have them in
+        memory."""
+        while not await asyncio.to_thread(hush.exists):
             random.seed(0)
             await self._ask_till()
             await asyncio.sleep(ASK_EVERY_S)

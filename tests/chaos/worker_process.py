@@ -23,7 +23,7 @@ from perdure import Engine, Retention, WorkerOptions
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailableError
 from tests.chaos import accounts, bank, pledges, till, wake_faults, workload
-from tests.chaos.bank_client import Customers
+from tests.chaos.bank_client import HUSH, Customers
 from tests.chaos.ledger import FileLedger, Ledger, Line
 from tests.chaos.told import Telling
 from tests.chaos.workload import chain
@@ -64,7 +64,9 @@ async def work(url: str, ledger: Ledger, clock: Clock, starts: int, told: Path |
             asyncio.create_task(tell_refused(engine, ledger)),
         ]
         if told is not None:
-            tasks.append(asyncio.create_task(customers_of(engine, told).ask_tills()))
+            tasks.append(
+                asyncio.create_task(customers_of(engine, told).ask_tills(told.with_name(HUSH)))
+            )
         await stopped.wait()
         for task in tasks:
             task.cancel()
