@@ -25,6 +25,7 @@ from perdure import Client
 from perdure.clock import Clock
 from perdure.errors import (
     InstanceNotFoundError,
+    PromiseNotFoundError,
     ResultTimeoutError,
     StoreError,
     StoreUnavailableError,
@@ -329,7 +330,7 @@ class Customers:
                 found = await call
         except (StoreUnavailableError, ResultTimeoutError, TimeoutError) as error:
             fail("unknown", error)
-        except InstanceNotFoundError as error:
+        except (InstanceNotFoundError, PromiseNotFoundError) as error:
             # Of an instance whose start was told and lost when the database went back.
             fail("unknown" if begun.how in MAY_BE_GONE else "strange", error)
         except UpdateUnansweredError as error:

@@ -408,6 +408,8 @@ async def linear(store: str, size: Size, seed: int, folder: Path) -> Report:
             report.problems += [str(one) for one in await check(opened_store)]  # type: ignore[arg-type] # a store too
         report.problems += fleet.complaints()
         report.faults = scene.counts
+        if report.problems:
+            (folder / "stored").write_text(shown(contents))
     count(report, lines, fleet)
     report.took_s = time.monotonic() - began_s
     return report
@@ -439,6 +441,16 @@ async def set_up(store: str, seed: int, folder: Path) -> AsyncIterator[Scene]:
             yield scene
         finally:
             scene.close()
+
+
+def shown(contents: Contents) -> str:
+    """Return what the store holds, for whoever looks for the cause of a violation."""
+    lines = []
+    for key, history in sorted(contents.histories.items()):
+        lines.append(f"{key}: {contents.instances.get(key.instance_id)}")
+        lines += [f"  {event}" for event in history]
+    lines += [f"inbox of {one}: {some}" for one, some in contents.inboxes.items()]
+    return "\n".join(lines)
 
 
 def count(report: Report, lines: list[Line], fleet: Fleet) -> None:
