@@ -38,6 +38,7 @@ from perdure.telemetry import Metrics, error_facts
 from perdure.turns.coverage import Coverage
 from perdure.turns.endings import Endings
 from perdure.turns.metrics import TurnMetrics
+from perdure.turns.surroundings import Surroundings
 from perdure.turns.turns import TurnRunner
 from perdure.worker.claims import Claimer
 from perdure.worker.gauges import Gauges
@@ -138,10 +139,7 @@ class Serving:
         self._watch_leases()
 
     def _make_turns(self, endings: Endings) -> TurnRunner:
-        return TurnRunner(
-            self._store,
-            self.coverage,
-            self._options,
+        around = Surroundings(
             worker_id=self.worker_id,
             jobs=self.jobs,
             endings=endings,
@@ -149,6 +147,7 @@ class Serving:
             look=self._look,
             continued=self.housekeeping.continued,
         )
+        return TurnRunner(self._store, self.coverage, self._options, around)
 
     def _make_jobs(self, resources: tuple[object, ...], client: ClientForJobs) -> JobRunner:
         store, registry = self._store, self.registry
