@@ -279,7 +279,7 @@ def test_a_member_that_can_never_be_stored_is_refused(place: int) -> None:
 
 def test_a_value_of_another_type_is_refused_with_what_there_is() -> None:
     with pytest.raises(PayloadError, match="got Placed, which is none of its inputs") as refused:
-        definition_of(Order).tag_input(Placed([]))
+        definition_of(Order).inputs.encode(Placed([]))
 
     assert "Place, Pay" in str(refused.value)
 

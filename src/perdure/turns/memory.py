@@ -14,7 +14,6 @@ from perdure.model.options import WorkerOptions
 from perdure.model.suspects import Suspects
 from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt
 from perdure.store.base import Store, TurnLease
-from perdure.turns.any_execution import AnyExecution
 from perdure.turns.background import Background
 from perdure.turns.executions import Executions
 from perdure.turns.hot import HotInstance, HotInstances
@@ -135,7 +134,7 @@ class Memory:
 
     def retire(self, hot: HotInstance) -> None:
         """Forget an execution that ended here; see first whether it can be replayed."""
-        self._maybe_shadow(hot.execution)
+        self.shadow.maybe(hot.execution)
         self.drop(hot)
 
     def evict(self) -> None:
@@ -181,6 +180,3 @@ class Memory:
         hot = self.hot.get(key.instance_id)
         if hot is not None and hot.owns(key) and not hot.is_ahead:
             self.drop(hot)
-
-    def _maybe_shadow(self, execution: AnyExecution) -> None:
-        self.shadow.maybe(execution)

@@ -115,8 +115,9 @@ class TurnMetrics:
             self.jobs_ended(turn.job_ends)
         for buried in turn.jobs_buried:
             metrics.dead_jobs.add((buried.queue.name, buried.queue.variant or "default"))
-        rejected = sum(kind == InputRejected.kind for kind, _ in turn.events)
-        accepted = sum(kind == InputTaken.kind for kind, _ in turn.events) - rejected
+        kinds = [kind for kind, _ in turn.events]
+        rejected = kinds.count(InputRejected.kind)
+        accepted = kinds.count(InputTaken.kind) - rejected
         if accepted:
             metrics.inputs.add((name, "accepted"), by=accepted)
         if rejected:

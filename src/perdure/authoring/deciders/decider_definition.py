@@ -16,7 +16,7 @@ import msgspec
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.deciders.decider import Decider
-from perdure.authoring.deciders.members import Members, Tagged, is_immutable
+from perdure.authoring.deciders.members import Members, is_immutable
 from perdure.codec import ValueCodec, check_id, show, union_members
 from perdure.errors import (
     DefinitionError,
@@ -216,10 +216,6 @@ class DeciderDefinition:
                 )
         self._returning[activity.definition] = bool(members)
         return bool(members)
-
-    def tag_input(self, value: object) -> Tagged:
-        """Return an input as it is stored."""
-        return self.inputs.encode(value)
 
     # ------------------------------------------------------------------- checks
 

@@ -277,7 +277,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
                 "say datetime(..., tzinfo=UTC)"
             )
         definition = current_decider()
-        tagged = None if definition is None else definition.tag_input(input)
+        tagged = None if definition is None else definition.inputs.encode(input)
         length = None if after is None else as_duration("after", after)
         return self._with(Timer(key, input, length, at, tagged))
 
@@ -295,7 +295,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
             PayloadError: The input is none of that decider.
         """
         definition = definition_of(decider)
-        tagged = definition.tag_input(input)
+        tagged = definition.inputs.encode(input)
         return cast(Self, self._with(Sent(decider, definition.instance_of(input), input, tagged)))
 
     @overload

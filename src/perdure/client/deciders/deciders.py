@@ -84,7 +84,7 @@ async def execute(
         StoreUnavailableError: The store has not answered in time.
     """
     definition = definition_of(decider)
-    tag, data = definition.tag_input(input)
+    tag, data = definition.inputs.encode(input)
     given = DirectInput(
         tag,
         data,
@@ -122,7 +122,7 @@ async def send(
         PayloadError: The input is none of the decider, or cannot be stored.
     """
     definition = definition_of(decider)
-    tag, data = definition.tag_input(input)
+    tag, data = definition.inputs.encode(input)
     belongs_to = check_text("correlation", correlation)
     given = DirectInput(tag, data, _checked_input_id(input_id), belongs_to)
     await self._inputs.send(definition.name, definition.instance_of(input), given)
@@ -326,7 +326,7 @@ async def dry_run(
         VersionConflictError: The instance has another number of events than expected.
     """
     definition = definition_of(decider)
-    tag, data = definition.tag_input(input)
+    tag, data = definition.inputs.encode(input)
     given = DirectInput(tag, data, expected_version=expected_version)
     stored_id = definition.instance_of(input)
     [row] = await self._core.store.read_instances([stored_id])
@@ -398,7 +398,7 @@ def _from_json(
                 f"input {tag} of decider {name!r} is for instance "
                 f"{definition.own_id(stored_id)!r}, not {instance_id!r}: leave instance_id out"
             )
-        data = definition.tag_input(read).data
+        data = definition.inputs.encode(read).data
     elif instance_id is None:
         raise NotRegisteredError("decider", name, known=[])
     else:

@@ -64,7 +64,8 @@ class InputSender:
             instance_id: As stored.
             input: As stored.
         """
-        await self._core.let_arrive([instance_id])
+        if self._core.sent_within.under_way:
+            await self._core.let_arrive([instance_id])
         deciding = self._core.turns().deciding
         for number in range(MAX_TRIES):
             if number > 1:

@@ -172,7 +172,7 @@ class RemoteClient(Client):
     ) -> None:
         """Queue an input; see `Client.send`."""
         definition = definition_of(decider)
-        tag, data = definition.tag_input(input)
+        tag, data = definition.inputs.encode(input)
         await self.send_json(
             definition.name,
             tag,

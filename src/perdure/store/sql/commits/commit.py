@@ -41,7 +41,7 @@ from perdure.store.sql.commits.changes import (
     StartedInstance,
     StatusChange,
 )
-from perdure.store.sql.commits.decisions import Decisions, has_decisions
+from perdure.store.sql.commits.decisions import Decisions
 from perdure.store.sql.commits.inboxes import Inboxes
 from perdure.store.sql.commits.jobs import Jobs
 from perdure.store.sql.commits.rewinds import Rewinds
@@ -79,9 +79,13 @@ class Commit:
         self._kind_of = kind_of
         self._now_ms = now_ms
         self.inboxes = Inboxes(rows, self.changes, now_ms=now_ms)
-        self._decisions = Decisions(rows, self.changes)
         self._jobs = Jobs(rows, self.changes, number_of, now_ms=now_ms)
-        self._rewinds = Rewinds(rows, self.changes, self.inboxes, now_ms=now_ms)
+
+    def _decisions(self) -> Decisions:  # Made when it is needed, as most batches have none.
+        return Decisions(self.rows, self.changes)
+
+    def _rewinds(self) -> Rewinds:
+        return Rewinds(self.rows, self.changes, self.inboxes, now_ms=self._now_ms)
 
     def has_started_assumed(self) -> bool:
         """Tell whether all instances were started that were taken for new: see `LoadedRows`."""
@@ -122,7 +126,7 @@ class Commit:
         return receipt._replace(ends_kept=kept) if any(kept) else receipt
 
     def _obstacle(self, turn: Turn) -> TurnReceipt | None:
-        return self._decisions.obstacle(turn) if turn.receipts or turn.unique else None
+        return self._decisions().obstacle(turn) if turn.receipts or turn.unique else None
 
     def _accept_first(self, turn: Turn, start: NewInstance) -> TurnReceipt:
         if turn.vanishes:
@@ -134,7 +138,7 @@ class Commit:
 
     def _vanish(self, turn: Turn, row: LiveState | None) -> TurnReceipt:
         """Let an instance have never been there, or begin with what else has come for it."""
-        is_gone = self._decisions.vanish(turn, row)
+        is_gone = self._decisions().vanish(turn, row)
         self._tell_others(turn)
         if is_gone or row is None:
             return _VANISHED
@@ -144,7 +148,7 @@ class Commit:
 
     def _sent_again(self, turn: Turn) -> TurnReceipt | None:
         """Return the first answer if this turn was accepted before."""
-        if turn.vanishes and self._decisions.has_vanished(turn):
+        if turn.vanishes and self._decisions().has_vanished(turn):
             return _VANISHED
         row = self.rows.live.get(turn.instance_id)
         if row is not None and row.last_commit == turn.commit_id:
@@ -195,8 +199,8 @@ class Commit:
         if turn.definition is not None:
             row.definition_no = self._number_of(turn.definition)
             self._move(row, row.definition_no)
-        if has_decisions(turn):
-            self._decisions.keep(turn, row, first_seq)
+        if turn.feed or turn.receipts or turn.observations or turn.unique or turn.snapshot:
+            self._decisions().keep(turn, row, first_seq)
         if turn.kv or turn.report is not None:
             self._keep_values(turn, row)
         if turn.sent or turn.forwarded:
@@ -331,14 +335,14 @@ class Commit:
 
     def _rewind(self, turn: Turn, row: LiveState | None, rewind: Rewind) -> TurnReceipt:
         """Leave an execution as it is, and begin the next one with a part of its history (S35)."""
-        row = row or self._rewinds.revive(turn, rewind)
+        row = row or self._rewinds().revive(turn, rewind)
         if row is None or not self._is_fenced_in(turn, row):
             return _REFUSED
         assert row.definition_no is not None
         self._settle(turn, row)
         row.home = None  # No worker has it in memory as it is now.
         self._leave(turn, row)
-        self._rewinds.begin(row, rewind, turn.commit_id)
+        self._rewinds().begin(row, rewind, turn.commit_id)
         self.changes.rewound.append(
             RewoundStreams(
                 row.part,
@@ -367,7 +371,7 @@ class Commit:
             row.incarnation, row.definition_no, ended_here=True
         )
         if self._kind_of(row.definition_no) == DECIDER:
-            self._decisions.free_keys(row)
+            self._decisions().free_keys(row)
         row.gone = True
         row.messages.clear()
         row.jobs.clear()
@@ -392,7 +396,7 @@ class Commit:
         row = self._make_live(instance)
         if instance.forked is not None:
             row.last_commit = instance.commit_id
-            self._rewinds.begin(row, instance.forked, instance.commit_id)
+            self._rewinds().begin(row, instance.forked, instance.commit_id)
             return True
         self.inboxes.put(row, instance.start_kind, instance.start_body, rank=RANK_START)
         row.last_commit = instance.commit_id

@@ -23,10 +23,9 @@ from perdure.model.streams import (
     StreamPlace,
     VoidItems,
 )
-from perdure.store.sql.bulk import Bulk
 from perdure.store.sql.commits.row_types import StreamHeadValues, StreamValues
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.packing import Rows, pack, unpack
+from perdure.store.sql.packing import Bulk, Rows, pack, unpack
 from perdure.store.sql.questions.reading import read_instances
 
 MAX_ROW_BYTES = 256 * 1024
