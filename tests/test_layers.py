@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"errors", "backoff", "clock", "clock_watch", "forks", "limits", "ids", "model"},
     "turns": THOUGHT | {"store"},
     "jobs": THOUGHT | {"store"},
-    "worker": THOUGHT | {"store", "turns", "jobs"},
+    "worker": THOUGHT | {"store", "turns", "jobs", "lint"},
     "projection": THOUGHT | {"store"},
     "client": THOUGHT | {"store", "turns", "jobs", "worker", "projection"},
     "repair": {"client"},

@@ -197,7 +197,7 @@ class Executions:
                     turn = run_turn(execution, messages, terms, now_ms=now_ms)
                 else:
                     turn = self._decide(hot, messages, terms, now_ms=now_ms)
-            return _with_taken(turn, messages)
+            return _with_taken(turn, messages) if messages else turn
         except TurnTooLongError as error:
             if isinstance(execution, DeciderExecution) and execution.is_answering:
                 raise InputTooLongError(*error.args) from error

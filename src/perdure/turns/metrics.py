@@ -101,7 +101,7 @@ class TurnMetrics:
     def _sent(
         self, sent: tuple[SentItems, ...], forwarded: tuple[ForwardedItems, ...] = ()
     ) -> None:
-        for stream, items in sent:
+        for stream, items, _ in sent:
             self.metrics.stream_items.add((stream,), len(items))
         for one in forwarded:
             self.metrics.stream_items.add((one.stream,), len(one.items))
@@ -110,7 +110,8 @@ class TurnMetrics:
         """A turn of a decider was committed."""
         metrics, name = self.metrics, execution.name
         assert isinstance(execution, DeciderExecution), "an orchestration has a version"
-        self._warn_of_failures(execution)
+        if execution.unheeded:
+            self._warn_of_failures(execution)
         if turn.job_ends:
             self.jobs_ended(turn.job_ends)
         for buried in turn.jobs_buried:

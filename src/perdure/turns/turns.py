@@ -58,21 +58,11 @@ class TurnRunner:
         )
         self.watchdog = self._executions.watchdog
         self._background = Background()
-        self._memory = Memory(
-            store,
-            options,
-            self._executions,
-            self._background,
-            look=around.look,
-            told=around.endings.tell_change,
-            metrics=around.metrics,
-        )
+        self._memory = Memory(store, options, self._executions, self._background, around)
         self.hot = self._memory.hot
         self.suspects = self._memory.suspects
         self.shadow = self._memory.shadow
-        self._holds = Holds(
-            store, coverage, self._definitions, self._background, around.metrics, around.endings
-        )
+        self._holds = Holds(store, coverage, self._definitions, self._background, around)
         self.unserved = UnservedCalls(store, coverage, self._background)
         self._way = TurnWay(
             store,

@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from perdure.authoring.deciders.decider import Decider
 from perdure.authoring.deciders.feed import EventFilter, EventMeta
 from perdure.codec import check_id
-from perdure.errors import DefinitionError
+from perdure.durations import Duration, as_positive
+from perdure.errors import DefinitionError, OptionError
 from perdure.limits import PAGE_MAX
 from perdure.model.options import Retry
 from perdure.model.tables import Tables
@@ -63,7 +64,7 @@ class AnyProjection(ABC, Generic[E]):
     """How often an event that it cannot handle is tried, and with which pauses. Then the projection
     is stuck there until a person resumes it."""
 
-    timeout: ClassVar[timedelta]
+    timeout: ClassVar[Duration]
     """How long it may take for one event."""
 
     @cached_property
@@ -103,11 +104,10 @@ class AnyProjection(ABC, Generic[E]):
             raise DefinitionError(
                 f"projection {shown} has batch = {self.batch!r}: it must be from 1 to {PAGE_MAX}"
             )
-        if not isinstance(self.timeout, timedelta) or self.timeout <= timedelta(0):
-            raise DefinitionError(
-                f"projection {shown} has timeout = {self.timeout!r}: it must be a timedelta that "
-                "is more than nothing, such as timedelta(seconds=30)"
-            )
+        try:
+            _ = time_of(self)
+        except OptionError as error:
+            raise DefinitionError(f"projection {shown} cannot work: {error}") from None
         self._check_methods(shown)
         _ = self.filter
 
@@ -120,13 +120,22 @@ class AnyProjection(ABC, Generic[E]):
         return getattr(type(self), method) is not getattr(base, method)
 
 
+def time_of(projection: AnyProjection[Any]) -> timedelta:
+    """Return how long a projection may take for one event.
+
+    Raises:
+        OptionError: What its class says is no such time.
+    """
+    return as_positive("timeout", projection.timeout)
+
+
 class Projection(AnyProjection[E]):
     """A read model that is kept anywhere: another database, a search index, memory.
 
     Handed to a worker as the class, or as an object if it needs arguments.
     """
 
-    timeout: ClassVar[timedelta] = HANDLE_WITHIN
+    timeout: ClassVar[Duration] = HANDLE_WITHIN
     """How long it may take for one event. Then it is cancelled, and that counts as a failure: what
     never returns ends as stuck, where everybody can see it."""
 
@@ -164,7 +173,7 @@ class SqlProjection(AnyProjection[E]):
     perdure nor begin with `perdure_`. Other programs may read the tables at any time.
     """
 
-    timeout: ClassVar[timedelta] = WRITE_WITHIN
+    timeout: ClassVar[Duration] = WRITE_WITHIN
     """How long it may take for one event, to set itself up or to begin anew; nothing else is
     written to the store meanwhile. Then its statements and its Python code are interrupted, and
     that counts as a failure. What waits in the operating system or an extension cannot be

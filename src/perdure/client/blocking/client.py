@@ -89,6 +89,7 @@ class BlockingClient:
         return self._client.telemetry
 
     def __enter__(self) -> Self:
+        self._thread.enter()
         return self.open()
 
     def __exit__(

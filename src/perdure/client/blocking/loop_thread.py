@@ -42,14 +42,39 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_open = False
+        self._is_entered = False
+        self._was_closed = False
         self._process = ProcessMark(owner)
+
+    def enter(self) -> None:
+        """Begin the block whose end closes it.
+
+        Raises:
+            UsageError: There is one already, which would be left with nothing.
+        """
+        with self._lock:
+            is_in_block, self._is_entered = self._is_open and self._is_entered, True
+        if is_in_block:
+            raise UsageError(
+                f"this {self._owner} is in a block already, whose end closes it: use it there, or "
+                f"make another {self._owner}(...)"
+            )
 
     def open(self, greeting: Coroutine[Any, Any, object]) -> None:
         """Start the thread and run a first coroutine on it; if that fails, end the thread.
 
         When it is open already, nothing happens.
+
+        Raises:
+            UsageError: It was closed, or opened before a fork.
         """
         self._refuse_elsewhere(greeting)
+        if self._was_closed:
+            greeting.close()
+            raise UsageError(
+                f"this {self._owner} was closed and is not opened again: make a new "
+                f"{self._owner}(...)"
+            )
         with self._lock:
             was_open, self._is_open = self._is_open, True
             if not was_open:
@@ -98,6 +123,7 @@ class LoopThread:
         if self._process.is_elsewhere or not self._refuse_new():
             farewell.close()
             return
+        self._was_closed = True
         try:
             self._wait(self._submit(farewell))
         finally:
@@ -121,6 +147,10 @@ class LoopThread:
             self._process.refuse_elsewhere()
 
     def _problem(self) -> str | None:
+        if self._was_closed:
+            return (
+                f"is not open any more: make a new {self._owner}(...), and use it inside its block"
+            )
         if not self._is_open:
             return "is not open: use `with`, or call open() first"
         if self._thread is threading.current_thread():
@@ -189,6 +219,9 @@ class LentLoop(LoopThread):
                 "use client.within(connection)"
             )
         return super().run(coroutine)
+
+    def enter(self) -> None:
+        """Do nothing: leaving the block closes nothing."""
 
     def open(self, greeting: Coroutine[Any, Any, object]) -> None:
         """Do nothing: it is open as long as the loop is lent."""

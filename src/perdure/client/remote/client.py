@@ -93,6 +93,7 @@ class RemoteClient(Client):
         return self._metrics
 
     async def __aenter__(self) -> Self:
+        self._connection.enter()
         return await self.open()
 
     async def open(self) -> Self:

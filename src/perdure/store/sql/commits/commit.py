@@ -19,8 +19,7 @@ from perdure.errors import RowError
 from perdure.model.blocked import going_on, held_by, is_held
 from perdure.model.histories.rewinds import Rewind
 from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
-from perdure.model.jobs import JobEnd, JobKey
-from perdure.model.streams import SentItems
+from perdure.model.jobs import JobEnd
 from perdure.model.turns import (
     NOBODY,
     ChildStart,
@@ -53,7 +52,7 @@ from perdure.store.sql.commits.rows import (
     PendingMessage,
     WideState,
 )
-from perdure.store.sql.commits.streams import RewoundStreams, SentBatch
+from perdure.store.sql.commits.streams import RewoundStreams, sent_by_turn
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
 _TAKEN = TurnReceipt(TurnStatus.TAKEN)
@@ -204,7 +203,7 @@ class Commit:
         if turn.kv or turn.report is not None:
             self._keep_values(turn, row)
         if turn.sent or turn.forwarded:
-            self._send(turn, row, first_seq)
+            self.changes.sent += sent_by_turn(turn, row, first_seq, self.rows.live)
         has_unseen = row.last_no > turn.seen_no
         if not has_unseen:
             self.inboxes.emptied(row)
@@ -224,19 +223,6 @@ class Commit:
         last_no = row.last_no
         self._tell_others(turn)
         return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
-
-    def _send(self, turn: Turn, row: LiveState, first_seq: int) -> None:
-        """Send items to own streams, and to those of others that have not ended and are the ones
-        that were meant."""
-        if turn.sent:
-            key = JobKey(row.instance_id, row.incarnation, row.execution, first_seq)
-            self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, turn.sent))
-        for to_id, incarnation, stream, items in turn.forwarded:
-            other = self.rows.live.get(to_id)
-            if other is not None and other.is_born and other.incarnation == incarnation:
-                key = JobKey(to_id, incarnation, other.execution, other.next_seq)
-                sent = (SentItems(stream, items),)
-                self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, sent))
 
     def _tell_others(self, turn: Turn) -> None:
         for child in turn.children:
