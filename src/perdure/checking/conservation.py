@@ -14,7 +14,7 @@ from perdure.checking.violations import (
     readable,
     schedule_of,
 )
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityFailed,
     ActivityScheduled,
     ChildScheduled,

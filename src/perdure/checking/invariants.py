@@ -26,8 +26,8 @@ from perdure.checking.violations import (
     schedule_of,
 )
 from perdure.model.admin import KvRow
-from perdure.model.digests import digest_for
-from perdure.model.events import (
+from perdure.model.histories.digests import digest_for
+from perdure.model.histories.events import (
     LAST_KINDS,
     TERMINAL_KINDS,
     ActivityFailed,

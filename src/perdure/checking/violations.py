@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCancelled,
     ActivityCompleted,
     ActivityFailed,

@@ -9,8 +9,8 @@ import msgspec
 
 from perdure.core.identity import ExecutionId, child_incarnation
 from perdure.core.turn_builder import outcome_of, told_to_parent
-from perdure.model.digests import Digest, digest_for
-from perdure.model.events import (
+from perdure.model.histories.digests import Digest, digest_for
+from perdure.model.histories.events import (
     AskedEvent,
     Body,
     CancelRequested,

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.core.deciders.answers import DirectInput
 from perdure.errors import (
     InstanceEndedError,
@@ -36,9 +36,9 @@ from perdure.model.builtins import (
     WaitEventOutput,
     WrittenEvent,
 )
-from perdure.model.events import EventRecorded
+from perdure.model.histories.events import EventRecorded
+from perdure.model.histories.rows import read_row
 from perdure.model.instances import InstanceRow
-from perdure.model.rows import read_row
 from perdure.store.base import ExecutionKey, Store
 
 FindDecider = Callable[[str], DeciderDefinition]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from perdure.authoring.decision import AlreadyCompleted, Rejected
+from perdure.authoring.deciders.decision import AlreadyCompleted, Rejected
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.limits import HISTORY_WARNING_BYTES, HISTORY_WARNING_EVENTS
 from perdure.model.builtins import SCHEDULE
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     Cause,
@@ -35,8 +35,8 @@ from perdure.telemetry import Metrics
 
 if TYPE_CHECKING:
     from perdure.turns.any_execution import AnyExecution
+    from perdure.turns.direct.waiting_input import WaitingInput
     from perdure.turns.hot import HotInstance
-    from perdure.turns.waiting_input import WaitingInput
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class TurnMetrics:
     def _sent(
         self, sent: tuple[SentItems, ...], forwarded: tuple[ForwardedItems, ...] = ()
     ) -> None:
-        for stream, items in sent:
+        for stream, items, _ in sent:
             self.metrics.stream_items.add((stream,), len(items))
         for one in forwarded:
             self.metrics.stream_items.add((one.stream,), len(one.items))

@@ -28,6 +28,7 @@ from perdure.jobs.sending import StreamFlusher
 from perdure.jobs.sessions import SessionKeeper
 from perdure.jobs.slots import SlotKind
 from perdure.jobs.within import Transactions
+from perdure.lint.foreseeing import foresee
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, Settled
 from perdure.model.options import WorkerOptions
@@ -40,6 +41,7 @@ from perdure.turns.endings import Endings
 from perdure.turns.metrics import TurnMetrics
 from perdure.turns.turns import TurnRunner
 from perdure.worker.claims import Claimer
+from perdure.worker.departures import Departures
 from perdure.worker.gauges import Gauges
 from perdure.worker.housekeeping import Housekeeping
 from perdure.worker.leases import LeaseKeeper
@@ -128,6 +130,7 @@ class Serving:
         self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
         self._gauges = Gauges(store, options, metrics)
         self._neighbours = Neighbours(store, worker_id=self.worker_id, freed=self.notice)
+        self._departures = Departures(store, worker_id=self.worker_id, freed=self.notice)
         self._metrics = metrics
         self._heartbeats = Heartbeats(store, options.heartbeat_every)
         self._streams = StreamFlusher(store, endings.tell_change, metrics.stream_items)
@@ -199,12 +202,34 @@ class Serving:
     async def open(self) -> None:
         """Learn the store's numbers for our definitions, and say that we are here."""
         self._loop = asyncio.get_running_loop()
+        self._say_foreseen()
         self._streams.open()
         self._started_ms = self._store.clock()
         self._neighbours.own = own_process()
         await self.housekeeping.open()
+        if self._options.name is not None and self._store.knows_connections:
+            await self._departures.free_own()
         self.turns.sign_with(await self._store.read_secret())
         await self._beat_once(is_first=True)
+
+    def _say_foreseen(self) -> None:
+        """Say what in our definitions no guard will see, though it cannot be replayed."""
+        if self._options.watch_calls == "never":
+            return
+        registry = self.registry
+        written: tuple[Any, ...] = (
+            *(one.fn for one in registry.orchestrations.values()),
+            *(one.cls for one in registry.deciders.values()),
+        )
+        for one in foresee(written):
+            logger.warning(
+                "%s at %s:%d may take another way when it is replayed: %s",
+                one.definition,
+                one.path,
+                one.line,
+                one.message,
+                extra={"definition": one.definition, "worker_id": self.worker_id},
+            )
 
     def loops(self) -> Duties:
         """Return the duties that run for ever, each supervised. A new one is a line here."""
@@ -216,6 +241,7 @@ class Serving:
             "cancellations": self._cancels.run,
             "sessions": self._sessions.run,
             "neighbours": self._neighbours.run,
+            **({"departures": self._departures.run} if self._store.knows_connections else {}),
             "housekeeping": self.housekeeping.run,
             "gauges": self._gauges.run,
             **self._duties,

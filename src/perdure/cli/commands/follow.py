@@ -18,16 +18,16 @@ from perdure.cli.forms import Exact, for_people, json_line, result_text, shorten
 from perdure.cli.opening import ask
 from perdure.cli.options import DURATION, form_options, raw_option, store_option
 from perdure.cli.output import printable, say_error
-from perdure.client.as_json import as_json
 from perdure.client.client import Client
-from perdure.client.event_texts import names_in, subject_of, value_of
 from perdure.client.handle import Handle
-from perdure.client.info import HistoryEvent, InstanceTree, Json, Progress
-from perdure.client.tallies import ReportedTally, read_tally
+from perdure.client.histories.event_texts import names_in, subject_of, value_of
+from perdure.client.reading.as_json import as_json
+from perdure.client.reading.info import HistoryEvent, InstanceTree, Json, Progress
+from perdure.client.reading.tallies import ReportedTally, read_tally
 from perdure.errors import InstanceNotFoundError, OutcomeError, ResultTimeoutError, UsageError
-from perdure.model.events import ContinuedAsNew
+from perdure.model.histories.events import ContinuedAsNew
+from perdure.model.histories.paging import FOR_EACH
 from perdure.model.instances import Status
-from perdure.model.paging import FOR_EACH
 
 LOOK_EVERY_S = 0.2
 """The pause between two looks for new events."""
@@ -122,11 +122,30 @@ def tail_command(instance_id: str, events: int, form: str, url: str) -> None:
     sys.exit(_ENDED_AS.get(ask(url, work), ExitCode.RUNNING))
 
 
-async def _events_of(handle: Handle[Any], *, newest: int) -> AsyncIterator[HistoryEvent]:
-    """Return the newest events of an instance, and all that come until it ends."""
+async def follow_on(
+    handle: Handle[Any], form: str, execution: int, shown: Sequence[HistoryEvent]
+) -> ExitCode:
+    """Print what is recorded behind events of an execution that were shown, until the instance
+    ends; return how that ended."""
+    names = names_in(shown)
+    after = (execution, shown[-1].seq) if shown else None
+    async for event in _events_of(handle, newest=0, after=after):
+        names |= names_in([event])
+        click.echo(_event_line(form, event, names))
+    return _ENDED_AS.get((await handle.info()).status, ExitCode.RUNNING)
+
+
+async def _events_of(
+    handle: Handle[Any], *, newest: int, after: tuple[int, int] | None = None
+) -> AsyncIterator[HistoryEvent]:
+    """Return the newest events of an instance, or those after one of an execution, and all that
+    come until it ends."""
     info = await handle.info()
-    execution = info.execution
-    seen = max(0, (await handle.stats()).events - newest)
+    if after is not None:
+        execution, seen = after
+    else:
+        execution = info.execution
+        seen = max(0, (await handle.stats()).events - newest)
     while True:
         events = await handle.history(execution, after=seen, limit=EVENTS_PER_LOOK)
         for event in events:

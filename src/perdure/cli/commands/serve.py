@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from perdure.cli.options import store_option
+from perdure.cli.serving.worker_flags import said_flags, worker_flags
 from perdure.cli.settings import read_setting
-from perdure.cli.worker_flags import said_flags, worker_flags
 from perdure.errors import UsageError
 
 MAX_PROCESSES = 512
@@ -66,6 +66,19 @@ MAX_PROCESSES = 512
     is_flag=True,
     help="Tell /metrics and /demand to everybody who reaches --http.",
 )
+@click.option(
+    "--code",
+    metavar="DIGEST",
+    help="Refuse to run any other code: how the digest begins that `perdure history` shows with "
+    "the start of an instance, and a mismatch beside it. For a worker with the code of before.",
+)
+@click.option(
+    "--systemd",
+    "is_unit",
+    is_flag=True,
+    help="Tell systemd when it works and stops, and with WatchdogSec= that it lives: for a unit "
+    "with Type=notify.",
+)
 @worker_flags
 def worker_command(
     target: str | None,
@@ -78,6 +91,8 @@ def worker_command(
     http: str | None,
     http_tokens: str | None,
     insecure_no_auth: bool,
+    code: str | None,
+    is_unit: bool,
     **flags: Any,
 ) -> None:
     """Run the definitions of TARGET until SIGTERM or Ctrl-C.
@@ -91,7 +106,7 @@ def worker_command(
 
     Lengths of time are written 500ms, 30s, 1h30m, 2d.
     """
-    from perdure.cli.worker import WorkerSettings, run_worker  # late: brings the engine
+    from perdure.cli.serving.worker import WorkerSettings, run_worker  # late: brings the engine
 
     others = said_flags(flags)
     if concurrency is not None and {"async_jobs", "threaded_jobs"} & others.keys():
@@ -111,7 +126,7 @@ def worker_command(
         insecure_no_auth=insecure_no_auth,
         others=others,
     )
-    sys.exit(run_worker(settings, processes))
+    sys.exit(run_worker(settings, processes, code=code, is_unit=is_unit))
 
 
 @click.command("dev")
@@ -129,7 +144,7 @@ def dev_command(
     TARGET is what `perdure worker` takes. Python files in its folder and below are watched. Code
     that cannot be imported is said, and the code from before goes on. Ctrl-C ends everything.
     """
-    from perdure.cli.dev import DevSettings, run_dev  # late: brings the parent alone
+    from perdure.cli.serving.dev import DevSettings, run_dev  # late: brings the parent alone
 
     settings = DevSettings(
         url=url,

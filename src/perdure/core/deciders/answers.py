@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.codec import JSON
 from perdure.core.deciders.fold import Fold
 from perdure.core.guard import Guard
 from perdure.errors import PayloadError, UniqueKeyError
-from perdure.model.events import NULL, EventRecorded, InputTaken, StoredEvent
-from perdure.model.rows import read_row
+from perdure.model.histories.events import NULL, EventRecorded, InputTaken, StoredEvent
+from perdure.model.histories.rows import read_row
 
 UNCHECKED = "client:json"
 """The cause of an input whose sender does not have the decider: it was not checked whether it is

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import AlreadyCompleted, Rejected
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decision import AlreadyCompleted, Rejected
 from perdure.clock import not_before, to_datetime
 from perdure.core.deciders.answers import (
     UNREADABLE,
@@ -50,7 +50,8 @@ from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.turn_builder import TurnTerms
 from perdure.errors import UniqueKeyError, VersionConflictError
-from perdure.model.events import (
+from perdure.model.feeds import StoredSnapshot
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     Cancelled,
@@ -69,9 +70,8 @@ from perdure.model.events import (
     StoredEvent,
     Terminated,
 )
-from perdure.model.feeds import StoredSnapshot
+from perdure.model.histories.rows import read_message, read_row
 from perdure.model.messages import Message
-from perdure.model.rows import read_message, read_row
 from perdure.model.turns import Turn
 
 

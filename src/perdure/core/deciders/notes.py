@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.core.deciders.due_times import DueTimes
 from perdure.core.identity import ExecutionId
 from perdure.limits import MAX_OPEN_CALLS
-from perdure.model.digests import ChainedDigest
-from perdure.model.events import (
+from perdure.model.histories.digests import ChainedDigest
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     AskedEvent,

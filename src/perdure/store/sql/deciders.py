@@ -15,12 +15,13 @@ from perdure.model.instances import LiveRow, part_of
 from perdure.model.tables import FeedWork
 from perdure.model.turns import InputReceipt, NewObservation, UniqueKey
 from perdure.store.base import ExecutionKey
-from perdure.store.sql import feed, projection_sql, reading
-from perdure.store.sql.batch import Transaction
+from perdure.store.sql import projection_sql
+from perdure.store.sql.commits.batch import Transaction
+from perdure.store.sql.commits.rows import load_holders
+from perdure.store.sql.commits.settled import SettledInputs
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import pack
-from perdure.store.sql.rows import load_holders
-from perdure.store.sql.settled import SettledInputs
+from perdure.store.sql.questions import feed, reading
 
 T = TypeVar("T")
 

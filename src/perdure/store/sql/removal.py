@@ -15,20 +15,20 @@ from typing import Any, NamedTuple
 
 from perdure.model.admin import DeletedCounts, Expiry
 from perdure.model.instances import part_of
-from perdure.store.sql import overview
+from perdure.store.sql.commits.decision_rows import DECIDER_ROWS
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.decision_rows import DECIDER_ROWS
 from perdure.store.sql.locking import lock_feed, lock_instances
 from perdure.store.sql.packing import pack, unpack
-from perdure.store.sql.reading import read_instances
+from perdure.store.sql.questions import overview
+from perdure.store.sql.questions.reading import read_instances
 
 _OTHER_ROWS = (
     "delete_live",
     "delete_receipts",
     "delete_kv",
     "delete_reports",
-    "delete_streams",
     "delete_stream_heads",
+    "delete_streams",
     "delete_dead_jobs_of",
     *DECIDER_ROWS,
 )
