@@ -198,7 +198,7 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         "whether it is ours": False,
         "losses_below": 2,
         "after_seq": 0,
-        "before_seq": 4,
+        "next_seq": 2,
         "last_seq": 2,
         "status": "failed",
         "parent_id": None,

@@ -35,7 +35,7 @@ from perdure.model.turns import (
 )
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
-from perdure.store.locked_turns import LockedTurn
+from perdure.store.locked_turns import KnownInstance, LockedTurn, News
 from perdure.store.observing import observable
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.postgres.address import Address
@@ -209,6 +209,16 @@ class PostgresStore(SqlStore):
         for lane in self._lanes:
             total.add(lane.counters)
         return total
+
+    async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
+        """Return what is new of instances; the lanes of their turns hear of it too."""
+        epoch_no = self.epoch.number
+        found = await super().read_news(known)
+        for live, *_, writer in found:
+            if live is not None and writer is not None:
+                lane = self._lanes[_lane_of_instance(live.instance_id)]
+                lane.learn(live, writer, epoch_no=epoch_no)
+        return found
 
     # ------------------------------------------------- that workers are connected
 
@@ -428,6 +438,10 @@ def _lane_of(operation: Any) -> int:
             return LOCKED
         case _:
             return 0
+    return _lane_of_instance(instance_id)
+
+
+def _lane_of_instance(instance_id: str) -> int:
     try:
         return part_of(instance_id) % LANES
     except UnicodeError:

@@ -392,7 +392,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
 
     async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
         """Return what is new of instances that are remembered."""
-        return await self._read(lambda c: news.read_news(c, known))
+        return await self._read_once(lambda c: news.read_news(c, known))
 
     async def read_inbox(self, instance_id: str) -> list[Message]:
         """Return all messages of an instance in the order they are applied."""
