@@ -18,7 +18,7 @@ def test_the_page_is_made_from_the_table() -> None:
 
 
 def test_each_mistake_that_was_tried_first_has_a_row_and_many_came_later() -> None:
-    rows = {one.title for one in (*MISTAKES, *ELSEWHERE)}
+    rows = {one.title for one in MISTAKES} | {one.title for one in ELSEWHERE}
     first = {title for titles in FIRST_TRIED.values() for title in titles}
 
     assert list(FIRST_TRIED) == list(range(1, 67))
