@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from perdure.core.deciders.execution import DeciderExecution
+from perdure.core.deciders.removed import last_number
 from perdure.core.orchestrations.execution import Execution
 from perdure.errors import NondeterminismError
 from perdure.ids import chance
@@ -53,8 +54,9 @@ class ShadowReplays:
             self._background.spawn(self._run(execution))
 
     async def _run(self, execution: AnyExecution) -> None:
-        [history] = await self._store.read_histories([ExecutionKey(*execution.id)])
-        if len(history) < execution.last_seq:
+        [found] = await self._store.read_histories([ExecutionKey(*execution.id)])
+        history = [stored for stored in found if stored.seq <= execution.last_seq]
+        if not history or last_number(history[-1]) != execution.last_seq:
             # It was deleted meanwhile, or pruned: what is left tells nothing.
             return
         facts = {
@@ -68,7 +70,7 @@ class ShadowReplays:
                 self.report(execution.instance_id, NondeterminismError(lost))
         shadow = self._executions.again(execution)
         try:
-            await self._replay(shadow, Past(history[: execution.last_seq]))
+            await self._replay(shadow, Past(history))
             self._compare(execution, shadow, facts)
         except NondeterminismError as error:
             self.mismatches += 1

@@ -15,12 +15,7 @@ import msgspec
 from perdure.authoring.decider_definition import DeciderDefinition
 from perdure.authoring.decision import AlreadyCompleted, Rejected
 from perdure.clock import not_before, to_datetime
-from perdure.core.deciders.answers import (
-    UNREADABLE,
-    Answer,
-    DirectInput,
-    UnreadableReceipt,
-)
+from perdure.core.deciders.answers import UNREADABLE, Answer, DirectInput, UnreadableReceipt
 from perdure.core.deciders.decide import AcceptedInput, Refused, run_decide
 from perdure.core.deciders.ends import (
     OWN,
@@ -32,7 +27,7 @@ from perdure.core.deciders.ends import (
     read_input,
     why_unreadable,
 )
-from perdure.core.deciders.fold import Fold
+from perdure.core.deciders.fold import Fold, unbroken
 from perdure.core.deciders.follow_ups import begin_effect, complete_if_done, send_input
 from perdure.core.deciders.notes import DeciderNotes
 from perdure.core.deciders.outcomes import (
@@ -44,6 +39,7 @@ from perdure.core.deciders.outcomes import (
     take_too_late,
 )
 from perdure.core.deciders.recording import record_accepted
+from perdure.core.deciders.removed import read_memory
 from perdure.core.deciders.snapshots import read_snapshot, snapshot_if_due
 from perdure.core.deciders.turn import KEYED, DeciderChanges
 from perdure.core.guard import Guard
@@ -62,6 +58,7 @@ from perdure.model.events import (
     EffectScheduled,
     Event,
     EventRecorded,
+    EventsRemoved,
     InputRejected,
     InputTaken,
     Parent,
@@ -225,8 +222,12 @@ class DeciderExecution:
         """
         fold, notes = self.fold, self.notes
         with fold.place, fold.guard:
-            for stored in history:
+            for stored in unbroken(self.definition, history, after=notes.last_seq):
                 event = read_row(stored)
+                if isinstance(event, EventsRemoved):
+                    fold.begin_behind(event)
+                    notes.recall(read_memory(event), event.upto)
+                    continue
                 notes.last_seq = stored.seq
                 notes.now_ms = stored.at_ms
                 notes.digest.feed(stored.kind, stored.at_ms, stored.body)
