@@ -15,7 +15,7 @@ QUICK := tests/core tests/contract tests/turns tests/jobs tests/worker \
 	tests/test_layers.py tests/test_logging.py tests/test_mutants.py tests/test_coverage_page.py \
 	$(SUBJECTS:%=tests/engine/test_%.py) --ignore tests/core/test_linear_time.py
 
-.PHONY: demo test check quick format types bench anatomy mutants docs clean
+.PHONY: demo test check quick format types pyright bench anatomy mutants docs clean
 
 demo: $(STAMP)
 	$(BIN)/perdure demo
@@ -40,6 +40,10 @@ quick: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Plain pyright over the files that basedpyright checks in the tests. By hand: its package fetches it from npm.
+pyright: $(VENV)/.pyright
+	$(BIN)/pyright -p tools/pyright.json
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
@@ -66,6 +70,12 @@ $(STAMP): pyproject.toml
 	then uv pip install --quiet --python $(BIN)/python -e '.[dev]'; \
 	else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; fi
 	touch $(STAMP)
+
+$(VENV)/.pyright: $(STAMP)
+	if command -v uv >/dev/null 2>&1; \
+	then uv pip install --quiet --python $(BIN)/python pyright; \
+	else $(BIN)/python -m pip install --quiet --disable-pip-version-check pyright; fi
+	touch $(VENV)/.pyright
 
 $(VENV)/.docs: $(STAMP)
 	if command -v uv >/dev/null 2>&1; \

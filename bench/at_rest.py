@@ -12,7 +12,7 @@ from bench.planting import plant
 from perdure import Client, Signal, Status, orchestration
 from perdure.authoring.registry import Defined
 from perdure.checking.checkup import Checkup, check_slices
-from perdure.client.lists import InstanceQuery
+from perdure.client.reading.lists import InstanceQuery
 from perdure.store.contents import Sliced
 from perdure.store.opening import open_store
 

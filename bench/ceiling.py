@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from bench.harness import Case, Measured, Meter, Setup, percentile, read_facts
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityScheduled,
     Body,

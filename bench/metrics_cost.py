@@ -15,7 +15,7 @@ from bench.harness import Case, Measured, Setup
 from perdure import activity, orchestration
 from perdure.core.guard import Guard
 from perdure.core.orchestrations.execution import Execution, ExecutionId
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityScheduled,
     Completed,

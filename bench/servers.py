@@ -17,7 +17,7 @@ from bench.machine import cpu_s_of, parent_of
 from perdure.store.base import Store
 from perdure.store.counters import StoreCounters
 from perdure.store.postgres.store import PostgresStore
-from perdure.store.sql.batch import Transaction
+from perdure.store.sql.commits.batch import Transaction
 
 SETTINGS = ("fsync", "full_page_writes", "synchronous_commit", "shared_buffers", "max_connections")
 """What a reader must know before comparing numbers."""

@@ -31,7 +31,7 @@ class Message:
 
     role: str
     text: str = ""
-    calls: list[ToolCall] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
 
 
 # ------------------------------------------------------------- the tools, and the "model"

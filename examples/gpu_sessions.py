@@ -38,7 +38,7 @@ class Gpu:
     """A graphics card and what its memory holds. It never leaves the machine."""
 
     name: str
-    models: set[str] = field(default_factory=set)
+    models: set[str] = field(default_factory=set[str])
 
 
 class ModelNotLoadedError(Exception):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from perdure import BlockingClient, Engine, Signal, Status, activity, orchestration
-from perdure.client.loop_thread import LoopThread
+from perdure.client.blocking.loop_thread import LoopThread
 from perdure.errors import (
     AlreadyExistsError,
     InstanceEndedError,

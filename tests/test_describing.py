@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.authoring.describing import describe
+from perdure.authoring.deciders.describing import describe
 from perdure.errors import DefinitionError
 from perdure.testing import observed_transitions
 from tests.core.desk import Desk

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from perdure.client.filters import FILTER_WORDS, parse_filter
-from perdure.client.lists import InstanceQuery, filter_of
+from perdure.client.reading.filters import FILTER_WORDS, parse_filter
+from perdure.client.reading.lists import InstanceQuery, filter_of
 from perdure.durations import parse_duration, shown_duration
 from perdure.errors import UsageError
 

@@ -11,8 +11,8 @@ from typing import Never
 import pytest
 from hypothesis import strategies as st
 
-from perdure.authoring.decider import Decider
-from perdure.authoring.decision import Decision
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decision import Decision
 from perdure.errors import NondeterminismError, PayloadError, UsageError
 from perdure.testing import check_invariants, given
 from tests.core.orders import (

@@ -19,7 +19,7 @@ import pytest
 from perdure.authoring.orchestration import Orchestration
 from perdure.core.guard import Guard
 from perdure.core.orchestrations.execution import Execution, ExecutionId
-from perdure.model.events import (
+from perdure.model.histories.events import (
     KINDS,
     LAST_KINDS,
     Body,

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from perdure.authoring.decider_definition import is_concrete
+from perdure.authoring.deciders.decider_definition import is_concrete
 from perdure.core.deciders.execution import DeciderExecution
-from perdure.model.events import (
+from perdure.model.histories.events import (
     KINDS,
     LAST_KINDS,
     Body,

@@ -13,7 +13,7 @@ import pytest
 from perdure import Activity, Stream, WorkerOptions, activity, context, for_each, orchestration
 from perdure import limits as module
 from perdure.authoring.failures import describe
-from perdure.client.lists import check_limit
+from perdure.client.reading.lists import check_limit
 from perdure.codec import check_id, check_text, value_codec
 from perdure.errors import PerdureError
 from perdure.limits import (
@@ -37,7 +37,7 @@ from perdure.limits import (
     MAX_VERSION_CHARS,
     PAGE_MAX,
 )
-from perdure.model.events import Failure
+from perdure.model.histories.events import Failure
 from perdure.model.jobs import JobFailures
 from tests.core.harness import Script
 

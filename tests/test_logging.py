@@ -17,7 +17,7 @@ TELL_ALL = {
     "turns/background.py",
     "worker/leases.py",
     "worker/serving.py",
-    "client/watch.py",
+    "client/reading/watch.py",
     "jobs/feed_watch.py",
     "store/postgres/within/arrivals.py",
     "store/postgres/lane.py",

@@ -10,7 +10,7 @@ import pytest
 
 import perdure
 from perdure import BlockingClient, Client, Engine, Handle, Worker, orchestration
-from perdure.client.blocking import BlockingHandle
+from perdure.client.blocking.client import BlockingHandle
 
 ROOT = Path(__file__).parent.parent
 TOOL = runpy.run_path(str(ROOT / "tools" / "make_public_names.py"))

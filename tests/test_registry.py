@@ -13,7 +13,7 @@ import pytest
 from perdure import Activity, activity, orchestration
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import Registry
-from perdure.client.starting import check_orchestration
+from perdure.client.acting.starting import check_orchestration
 from perdure.errors import DefinitionError, NotRegisteredError, UsageError
 
 SHOP = """

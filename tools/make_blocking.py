@@ -1,4 +1,4 @@
-"""Write `perdure/client/blocking*.py`: the async client and handle, for callers that wait.
+"""Write `perdure/client/blocking/*.py`: the async client and handle, for callers that wait.
 
 Run it after a change of a public signature or docstring of `Client` or `Handle`:
 
@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 ROOT = Path(__file__).parent.parent
-FOLDER = ROOT / "src" / "perdure" / "client"
+SRC = ROOT / "src"
+FOLDER = SRC / "perdure" / "client" / "blocking"
+PACKAGE = "perdure.client"
 
 WRITTEN_HERE = (
     "__new__",
@@ -39,20 +41,21 @@ WORDS = {"async with Client(": "with BlockingClient("}
 HEADER = '''
 """The client and the handle for callers that wait instead of awaiting.
 
-Made by `tools/make_blocking.py` from `client.py` and `handle.py`: change those, and run it again.
+Made by `tools/make_blocking.py` from `client/client.py` and `client/handle.py`: change those, and
+run it again.
 """
 from __future__ import annotations
 {parts}
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.lifetimes import entered_without_async
-from perdure.client.loop_thread import CallersThread, LoopThread
+from perdure.client.blocking.loop_thread import CallersThread, LoopThread
 '''
 
 PART_HEADER = '''
-"""Methods of `{owner}`, which wait where those of `{module}.py` are awaited.
+"""Methods of `{owner}`, which wait where those of `{module}` are awaited.
 
-Made by `tools/make_blocking.py` from `{module}.py`: change that, and run it again.
+Made from `{file}` by `tools/make_blocking.py`: change that, run this.
 """
 from __future__ import annotations
 '''
@@ -85,6 +88,7 @@ class BlockingClient:
         return self._client.telemetry
 
     def __enter__(self) -> Self:
+        self._thread.enter()
         return self.open()
 
     def __exit__(
@@ -155,7 +159,7 @@ LATE = "if TYPE_CHECKING:\n    "
 """Before a line that only type checkers need."""
 
 BLOCKING = [
-    (name, f"{LATE}from perdure.client.blocking import {name}")
+    (name, f"{LATE}from perdure.client.blocking.client import {name}")
     for name in ("BlockingClient", "BlockingHandle")
 ]
 """The classes of the methods that are made, for the modules that do not define them."""
@@ -166,7 +170,7 @@ SELVES = {"self: Client": "self: BlockingClient", "self: Handle[": "self: Blocki
 READERS = ("ItemReader[", "BlockingItemReader[")
 """What is iterated over with `async for`, and with `for`."""
 
-READER = ("BlockingItemReader", "from perdure.client.item_reader import BlockingItemReader")
+READER = ("BlockingItemReader", "from perdure.client.reading.item_reader import BlockingItemReader")
 """The class of the latter."""
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -179,10 +183,11 @@ class UnknownConstructError(Exception):
 class Source:
     """A module with methods: those of a class, or functions that a class lists as its own."""
 
-    def __init__(self, file: str, class_name: str = "") -> None:
-        self.stem = file.removesuffix(".py")
-        self.name = class_name or self.stem
-        self.module = ast.parse((FOLDER / file).read_text())
+    def __init__(self, path: str, class_name: str = "") -> None:
+        self.path = path
+        self.name = class_name or path
+        self.file = SRC / f"{path.replace('.', '/')}.py"
+        self.module = ast.parse(self.file.read_text())
         found = [
             node
             for node in self.module.body
@@ -219,11 +224,11 @@ class Source:
                     yield name, self._modules()[alias], there
 
     def _modules(self) -> dict[str, str]:
-        """Return the modules of this folder that are imported as such, by what they are called."""
+        """Return where the modules lie that are imported as such, by what they are called."""
         return {
-            alias.asname or alias.name: alias.name
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
             for node in self.module.body
-            if isinstance(node, ast.ImportFrom) and node.module == "perdure.client"
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)
             for alias in node.names
         }
 
@@ -253,7 +258,7 @@ class Source:
                 ) if kind in TYPE_VARIABLES:
                     yield name, ast.unparse(node) + AMBIGUOUS.get(name, "")
                 case ast.Assign(targets=[ast.Name(id=name)]) | ast.ClassDef(name=name):
-                    yield name, f"from perdure.client.{self.stem} import {name}"
+                    yield name, f"from {self.path} import {name}"
                 case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):
                     for late in body:
                         if isinstance(late, ast.ImportFrom):
@@ -265,7 +270,8 @@ class Source:
 
 def make() -> dict[Path, str]:
     """Return the texts of the blocking modules by their files."""
-    client, handle = Source("client.py", "Client"), Source("handle.py", "Handle")
+    client = Source(f"{PACKAGE}.client", "Client")
+    handle = Source(f"{PACKAGE}.handle", "Handle")
     init = client.init()
     head = CLIENT.format(
         doc=client.doc.rstrip(),
@@ -274,40 +280,53 @@ def make() -> dict[Path, str]:
         within=client.doc_of("within"),
     )
     parts = {
-        **{module: "self._handle" for _, module, _ in handle.listed()},
-        **{module: "self._client" for _, module, _ in client.listed()},
+        **{path: "self._handle" for _, path, _ in handle.listed()},
+        **{path: "self._client" for _, path, _ in client.listed()},
     }
     body = [
         head,
         *_methods(client, through="self._client"),
-        *(f"    {name} = blocking_{module}.{there}" for name, module, there in client.listed()),
+        *_taken(client),
         HANDLE.format(doc=handle.doc),
         *_methods(handle, through="self._handle"),
-        *(f"    {name} = blocking_{module}.{there}" for name, module, there in handle.listed()),
+        *_taken(handle),
     ]
-    imports = "\n".join(f"from perdure.client import blocking_{module}" for module in sorted(parts))
+    imports = "\n".join(
+        f"from {PACKAGE}.blocking import {_stem(path)} as {_alias(path)}" for path in sorted(parts)
+    )
     header = HEADER.format(parts=imports)
-    made = {
-        FOLDER / f"blocking_{module}.py": _part(module, through)
-        for module, through in parts.items()
-    }
-    return {FOLDER / "blocking.py": _module(header, body, [handle, client]), **made}
+    made = {FOLDER / f"{_stem(path)}.py": _part(path, through) for path, through in parts.items()}
+    return {FOLDER / "client.py": _module(header, body, [handle, client]), **made}
 
 
-def _part(module: str, through: str) -> str:
-    source = Source(f"{module}.py")
+def _stem(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _alias(path: str) -> str:
+    """Return what the twin of a module is called: a method may have the name of the module."""
+    return f"blocking_{_stem(path)}"
+
+
+def _taken(source: Source) -> Iterator[str]:
+    return (f"    {name} = {_alias(path)}.{there}" for name, path, there in source.listed())
+
+
+def _part(path: str, through: str) -> str:
+    source = Source(path)
     owner = "BlockingHandle" if through == "self._handle" else "BlockingClient"
     body = list(_methods(source, through=through, indent=""))
-    header = PART_HEADER.format(module=module, owner=owner)
-    if module in PART_HANDLES:
-        name, text = PART_HANDLES[module]
-        handle = Source(f"{module}.py", name)
+    file = source.file.relative_to(SRC / "perdure")
+    header = PART_HEADER.format(module=_stem(path), file=file, owner=owner)
+    if _stem(path) in PART_HANDLES:
+        name, text = PART_HANDLES[_stem(path)]
+        handle = Source(path, name)
         body = [
             text.format(doc=handle.doc),
             *_methods(handle, through="self._handle"),
             *body,
         ]
-        header += "from perdure.client.loop_thread import LoopThread\n"
+        header += "from perdure.client.blocking.loop_thread import LoopThread\n"
     return _module(header, body, [source])
 
 
@@ -427,7 +446,7 @@ def _tidy(text: str) -> str:
                 "ruff",
                 *command,
                 "--stdin-filename",
-                str(FOLDER / "blocking.py"),
+                str(FOLDER / "client.py"),
                 "-",
             ],
             input=text,

@@ -18,7 +18,7 @@ import click
 from perdure.cli.exit_codes import ExitCode
 from perdure.cli.main import SECTIONS, cli
 from perdure.cli.settings import KNOWN
-from perdure.client.filters import FILTER_WORDS
+from perdure.client.reading.filters import FILTER_WORDS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import perdure
-from perdure.authoring.decider_ref import DeciderRef
-from perdure.client.blocking import BlockingHandle
+from perdure.authoring.deciders.decider_ref import DeciderRef
+from perdure.client.blocking.client import BlockingHandle
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "public-names.md"
 

@@ -26,10 +26,10 @@ import msgspec
 import perdure
 from perdure import errors, limits
 from perdure.authoring.activity import ActivityOptions
+from perdure.authoring.deciders.projection import Projection, SqlProjection
 from perdure.authoring.orchestration import OrchestrationOptions
-from perdure.authoring.projection import Projection, SqlProjection
 from perdure.durations import shown_duration
-from perdure.model.events import KINDS, AskedEvent, MessageEvent
+from perdure.model.histories.events import KINDS, AskedEvent, MessageEvent
 from perdure.telemetry import Metrics
 from perdure.web import WebLimits
 from tools.make_public_names import OBJECTS, TWINS, members, said_of_member

@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from perdure.model.digests import Digest
-from perdure.model.events import Failed, StoredEvent, read_event, write_event
+from perdure.model.histories.digests import Digest
+from perdure.model.histories.events import Failed, StoredEvent, read_event, write_event
 from tests.core.harness import executions
 from tests.golden.decider_worlds import GOLDEN_DECIDERS, GoldenDecider
 from tests.golden.worlds import GOLDEN, Golden

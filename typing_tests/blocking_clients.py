@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any, assert_type
 
 from perdure import BlockingClient, Orchestration
-from perdure.client.blocking import BlockingHandle
-from perdure.client.history import History
-from perdure.client.info import InstanceInfo
+from perdure.client.blocking.client import BlockingHandle
+from perdure.client.histories.history import History
+from perdure.client.reading.info import InstanceInfo
 from typing_tests.shop import No, Order, Receipt, answer, approved, charge, checkout, ship, use
 
 remote = Orchestration.named("checkout", Receipt)

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict, assert_type
 
 from perdure import Activity, Client, Handle, Orchestration, Signal, Status
-from perdure.client.history import History
-from perdure.client.info import InstanceInfo
+from perdure.client.histories.history import History
+from perdure.client.reading.info import InstanceInfo
 from typing_tests.shop import No, Order, Receipt, Yes, answer, approved, charge, checkout, ship, use
 
 remote = Orchestration.named("checkout", Receipt)

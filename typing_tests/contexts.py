@@ -9,7 +9,7 @@ from typing import assert_type
 from uuid import UUID
 
 from perdure import ActivityContext, Context, activity, context, orchestration
-from perdure.model.events import Parent
+from perdure.model.histories.events import Parent
 from typing_tests.shop import Order, Receipt, use
 
 

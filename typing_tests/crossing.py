@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import assert_type
 
 from perdure import Accepted, AlreadyCompleted, Context, Decider, Decision, Rejected
-from perdure.authoring.decider_ref import DeciderRef
+from perdure.authoring.deciders.decider_ref import DeciderRef
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from perdure import (
     activity,
     orchestration,
 )
-from perdure.authoring.decider import DeadEffect, EndedOrchestration
+from perdure.authoring.deciders.decider import DeadEffect, EndedOrchestration
 from perdure.testing import check_invariants, given
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Never, assert_type
 
 from perdure import Client, Decider, Decision, Engine, orchestration
-from perdure.client.projections import ProjectionInfo
+from perdure.client.deciders.projections import ProjectionInfo
 from perdure.projection import EventMeta, Projection, SqlProjection, Subscription, Tables
 
 

@@ -19,7 +19,7 @@ from perdure import (
     activity,
     orchestration,
 )
-from perdure.client.blocking_schedules import BlockingScheduleHandle
+from perdure.client.blocking.schedules import BlockingScheduleHandle
 
 
 @activity
@@ -45,6 +45,9 @@ often = Schedule(
     jitter=timedelta(seconds=30),
     except_on=[date(2026, 12, 25)],
 )
+rarely = Schedule("rarely", Every(300, 7.5), report, "eu").with_options(within=3600, jitter=0.5)
+assert_type(Every(300).period, timedelta)
+assert_type(Every(300).offset, timedelta)
 
 
 def refused_when_made() -> None:
@@ -54,7 +57,7 @@ def refused_when_made() -> None:
     Schedule("n", Cron("0 2 * * *"), send, "eu")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
     Schedule("n", "0 2 * * *", report, "eu")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Cron(2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    Every(300)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Every("5 min")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     nightly.with_options(overlap="never")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     nightly.with_options(missed="some")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     nightly.with_options(except_on=["2026-12-25"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from types import ModuleType
 from typing import Any, assert_type
@@ -78,6 +79,14 @@ def options_are_values() -> None:
     )
     assert_type(Retry().max_attempts, int | None)
     assert_type(WorkerOptions().lease_for, timedelta)
+
+
+def a_number_of_seconds_is_a_duration() -> None:
+    assert_type(Retry(first_delay=1, max_delay=2.5).first_delay, timedelta)
+    options = WorkerOptions(lease_for=30, session_lease=0.5, retention=Retention(ended=3600))
+    assert_type(options.session_lease, timedelta)
+    assert_type(options.retention.ended, timedelta | None)
+    assert_type(replace(options, lease_for=10).lease_for, timedelta)
 
 
 def which_work_a_worker_takes() -> None:
@@ -179,20 +188,21 @@ def wrong_runs(order: Order) -> None:
 def wrong_options() -> None:
     Retry(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Retry(max_attempts="3")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    Retry(first_delay=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Retry(first_delay="1 s")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Retry(backoff="random")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Retry(attempts=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Retry(no_retry=ValueError)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     WorkerOptions(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    WorkerOptions(lease_for=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    WorkerOptions(lease_for="30")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     WorkerOptions(turns=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     WorkerOptions(tags=[3])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     WorkerOptions(tags=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     WorkerOptions(versions=["checkout"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     WorkerOptions(versions={"checkout": 2})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
     WorkerOptions(behaviours=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    WorkerOptions(session_lease=30)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    WorkerOptions(session_lease=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     WorkerOptions(retention=timedelta(days=30))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     WorkerOptions(watch_calls="sometimes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Retention(ended="30 days")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Retry().max_attempts = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     WorkerOptions().name = "w-1"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any, assert_type
 
 from perdure import Client, Handle
-from perdure.client.blocking import BlockingHandle
-from perdure.client.history import History
-from perdure.client.info import (
+from perdure.client.blocking.client import BlockingHandle
+from perdure.client.histories.history import History
+from perdure.client.reading.info import (
     ExecutionInfo,
     InstanceInfo,
     InstanceTree,

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from perdure.authoring.activity import Activity, activity
     from perdure.authoring.activity_context import ActivityContext, activity_context
+    from perdure.authoring.builtin.for_each import Page, for_each
     from perdure.authoring.context import Context, context
-    from perdure.authoring.decider import DeadEffect, Decider, EndedOrchestration
-    from perdure.authoring.decision import (
+    from perdure.authoring.deciders.decider import DeadEffect, Decider, EndedOrchestration
+    from perdure.authoring.deciders.decision import (
         Acceptance,
         Accepted,
         AlreadyCompleted,
         Decision,
         Rejected,
     )
-    from perdure.authoring.describing import describe
-    from perdure.authoring.for_each import Page, for_each
+    from perdure.authoring.deciders.describing import describe
     from perdure.authoring.inline import inline
     from perdure.authoring.key import Key
     from perdure.authoring.orchestration import Orchestration, orchestration
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from perdure.authoring.stream import Item, Stream
     from perdure.authoring.transaction import transaction
     from perdure.authoring.update import Request, Update
-    from perdure.client.blocking import BlockingClient
+    from perdure.client.blocking.client import BlockingClient
     from perdure.client.client import Client, default_url
+    from perdure.client.deciders.schedules import ScheduleHandle, ScheduleInfo
     from perdure.client.engine import Engine
     from perdure.client.handle import Handle
     from perdure.client.run import run
-    from perdure.client.schedules import ScheduleHandle, ScheduleInfo
     from perdure.client.worker import Worker
     from perdure.errors import PerdureError
+    from perdure.model.histories.slot import Slot
     from perdure.model.instances import Status
     from perdure.model.options import Retention, Retry, WorkerOptions
-    from perdure.model.slot import Slot
     from perdure.tallies import Tally
 
 __all__ = [
@@ -108,10 +108,16 @@ _HOMES = {
     "authoring.activity": ("Activity", "activity"),
     "authoring.activity_context": ("ActivityContext", "activity_context"),
     "authoring.context": ("Context", "context"),
-    "authoring.decider": ("DeadEffect", "Decider", "EndedOrchestration"),
-    "authoring.decision": ("Acceptance", "Accepted", "AlreadyCompleted", "Decision", "Rejected"),
-    "authoring.describing": ("describe",),
-    "authoring.for_each": ("Page", "for_each"),
+    "authoring.deciders.decider": ("DeadEffect", "Decider", "EndedOrchestration"),
+    "authoring.deciders.decision": (
+        "Acceptance",
+        "Accepted",
+        "AlreadyCompleted",
+        "Decision",
+        "Rejected",
+    ),
+    "authoring.deciders.describing": ("describe",),
+    "authoring.builtin.for_each": ("Page", "for_each"),
     "authoring.inline": ("inline",),
     "authoring.key": ("Key",),
     "authoring.orchestration": ("Orchestration", "orchestration"),
@@ -126,17 +132,17 @@ _HOMES = {
     "authoring.stream": ("Item", "Stream"),
     "authoring.transaction": ("transaction",),
     "authoring.update": ("Request", "Update"),
-    "client.blocking": ("BlockingClient",),
+    "client.blocking.client": ("BlockingClient",),
     "client.client": ("Client", "default_url"),
     "client.engine": ("Engine",),
     "client.handle": ("Handle",),
     "client.run": ("run",),
-    "client.schedules": ("ScheduleHandle", "ScheduleInfo"),
+    "client.deciders.schedules": ("ScheduleHandle", "ScheduleInfo"),
     "client.worker": ("Worker",),
     "errors": ("PerdureError",),
     "model.instances": ("Status",),
     "model.options": ("Retention", "Retry", "WorkerOptions"),
-    "model.slot": ("Slot",),
+    "model.histories.slot": ("Slot",),
     "tallies": ("Tally",),
 }
 

@@ -16,6 +16,37 @@ Duration: TypeAlias = timedelta | float
 MAX_DURATION = timedelta(days=36_500)
 """The longest that can be said: what is longer does not fit into dates."""
 
+
+class DurationField:
+    """A field of options that is given as a duration, and read as a timedelta.
+
+    It tells type checkers so, and brings the default. Objects hold plain timedeltas: a dataclass
+    with slots puts its own members in place of this, and converts what it was given.
+    """
+
+    def __init__(self, default: timedelta) -> None:
+        self._default = default
+
+    def __get__(self, instance: object, owner: object = None, /) -> timedelta:
+        return self._default
+
+    def __set__(self, instance: object, value: Duration, /) -> None:
+        raise AssertionError("a dataclass with slots has put its own member here")
+
+
+class OptionalDurationField:
+    """The same, where None may be given too."""
+
+    def __init__(self, default: timedelta | None) -> None:
+        self._default = default
+
+    def __get__(self, instance: object, owner: object = None, /) -> timedelta | None:
+        return self._default
+
+    def __set__(self, instance: object, value: Duration | None, /) -> None:
+        raise AssertionError("a dataclass with slots has put its own member here")
+
+
 _UNITS_MS = {
     "ms": 1,
     "s": 1_000,

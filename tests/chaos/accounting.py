@@ -9,7 +9,7 @@ from typing import Any
 
 from perdure.checking.invariants import check
 from perdure.model.builtins import RESERVED_PREFIX
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityScheduled,
     EffectScheduled,

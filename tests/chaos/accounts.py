@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from perdure import Context, Decider, Decision, Retry, activity, orchestration
-from perdure.authoring.decider_definition import AnyDecider
+from perdure.authoring.deciders.decider_definition import AnyDecider
 from perdure.authoring.registry import Defined
 from perdure.projection import EventMeta, SqlProjection, Tables
 from perdure.store.contents import Contents

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from perdure import Client
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.core.deciders.answers import DirectInput, InputOutcome, outcome_json
 from perdure.errors import StoreUnavailableError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     EventRecorded,
     InputRejected,
     InputTaken,

@@ -27,6 +27,7 @@ from tests.chaos.ledger import noted
 TOO_LITTLE = "too little"
 ARRIVED = ">"
 """Ends the mark of a transfer where it arrives."""
+SIGN = {"deposit": 1, "withdraw": -1, "transfer": -1}
 POISON = "poison"
 """The account that a rule of the database refuses."""
 

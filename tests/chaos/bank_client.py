@@ -28,15 +28,32 @@ from perdure.errors import (
     ResultTimeoutError,
     StoreError,
     StoreUnavailableError,
+    UpdateRefusedError,
+    UpdateUnansweredError,
     VersionConflictError,
 )
-from perdure.turns.contention import Contention
-from tests.chaos.bank import POISON, Account, Deposit, Input, Transfer, Withdraw, errand, step_of
+from perdure.turns.direct.contention import Contention
+from tests.chaos.bank import (
+    POISON,
+    SIGN,
+    Account,
+    Deposit,
+    Input,
+    Step,
+    Transfer,
+    Withdraw,
+    errand,
+    step_of,
+)
+from tests.chaos.pledges import kept, pledge, token_of
+from tests.chaos.till import PREFIX as TILL_PREFIX
+from tests.chaos.till import Move, move, till
 from tests.chaos.told import Begun, StepTold, Telling, Told
 from tests.chaos.wrong_clock import own_clock
 
 AT_ONCE = 6
 ACCOUNTS = tuple(f"a{number}" for number in range(8))
+TILLS = ("t0", "t1")
 RESULT_WITHIN = timedelta(seconds=60)
 SHARED_EVERY = 12
 """After so many calls of each client there is another id that all of them use."""
@@ -46,6 +63,8 @@ KINDS: dict[str, type[Deposit | Withdraw | Transfer]] = {
     "withdraw": Withdraw,
     "transfer": Transfer,
 }
+ASKED = ("deposit", "withdraw")
+"""What a till can do."""
 MOST = {"deposit": 10, "withdraw": 14, "transfer": 9}
 
 
@@ -73,6 +92,8 @@ class Customers:
             (self._run_errand, 7),
             (self._sit_beside_poison, 8),
             (self._use_shared_id, 10),
+            (self._ask_till, 14),
+            (self._keep_pledge, 4),
         ]
 
     async def go_on_until(self, told: asyncio.Event) -> None:
@@ -149,7 +170,83 @@ class Customers:
             ),
         )
 
+    async def _ask_till(self) -> None:
+        """Ask a till, at times under an id, and then once more."""
+        begun = self._input("update", self._chance, what=self._chance.choice(ASKED))
+        begun = msgspec.structs.replace(begun, account=self._chance.choice(TILLS))
+        if self._chance.random() < 0.3:
+            begun = msgspec.structs.replace(begun, input_id=f"id-{begun.mark}")
+            await self.ask(begun)
+            begun = msgspec.structs.replace(begun, mark=self._mark())
+        await self.ask(begun)
+
+    async def _keep_pledge(self) -> None:
+        """Start what waits for a promise, and keep that twice at once."""
+        mark = self._mark()
+        begun = Begun(mark=mark, client=self._name, how="pledge", what="pledge")
+        self._telling.note(begun)
+        handle = await self._hear(
+            begun,
+            self._client.start(mark, pledge),
+            lambda _: Told(mark=mark, how="pledge", answer="started"),
+        )
+        if handle is None:
+            return
+        try:
+            token = await handle.wait_kv(token_of, timeout=RESULT_WITHIN)
+        except (StoreUnavailableError, ResultTimeoutError, InstanceNotFoundError):
+            return
+        await asyncio.gather(
+            self.keep(mark, token), self.keep(mark, token), self.keep(mark, token, rejects=True)
+        )
+        waits = Begun(mark=mark, client=self._name, how="pledged", what="pledge")
+        self._telling.note(waits)
+        await self._hear(
+            waits,
+            handle.result(timeout=RESULT_WITHIN),
+            lambda first: Told(mark=mark, how="pledged", answer="result", recorded=first),
+        )
+
     # --------------------------------------------------------------------------- calls
+
+    async def ask(self, begun: Begun) -> None:
+        """Ask a till, which begins with the first request."""
+        begun = self._begin(begun)
+        asked = move.with_options(timeout=RESULT_WITHIN)
+        if begun.input_id:
+            asked = asked.with_options(update_id=begun.input_id)
+        given = Move(SIGN[begun.what] * begun.amount, begun.input_id or begun.mark)
+        call = self._client.update_with_start(
+            asked, given, f"{TILL_PREFIX}{begun.account}", till, 0, 0
+        )
+
+        def told(step: Step) -> Told:
+            return Told(
+                mark=begun.mark,
+                how="update",
+                answer="accepted",
+                recorded=step.mark,
+                version=step.version,
+                balance=step.balance,
+            )
+
+        await self._hear(begun, call, told, patience=self._patience())
+
+    async def keep(self, pledged: str, token: str, *, rejects: bool = False) -> None:
+        """Keep a promise, or say that it is not kept."""
+        mark = self._mark()
+        begun = Begun(mark=mark, client=self._name, how="keep", what="pledge", account=pledged)
+        self._telling.note(begun)
+        if rejects:
+            call = self._client.reject(token, mark)
+        else:
+            call = self._client.resolve(kept, token, mark)
+        await self._hear(
+            begun,
+            call,
+            lambda first: Told(mark=mark, how="keep", answer="accepted" if first else "rejected"),
+            patience=self._patience(),
+        )
 
     async def execute(self, begun: Begun) -> None:
         """Have an input decided."""
@@ -217,7 +314,11 @@ class Customers:
             fail("unknown", error)
         except InstanceNotFoundError as error:
             # Of an instance whose start was told and lost when the database went back.
-            fail("unknown" if begun.how == "result" else "strange", error)
+            fail("unknown" if begun.how in ("result", "pledged", "keep") else "strange", error)
+        except UpdateUnansweredError as error:
+            fail("unanswered", error)
+        except UpdateRefusedError:
+            self._telling.note(Told(mark=begun.mark, how=begun.how, answer="rejected"))
         except (StoreError, VersionConflictError) as error:
             fail("refused", error)
         except Exception as error:

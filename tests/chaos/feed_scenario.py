@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import ClassVar, Never
 
 from perdure import Accepted, Context, Decider, Decision, orchestration
-from perdure.authoring.decider_definition import AnyDecider
+from perdure.authoring.deciders.decider_definition import AnyDecider
 from perdure.authoring.registry import Defined
 from perdure.projection import EventMeta, Projection, SqlProjection, Subscription, Tables
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perdure.clock import system_clock
-from perdure.store.sql.remembered_check import SWITCH
+from perdure.store.sql.commits.remembered_check import SWITCH
 from tests.chaos import wake_faults
 from tests.chaos.ledger import Line, read_ledger
 from tests.chaos.wrong_clock import WRONG_FOR_S, far_off, set_clock

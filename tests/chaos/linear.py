@@ -2,11 +2,12 @@
 
     python -m tests.chaos.linear --store postgres [--operations N] [--seed S] [--full]
 
-Client processes have inputs of a bank decided, by themselves and by orchestrations, while workers
-and clients are killed, workers stand still, clocks are wrong for a while, lines are cut before and
-after commits, the server crashes, and a copy that is behind takes its place. In every batch there
-may be an input that a rule of the database refuses; user code seeds `random` and forks. In the end
-`oracle.violations` compares what everybody was told with what is stored.
+Client processes have inputs of a bank decided, by themselves and by orchestrations, ask tills by
+updates, and keep promises several times at once. Meanwhile workers and clients are killed, workers
+stand still, clocks are wrong for a while, lines are cut before and after commits, the server
+crashes, and a copy that is behind takes its place. In every batch there may be an input that a rule
+of the database refuses; user code seeds `random` and forks. In the end `oracle.violations` compares
+what everybody was told with what is stored.
 
 What goes wrong comes by progress of the calls, not by the clock.
 """
@@ -38,8 +39,9 @@ from tests.chaos import storm
 from tests.chaos.bank import POISON
 from tests.chaos.fleet import ROOT, Fleet
 from tests.chaos.ledger import LedgerTail, read_ledger
-from tests.chaos.oracle import Call, stored_in, violations
+from tests.chaos.oracle import Call, violations
 from tests.chaos.poison import poison
+from tests.chaos.stored import stored_in
 from tests.chaos.told import Begun, Line, Telling, TellingTail, Told, WentBack
 from tests.chaos.worker_process import LEASE
 from tests.chaos.wrong_clock import wrong_times

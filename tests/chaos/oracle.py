@@ -1,7 +1,7 @@
 """Is what callers were told what the store holds, once?
 
-A pure comparison of two things: the lines of `told`, and the accounts of `bank` as they are stored
-when all work is done. What must hold:
+A pure comparison of two things: the lines of `told`, and the accounts of `bank`, the tills and the
+pledges as they are stored when all work is done. What must hold:
 
 - An answer is an event, a recorded rejection, a message or an instance; one each.
 - No event lacks a caller or a cause, and none is there twice.
@@ -21,94 +21,28 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
 
-from perdure.model.events import EventRecorded, InputRejected, InputTaken, StoredEvent, read_event
-from perdure.store.contents import Contents
-from tests.chaos.bank import ARRIVED
+from tests.chaos.bank import ARRIVED, SIGN
+from tests.chaos.pledges import is_of_pledge, pledges_not_as_told
+from tests.chaos.stored import Entry, Stored
 from tests.chaos.told import NEVER, Begun, Line, StepTold, Told, WentBack
-
-PREFIX = "bank:"
-SIGN = {"deposit": 1, "withdraw": -1, "transfer": -1}
-
-
-class Entry(NamedTuple):
-    """An event of an account."""
-
-    mark: str
-    amount: int
-
-
-class Rejection(NamedTuple):
-    """A rejection that is in the history of an account."""
-
-    mark: str
-    after: int
-    """How many events were there."""
-
-
-@dataclass
-class Stored:
-    """What the store holds."""
-
-    entries: dict[str, list[Entry]] = field(default_factory=dict)
-    """By account, in order."""
-    rejections: dict[str, list[Rejection]] = field(default_factory=dict)
-    receipts: set[tuple[str, str]] = field(default_factory=set)
-    """Accounts and ids of inputs that have an outcome."""
-    errands: dict[str, tuple[StepTold, ...] | None] = field(default_factory=dict)
-    """What each errand returned, by its mark; None: it has not ended."""
-
-
-def stored_in(contents: Contents) -> Stored:
-    """Read the accounts and errands of a store."""
-    stored = Stored()
-    for key, history in contents.histories.items():
-        if key.instance_id.startswith(PREFIX):
-            _read_account(stored, key.instance_id.removeprefix(PREFIX), history)
-    for instance_id, receipts in contents.receipts.items():
-        account = instance_id.removeprefix(PREFIX)
-        stored.receipts |= {(account, one) for one, outcome in receipts.items() if outcome}
-    for row in contents.instances.values():
-        if row.name == "errand":
-            steps = None
-            if row.status.is_terminal and row.output is not None:
-                steps = msgspec.json.decode(row.output, type=tuple[StepTold, ...])
-            stored.errands[row.instance_id] = steps
-    return stored
-
-
-def _read_account(stored: Stored, account: str, history: Sequence[StoredEvent]) -> None:
-    entries = stored.entries.setdefault(account, [])
-    rejections = stored.rejections.setdefault(account, [])
-    taken = ""
-    for one in history:
-        match read_event(one.kind, one.body):
-            case InputTaken(input=input):
-                taken = msgspec.json.decode(input)["mark"]
-            case EventRecorded(event=event):
-                entries.append(msgspec.json.decode(event, type=_Moved).entry)
-            case InputRejected():
-                rejections.append(Rejection(taken, len(entries)))
-
-
-class _Moved(msgspec.Struct):
-    amount: int
-    mark: str
-
-    @property
-    def entry(self) -> Entry:
-        return Entry(self.mark, self.amount)
 
 
 def violations(lines: Iterable[Line], stored: Stored) -> list[str]:
     """Return all that is wrong; an empty list is good news."""
-    case = _Case(*_with_marks_of_calls(list(lines), stored))
+    known = list(lines)
+    of_bank = [line for line in known if not is_of_pledge(line)]
+    case = _Case(*_with_marks_of_calls(of_bank, stored))
+
+    def may_be_lost(begun: Begun, told: Told | None) -> bool:
+        return case.may_be_lost(Call(begun, told))
+
     return [
         *case.twice(),
         *case.without_cause(),
@@ -119,6 +53,7 @@ def violations(lines: Iterable[Line], stored: Stored) -> list[str]:
         *case.overtaken(),
         *case.lost_before_kept(),
         *case.not_adding_up(),
+        *pledges_not_as_told(known, stored.pledges, may_be_lost),
     ]
 
 
@@ -319,6 +254,7 @@ class _Case:
             "sent": self._sent,
             "started": self._started,
             "refused": self._refused,
+            "unanswered": self._unanswered,
             "strange": self._strange,
         }
         for call in self.calls.values():
@@ -408,6 +344,11 @@ class _Case:
         is_there = self.decisions([call.mark]) or call.mark in self.stored.errands
         if is_there:
             yield f"refused and there: {call}: {call.told.why if call.told else ''}"
+
+    def _unanswered(self, call: Call) -> Iterator[str]:
+        # No till ends or is deleted: only a database that went back forgets what it was asked.
+        if not self.may_be_lost(call):
+            yield f"unanswered: {call}"
 
     @staticmethod
     def _strange(call: Call) -> Iterator[str]:

@@ -19,7 +19,7 @@ import pytest
 
 from perdure import Status
 from perdure.errors import AlreadyExistsError, InstanceEndedError
-from perdure.model.events import Failure
+from perdure.model.histories.events import Failure
 from perdure.model.instances import InstanceRow
 from perdure.repair import Point, at_event
 from perdure.store.contents import Inspectable

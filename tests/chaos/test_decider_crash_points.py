@@ -20,7 +20,7 @@ import pytest
 from perdure import Accepted, AlreadyCompleted, Rejected
 from perdure.checking.invariants import check
 from perdure.errors import UniqueKeyError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     EffectScheduled,
     EventRecorded,
     InputRejected,

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.chaos.oracle import Entry, Rejection, Stored, violations
+from tests.chaos.oracle import violations
+from tests.chaos.stored import Entry, Rejection, Stored
 from tests.chaos.told import Begun, Line, StepTold, Told, WentBack
 
 replace = msgspec.structs.replace
@@ -66,6 +67,13 @@ LINES: list[Line] = [
         version=2,
         balance=13,
     ),
+    Begun(mark="c.20", client="c", how="pledge", what="pledge", at_ns=100),
+    Told(mark="c.20", how="pledge", answer="started", at_ns=101),
+    *call("c.21", 102, "accepted", how="keep", account="c.20", what="pledge"),
+    *call("c.22", 104, "rejected", how="keep", account="c.20", what="pledge"),
+    *call("c.23", 104, "killed", how="keep", account="c.20", what="pledge"),
+    Begun(mark="c.20", client="c", how="pledged", what="pledge", at_ns=110),
+    Told(mark="c.20", how="pledged", answer="result", recorded="c.21", at_ns=111),
 ]
 """What callers were told that all went well with."""
 
@@ -79,6 +87,7 @@ def stored() -> Stored:
         },
         rejections={"b": [Rejection("c.5", 1)]},
         errands={"c.9": STEPS},
+        pledges={"c.20": "c.21"},
     )
 
 
@@ -162,6 +171,26 @@ def step_lost(store: Stored) -> None:
     del store.entries["a"][3]
 
 
+def another_was_first(store: Stored) -> None:
+    store.pledges["c.20"] = "c.22"
+
+
+def kept_by_nobody(store: Stored) -> None:
+    store.pledges["c.20"] = "c.1"
+
+
+def not_kept(store: Stored) -> None:
+    store.pledges["c.20"] = None
+
+
+def not_pledged(store: Stored) -> None:
+    del store.pledges["c.20"]
+
+
+def pledged_by_nobody(store: Stored) -> None:
+    store.pledges["c.99"] = None
+
+
 def rejected_with_enough(store: Stored) -> None:
     store.rejections["b"] = [Rejection("c.5", 3)]
 
@@ -191,6 +220,13 @@ def rejected_with_enough(store: Stored) -> None:
         (started_by_nobody, "no caller: errand c.98"),
         (step_lost, "not there: step c.9/0"),
         (rejected_with_enough, "wrongly rejected: c.5"),
+        (another_was_first, "not as told: c.21 (keep, told accepted)"),
+        (another_was_first, "not as told: c.22 (keep, told rejected)"),
+        (another_was_first, "not as told: c.20 (pledged, told result)"),
+        (kept_by_nobody, "no caller: pledge c.20 was kept by c.1"),
+        (not_kept, "not as told: c.22 (keep, told rejected) was too late"),
+        (not_pledged, "not there: c.20 (pledge, told started)"),
+        (pledged_by_nobody, "no caller: pledge c.99"),
     ],
 )
 def test_what_is_stored_otherwise_is_found(plant: Callable[[Stored], None], found: str) -> None:
@@ -234,6 +270,7 @@ def begun(mark: str, **facts: Any) -> list[Line]:
         (begun("c.3", what="deposit"), "wrongly rejected: c.3"),
         (told("c.7", answer="unknown"), None),
         ([*LINES, *call("c.11", 95, "strange", what="deposit")], "strange: c.11"),
+        ([*LINES, *call("c.11", 95, "unanswered", how="update", what="deposit")], "unanswered: c"),
     ],
 )
 def test_what_is_told_otherwise_is_found(lines: list[Line], found: str | None) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from perdure.clock import system_clock
 from perdure.clock_watch import ClockWatch
-from perdure.model.events import Event, StoredEvent, TimerScheduled, write_event
+from perdure.model.histories.events import Event, StoredEvent, TimerScheduled, write_event
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import Contents
 from perdure.store.postgres.clock import DatabaseClock

@@ -16,13 +16,22 @@ import msgspec
 
 from tests.chaos.ledger import whole_lines
 
-How = Literal["execute", "send", "start", "result"]
-What = Literal["deposit", "withdraw", "transfer", "errand"]
+How = Literal["execute", "send", "update", "start", "result", "pledge", "keep", "pledged"]
+"""The last three are of pledges: to start one, to keep it, and to hear what it returned."""
+What = Literal["deposit", "withdraw", "transfer", "errand", "pledge"]
 Answer = Literal[
-    "accepted", "rejected", "sent", "started", "result", "refused", "unknown", "strange"
+    "accepted",
+    "rejected",
+    "sent",
+    "started",
+    "result",
+    "refused",
+    "unanswered",
+    "unknown",
+    "strange",
 ]
-"""*Refused*: told that it never happened. *Unknown*: told that it may have, or nothing at all.
-*Strange*: told what no caller should have to hear."""
+"""*Refused*: told that it never happened. *Unanswered*: told that no answer will come. *Unknown*:
+told that it may have, or nothing at all. *Strange*: told what no caller should have to hear."""
 
 NEVER = 1 << 62
 """A time after all others."""
@@ -37,6 +46,7 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
     how: How
     what: What
     account: str = ""
+    """Or the mark of the pledge that it is to keep."""
     amount: int = 0
     to: str = ""
     accounts: tuple[str, ...] = ()
@@ -61,7 +71,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, tag="told"):
     how: How
     answer: Answer
     recorded: str = ""
-    """The mark in the event: that of the first call with the same input id."""
+    """The mark in the event: that of the first call with the same input id; of a pledge, that of
+    the call that kept it."""
     version: int = 0
     balance: int = 0
     steps: tuple[StepTold, ...] = ()

@@ -20,12 +20,18 @@ from pathlib import Path
 from perdure import Engine, Retention, WorkerOptions
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailableError
-from tests.chaos import accounts, bank, wake_faults, workload
+from tests.chaos import accounts, bank, pledges, till, wake_faults, workload
 from tests.chaos.ledger import FileLedger, Ledger, Line
 from tests.chaos.workload import chain
 from tests.chaos.wrong_clock import own_clock
 
-DEFINITIONS = [*workload.DEFINITIONS, *accounts.DEFINITIONS, *bank.DEFINITIONS]
+DEFINITIONS = [
+    *workload.DEFINITIONS,
+    *accounts.DEFINITIONS,
+    *bank.DEFINITIONS,
+    *till.DEFINITIONS,
+    *pledges.DEFINITIONS,
+]
 LEASE = timedelta(seconds=1)
 
 OPTIONS = WorkerOptions(

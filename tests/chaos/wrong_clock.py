@@ -15,7 +15,7 @@ from pathlib import Path
 
 from perdure.clock import Clock, system_clock
 from perdure.clock_watch import LASTS_MS, WatchedSystemClock
-from perdure.model.events import TimerArmed, TimerScheduled, read_event
+from perdure.model.histories.events import TimerArmed, TimerScheduled, read_event
 from perdure.store.contents import Contents
 from perdure.store.postgres.clock import FOLLOWS_MS, DatabaseClock
 

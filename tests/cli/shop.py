@@ -20,7 +20,7 @@ from perdure import (
     activity,
     orchestration,
 )
-from perdure.authoring.decider_definition import AnyDecider
+from perdure.authoring.deciders.decider_definition import AnyDecider
 from perdure.errors import ActivityError, InstanceFailedError
 from perdure.model.feeds import ReaderStatus
 from perdure.model.instances import Status

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from perdure.cli.main import COMMANDS, ListedGroup, cli
-from perdure.cli.worker import WorkerSettings
-from perdure.cli.worker_flags import RETAIN, WORKER_FLAGS, said_flags
+from perdure.cli.serving.worker import WorkerSettings
+from perdure.cli.serving.worker_flags import RETAIN, WORKER_FLAGS, said_flags
 from perdure.errors import UsageError
 from perdure.model.worker_options import Retention, WorkerOptions
 from tests.cli.commands import lines, perdure, typed

@@ -11,8 +11,8 @@ import httpx
 import psutil  # type: ignore[import-untyped]  # has no stubs
 import pytest
 
-from perdure.cli.dev import watched_folder
-from perdure.cli.file_changes import FileChanges
+from perdure.cli.serving.dev import watched_folder
+from perdure.cli.serving.file_changes import FileChanges
 from tests.cli.commands import Command, perdure, typed
 from tests.cli.terminal import Terminal
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from perdure import Client
 from perdure.cli.commands.follow import drawn_progress, fraction_of
-from perdure.client.info import Json, Progress
+from perdure.client.reading.info import Json, Progress
 from tests.cli.commands import Command, lines, typed
 from tests.cli.shop import EVIL
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from perdure.cli.ui import UiSettings, check_bind
+from perdure.cli.serving.ui import UiSettings, check_bind
 from perdure.errors import UsageError
 from tests.cli.commands import Command, perdure
 
@@ -29,10 +30,19 @@ async def test_the_address_it_prints_opens_the_pages(ui: Command) -> None:
         stranger = await browser.get("/")
         page = await browser.get(found[2])
         again = await browser.get("/workers")
+        mark = page.text.partition('data-csrf="')[2].partition('"')[0]
+        started = await browser.post(
+            "/api/instances",
+            json={"name": "x", "instance_id": "x-1"},
+            headers={"x-perdure-csrf": mark, "origin": found[1]},
+        )
 
     assert (stranger.status_code, page.status_code, again.status_code) == (401, 200, 200)
     assert "shop.db" in page.text
     assert found[2][4:] not in page.text
+    assert started.status_code == 201
+    row = await ui.says(r'({"at": .*"start_instance".*"outcome": "done".*})\n')
+    assert json.loads(row[1])["who"] == "browser"
     ui.send(signal.SIGINT)
     assert ui.end() == 0
     assert "Traceback" not in ui.said()
@@ -57,3 +67,10 @@ def test_an_address_of_this_machine_needs_no_more() -> None:
     check_bind(UiSettings(url="sqlite://", host="::1"))
     with pytest.raises(UsageError, match="--tokens FILE"):
         check_bind(UiSettings(url="sqlite://", host="192.0.2.1"))
+
+
+def test_a_record_of_actions_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    refused = perdure("ui", "--port", "0", "--audit", "nowhere/audit.jsonl", cwd=tmp_path)
+
+    assert refused.returncode == 2
+    assert "audit rows cannot be written to nowhere/audit.jsonl" in refused.stderr

@@ -17,8 +17,8 @@ import psutil  # type: ignore[import-untyped]  # no stubs
 import pytest
 
 from perdure import Client
-from perdure.cli.fleet import Fleet
-from perdure.cli.worker import WorkerSettings
+from perdure.cli.serving.fleet import Fleet
+from perdure.cli.serving.worker import WorkerSettings
 from tests.cli.commands import Command, perdure
 from tests.engine.stage import load, until
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from perdure.cli.http_server import HttpAddress, parse_address
-from perdure.cli.worker_http import numbered_address
+from perdure.cli.serving.http_server import HttpAddress, parse_address
+from perdure.cli.serving.worker_http import numbered_address
 from perdure.errors import UsageError
 from perdure.web.access import make_token
 from tests.cli.commands import Command, typed

@@ -6,7 +6,7 @@ from typing import Any
 
 from perdure.errors import StoreError
 from perdure.ids import fresh_id
-from perdure.model.events import Body
+from perdure.model.histories.events import Body
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.messages import Delivery

@@ -17,7 +17,7 @@ from perdure.model.admin import (
     SessionRow,
     StoreTotals,
 )
-from perdure.model.events import Body, Failure
+from perdure.model.histories.events import Body, Failure
 from perdure.model.instances import DefinitionKey, Stamp, Status
 from perdure.model.jobs import JobBeat, JobEnd, JobFailures, JobKey
 from perdure.model.turns import ChildStart, Continuation, JobClaim, KvChange, SessionClaim

@@ -9,7 +9,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.errors import RowError
 from perdure.model.admin import DeletedCounts, StoreTotals
-from perdure.model.events import Body
+from perdure.model.histories.events import Body
 from perdure.model.instances import Status
 from perdure.model.messages import DeliveryStatus
 from perdure.model.turns import ChildStart, Hold, KvChange, TurnReceipt, TurnStatus

@@ -7,8 +7,8 @@ from typing import Any
 
 from perdure.clock import ManualClock
 from perdure.errors import RowError
-from perdure.model.events import Body, StoredEvent
 from perdure.model.feeds import FeedEvent, ReaderStatus
+from perdure.model.histories.events import Body, StoredEvent
 from perdure.model.instances import DefinitionKey
 from perdure.model.turns import FedEvent, TurnReceipt, TurnStatus
 from perdure.store.base import Store

@@ -7,7 +7,7 @@ from typing import Any
 
 from perdure.clock import ManualClock
 from perdure.model.admin import DeadJob
-from perdure.model.events import Failure
+from perdure.model.histories.events import Failure
 from perdure.model.instances import DefinitionKey, Stamp
 from perdure.model.jobs import BuriedJob, ClaimedJob, JobBeat, JobEnd, JobFailures, JobKey
 from perdure.model.turns import TurnStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from perdure.clock import ManualClock
-from perdure.model.events import Failure
+from perdure.model.histories.events import Failure
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd, JobFailures, JobKey
 from perdure.model.turns import JobClaim, TurnClaim, TurnReceipt, TurnStatus, WorkerRow

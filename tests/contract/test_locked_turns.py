@@ -249,7 +249,7 @@ class TestLockedTurns:
     async def test_code_that_takes_too_long_commits_nothing_and_lets_go(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("perdure.store.sql.news.HOLD_FOR_S", 0.02)
+        monkeypatch.setattr("perdure.store.sql.questions.news.HOLD_FOR_S", 0.02)
         stamp = await begun(store)
 
         def think(news: News) -> Turn:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from perdure.clock import ManualClock
 from perdure.model.admin import Expiry
-from perdure.model.events import Body
+from perdure.model.histories.events import Body
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InputReceipt, TurnReceipt, TurnStatus
 from perdure.store.base import Store

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from perdure.model.events import Body, StoredEvent
+from perdure.model.histories.events import Body, StoredEvent
+from perdure.model.histories.removals import EventRemoval, SnapshotPlace
 from perdure.model.instances import Stamp, part_of
-from perdure.model.removals import EventRemoval, SnapshotPlace
 from perdure.model.turns import FedEvent, Snapshot, TurnStatus
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import FIRST_PLACE, SlicePlace

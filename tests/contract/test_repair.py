@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from perdure.clock import ManualClock
-from perdure.model.events import Failure
+from perdure.model.histories.events import Failure
 from perdure.model.instances import Status
 from perdure.model.jobs import JobEnd, JobFailures, JobKey
 from perdure.model.messages import DeliveryStatus

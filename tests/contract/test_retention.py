@@ -8,7 +8,7 @@ import pytest
 
 from perdure.clock import ManualClock
 from perdure.model.admin import DeletedCounts, Expiry
-from perdure.model.events import Body
+from perdure.model.histories.events import Body
 from perdure.model.messages import DeliveryStatus
 from perdure.model.turns import KvChange, TurnReceipt, TurnStatus
 from perdure.store.base import Store

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from perdure.clock import ManualClock
-from perdure.model.events import Body, StoredEvent
+from perdure.model.histories.events import Body, StoredEvent
+from perdure.model.histories.rewinds import RestoredValue, Rewind
 from perdure.model.instances import Stamp, Status
-from perdure.model.rewinds import RestoredValue, Rewind
 from perdure.model.turns import NOBODY, Hold, KvChange, Turn, TurnReceipt, TurnStatus
 from perdure.store.base import ExecutionKey, Store
 from tests.contract.store_values import (

@@ -12,7 +12,7 @@ from perdure.model.jobs import ClaimedJob, JobEnd, StreamAppend
 from perdure.model.streams import SentItems, StoredItem, StreamPage, StreamPlace
 from perdure.model.turns import TurnStatus
 from perdure.store.base import Store
-from perdure.store.sql.streams import MAX_ROW_BYTES
+from perdure.store.sql.commits.streams import MAX_ROW_BYTES
 from tests.contract.store_values import (
     COMPLETED,
     CONTINUED,

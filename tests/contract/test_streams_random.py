@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure.client.item_reader import ItemReader
+from perdure.client.reading.item_reader import ItemReader
 from perdure.codec import value_codec
 from perdure.model.instances import Stamp
 from perdure.model.jobs import ClaimedJob, JobEnd, StreamAppend

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from perdure.errors import RowError
-from perdure.model.events import Body, StoredEvent
+from perdure.model.histories.events import Body, StoredEvent
 from perdure.store.base import ExecutionKey, Store
 from tests.contract.store_values import (
     STARTED,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure.errors import RowError
-from perdure.model.events import Body
+from perdure.model.histories.events import Body
 from perdure.model.messages import DeliveryStatus
 from perdure.model.turns import Turn, TurnReceipt, TurnStatus
 from perdure.store.base import Store

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from perdure.clock import ManualClock
 from perdure.errors import RowError
-from perdure.model.events import Body
+from perdure.model.histories.events import Body
 from perdure.model.instances import Stamp
 from perdure.model.jobs import JobKey
 from perdure.model.turns import TurnReceipt, TurnStatus

@@ -11,15 +11,16 @@ from typing import Any
 
 import msgspec
 
-from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import definition_of
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decider_definition import definition_of
 from perdure.core.deciders.answers import Answer, DirectInput, InputOutcome
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.deciders.turn import start_of
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.turn_builder import TurnTerms
-from perdure.model.events import (
+from perdure.model.feeds import StoredSnapshot
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     ChildCompleted,
@@ -32,7 +33,6 @@ from perdure.model.events import (
     read_event,
     write_event,
 )
-from perdure.model.feeds import StoredSnapshot
 from perdure.model.instances import DefinitionKey, Stamp
 from perdure.model.jobs import NewJob
 from perdure.model.messages import Message

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from perdure.core.orchestrations.execution import Execution
 from perdure.errors import NondeterminismError
-from perdure.model.events import StoredEvent
+from perdure.model.histories.events import StoredEvent
 from tests.core import programs
 from tests.core.harness import ID, Script, executions, new_execution
 from tests.core.scenarios import SCENARIOS

@@ -18,7 +18,7 @@ from perdure.core.guard import Guard
 from perdure.core.orchestrations.execution import Execution, ExecutionId
 from perdure.core.orchestrations.turn import run_turn
 from perdure.core.turn_builder import TurnTerms
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     Body,

@@ -8,8 +8,8 @@ from typing import Never
 
 from perdure.authoring.activity import activity
 from perdure.authoring.context import Context
-from perdure.authoring.decider import DeadEffect, Decider, EndedOrchestration
-from perdure.authoring.decision import Decision
+from perdure.authoring.deciders.decider import DeadEffect, Decider, EndedOrchestration
+from perdure.authoring.deciders.decision import Decision
 from perdure.authoring.orchestration import orchestration
 from perdure.model.options import Retry
 

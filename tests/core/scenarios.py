@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
-from perdure.model.events import KvEntry, SignalReceived
+from perdure.model.histories.events import KvEntry, SignalReceived
 from tests.core import programs
 from tests.core.harness import START_MS, Script, raw
 

@@ -23,7 +23,7 @@ from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.race import race
 from perdure.core.orchestrations.execution import ExecutionId
 from perdure.errors import UsageError
-from perdure.model.events import ActivityCompleted, ActivityFailed, Failure
+from perdure.model.histories.events import ActivityCompleted, ActivityFailed, Failure
 from tests.core import elsewhere, programs
 from tests.core.harness import START_MS, Script, go_on, raw
 from tests.core.scenarios import SCENARIOS, Scenario

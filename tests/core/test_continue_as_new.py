@@ -14,7 +14,7 @@ from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.registry import BEHAVIOUR, activity_key, orchestration_key
 from perdure.core.identity import child_incarnation
 from perdure.errors import NondeterminismError, UsageError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     CancelRequested,
     ChildCompleted,

@@ -11,9 +11,9 @@ import msgspec
 import pydantic
 import pytest
 
-from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import definition_of
-from perdure.authoring.decision import Decision
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decider_definition import definition_of
+from perdure.authoring.deciders.decision import Decision
 from perdure.authoring.registry import Registry, decider_key
 from perdure.errors import DefinitionError, InvalidIdError, NotRegisteredError, PayloadError
 from tests.core import orders

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from perdure.authoring.activity import activity
-from perdure.authoring.decider import Decider
-from perdure.authoring.decision import Decision
-from perdure.authoring.members import encode_returned_input
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decision import Decision
+from perdure.authoring.deciders.members import encode_returned_input
 from perdure.authoring.registry import activity_key, decider_key, orchestration_key
 from perdure.errors import DefinitionError, PayloadError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     Failure,
@@ -406,7 +406,7 @@ def test_the_end_of_a_decider_tells_whoever_waits_for_it() -> None:
     desk = Desk(Order)
     start = desk.start_message()
     started = read_event(start.kind, start.body)
-    from perdure.model.events import write_event
+    from perdure.model.histories.events import write_event
 
     boss = Parent("boss", 5, 2, 9)
     body = write_event(msgspec.structs.replace(started, parent=boss)).body

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import definition_of
-from perdure.authoring.decision import Accepted, Decision
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decider_definition import definition_of
+from perdure.authoring.deciders.decision import Accepted, Decision
 from perdure.core.deciders.fold import domain_history, state_at
 from perdure.errors import NondeterminismError, UsageError
-from perdure.model.events import StoredEvent, UnreadableEventError
+from perdure.model.histories.events import StoredEvent, UnreadableEventError
 from perdure.testing import observed_transitions
 from tests.core.desk import Desk, facts
 from tests.core.harness import GUARD, START_MS

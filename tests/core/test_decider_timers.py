@@ -8,9 +8,9 @@ from typing import Never
 
 import msgspec
 
-from perdure.authoring.decider import Decider
-from perdure.authoring.decision import Accepted, Decision
-from perdure.model.events import InputTaken, read_event
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decision import Accepted, Decision
+from perdure.model.histories.events import InputTaken, read_event
 from tests.core.desk import Desk
 from tests.core.harness import START_MS
 from tests.core.orders import HOUR, Order, Pay, Place, Remind, Snooze
@@ -251,7 +251,7 @@ def test_an_input_for_another_instance_is_sent_on() -> None:
     taken = read_event(message.kind, message.body)
     assert isinstance(taken, InputTaken)
     other = desk.definition.tag_input(Remind("o-2"))
-    from perdure.model.events import write_event
+    from perdure.model.histories.events import write_event
 
     moved = msgspec.structs.replace(taken, input=msgspec.Raw(other.data))
 

@@ -13,8 +13,8 @@ from typing import Any, Never
 import msgspec
 import pytest
 
-from perdure.authoring.decider import Decider
-from perdure.authoring.decision import Accepted, AlreadyCompleted, Decision, Rejected
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Decision, Rejected
 from perdure.core.deciders.answers import (
     AcceptedReceipt,
     answer_again,
@@ -31,7 +31,7 @@ from perdure.errors import (
     UsageError,
     VersionConflictError,
 )
-from perdure.model.events import CancelRequested, InputTaken, SignalReceived, Terminated
+from perdure.model.histories.events import CancelRequested, InputTaken, SignalReceived, Terminated
 from perdure.model.instances import Status
 from perdure.model.turns import FedEvent, UniqueKey
 from tests.core.desk import Desk

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.authoring.activity import activity
-from perdure.authoring.decision import (
+from perdure.authoring.deciders.decision import (
     Acceptance,
     Accepted,
     AlreadyCompleted,

@@ -13,7 +13,7 @@ from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.signal import Signal
 from perdure.errors import NondeterminismError
-from perdure.model.events import StoredEvent, TimerFired, write_event
+from perdure.model.histories.events import StoredEvent, TimerFired, write_event
 from perdure.model.options import Retry
 from tests.core.harness import Script, raw
 from tests.core.programs import child, say

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.authoring.builtin_orchestrations import BUILTIN_ORCHESTRATIONS
-from perdure.model.paging import CallPlan, ForEachInput, PageInput
+from perdure.authoring.builtin.builtin_orchestrations import BUILTIN_ORCHESTRATIONS
+from perdure.model.histories.paging import CallPlan, ForEachInput, PageInput
 from tests.core.harness import Script, raw
 
 PAGE = BUILTIN_ORCHESTRATIONS["perdure.page", "1.0.0"]

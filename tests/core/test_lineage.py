@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.model.lineage import FIRST, Lineage, Parent, lineage_below
+from perdure.model.histories.lineage import FIRST, Lineage, Parent, lineage_below
 
 ROOT, MIDDLE = Parent("root", 1, 1, 2), Parent("middle", 2, 1, 3)
 

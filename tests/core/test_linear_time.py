@@ -15,7 +15,7 @@ import pytest
 from perdure.authoring.context import Context
 from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.core.guard import Guard
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     CancelRequested,
     ChildCompleted,

@@ -22,7 +22,7 @@ from perdure.errors import (
     PayloadError,
     UsageError,
 )
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityFailed,
     DetachedRefused,
     DetachedStarted,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.authoring.decider_definition import definition_of
+from perdure.authoring.deciders.decider_definition import definition_of
 from perdure.checking.decider_checks import armed_timers, waiting_effects
 from perdure.checking.invariants import digest_of, history_problems
 from perdure.checking.violations import open_schedules
@@ -22,7 +22,7 @@ from perdure.core.deciders.fold import domain_history, state_at, state_name, tra
 from perdure.core.deciders.snapshots import stand_for_removed
 from perdure.core.summary import Stop, Summary
 from perdure.errors import EventsRemovedError, NondeterminismError
-from perdure.model.events import StoredEvent, UnreadableEventError, write_event
+from perdure.model.histories.events import StoredEvent, UnreadableEventError, write_event
 from perdure.worker.old_events import removable
 from tests.core.desk import Desk, facts
 from tests.core.harness import GUARD

@@ -10,10 +10,16 @@ import msgspec
 import pytest
 
 from perdure.authoring.activity import activity
-from perdure.authoring.decider import DeadEffect, Decider
-from perdure.authoring.decision import Acceptance, Decision
+from perdure.authoring.deciders.decider import DeadEffect, Decider
+from perdure.authoring.deciders.decision import Acceptance, Decision
 from perdure.errors import PayloadError
-from perdure.model.events import ActivityFailed, EffectRetried, Failure, InputTaken, read_event
+from perdure.model.histories.events import (
+    ActivityFailed,
+    EffectRetried,
+    Failure,
+    InputTaken,
+    read_event,
+)
 from perdure.model.jobs import JobPolicy
 from tests.core.desk import Desk
 from tests.core.harness import raw

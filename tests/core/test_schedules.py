@@ -19,7 +19,7 @@ from perdure.limits import (
     MAX_SCHEDULE_RUNS,
     SLOTS_PER_TURN,
 )
-from perdure.model.events import ChildScheduled, Started, read_event
+from perdure.model.histories.events import ChildScheduled, Started, read_event
 from tests.core.desk import Desk
 
 HOUR = timedelta(hours=1)

@@ -10,7 +10,7 @@ import pytest
 from perdure import Context, orchestration
 from perdure.core.orchestrations.execution import Execution
 from perdure.errors import NondeterminismError
-from perdure.model.events import StoredEvent
+from perdure.model.histories.events import StoredEvent
 from tests.core.harness import Script, new_execution
 from tests.core.programs import charge, say
 

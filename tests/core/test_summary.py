@@ -4,7 +4,7 @@ from typing import Any
 
 from perdure.core.identity import child_incarnation
 from perdure.core.summary import Stop, Summary
-from perdure.model.events import CancelRequested, Parent, Started, Terminated, read_event
+from perdure.model.histories.events import CancelRequested, Parent, Started, Terminated, read_event
 from perdure.model.messages import Delivery
 from tests.core import programs
 from tests.core.harness import ID, START_MS, Script

@@ -15,7 +15,7 @@ from perdure.authoring.registry import BEHAVIOUR, activity_key, inline_key, orch
 from perdure.core.identity import child_incarnation
 from perdure.core.orchestrations.turn import run_turn
 from perdure.core.turn_builder import TurnTerms
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     CancelRequested,

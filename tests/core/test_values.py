@@ -21,7 +21,7 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.limits import MAX_KV_KEYS, MAX_KV_VALUE_BYTES, MAX_REPORT_BYTES
-from perdure.model.events import KvEntry, Parent, SignalReceived, read_event
+from perdure.model.histories.events import KvEntry, Parent, SignalReceived, read_event
 from perdure.model.turns import Turn
 from tests.core import programs
 from tests.core.harness import START_MS, Script, new_execution, raw

@@ -14,7 +14,7 @@ from perdure.core.orchestrations.turn import run_turn
 from perdure.core.rewinding import NewBeginning, Source, cut_at, fork_of, reset_of
 from perdure.core.turn_builder import TurnTerms
 from perdure.errors import ActivityError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     ChildCompleted,

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, Never
 
 from perdure import Decider, Decision
-from perdure.authoring.decider_definition import definition_of
+from perdure.authoring.deciders.decider_definition import definition_of
 from perdure.core.deciders.turn import start_of
-from perdure.model.events import NULL, Body, InputTaken, write_event
+from perdure.model.histories.events import NULL, Body, InputTaken, write_event
 from perdure.model.instances import Stamp
 from perdure.model.turns import FedEvent, Turn, TurnStatus
 from perdure.store.base import Store

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from perdure import Engine, WorkerOptions
-from perdure.authoring.decider_definition import AnyDecider
+from perdure.authoring.deciders.decider_definition import AnyDecider
 from perdure.model.options import Retry
 from perdure.projection import EventMeta, Projection, SqlProjection, Tables
 from tests import rows

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from perdure import ActivityContext, Decider, Decision, Retry, activity
-from perdure.authoring.decider import DeadEffect
+from perdure.authoring.deciders.decider import DeadEffect
 
 PAY_WITHIN = timedelta(hours=1)
 

@@ -18,7 +18,7 @@ import pytest
 from perdure import Client, Engine, Handle, WorkerOptions
 from perdure.authoring.registry import Definitions
 from perdure.checking.invariants import check
-from perdure.client.info import HistoryEvent
+from perdure.client.reading.info import HistoryEvent
 from perdure.clock import Clock, system_clock, to_ms
 from perdure.model.turns import Turn, TurnReceipt
 from perdure.store.opening import open_store

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from perdure import Client, Defined, Engine, Retry, Signal, activity, orchestration
-from perdure.client.bulk_acts import LIVE, BulkAct, act_on_all
+from perdure.client.acting.bulk_acts import LIVE, BulkAct, act_on_all
 from perdure.errors import PartlyDoneError, UnexpectedCountError, UsageError
 from perdure.model.instances import InstanceRow, Status
 from tests.engine.stage import Stage, is_waiting, options, until

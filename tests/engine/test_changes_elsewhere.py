@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import Signal, orchestration
-from perdure.client import watch
+from perdure.client.reading import watch
 from perdure.errors import InstanceNotFoundError
 from perdure.model.hints import Hint
 from perdure.model.instances import InstanceRow

@@ -11,7 +11,7 @@ import pytest
 
 from perdure import Engine, activity, orchestration
 from perdure.authoring.registry import Definitions, activity_key
-from perdure.client import watch
+from perdure.client.reading import watch
 from perdure.errors import StoreError
 from perdure.model.instances import DefinitionKey
 from perdure.model.turns import JobClaim, TurnClaim

@@ -26,7 +26,7 @@ from perdure import (
     orchestration,
 )
 from perdure.authoring.orchestration import Orchestration
-from perdure.client.info import InstanceTree
+from perdure.client.reading.info import InstanceTree
 from perdure.core.deciders.answers import DirectInput
 from perdure.errors import (
     ActivityError,
@@ -608,8 +608,8 @@ async def test_an_orchestration_and_the_deciders_it_called_are_one_tree(
     assert shape(await handle.tree(calls=False)) == {"child": {}}
 
     # Nothing is missed where histories are read in parts.
-    monkeypatch.setattr("perdure.client.trees.EVENTS_PER_READ", 3)
-    monkeypatch.setattr("perdure.client.trees.HISTORIES_PER_READ", 2)
+    monkeypatch.setattr("perdure.client.reading.trees.EVENTS_PER_READ", 3)
+    monkeypatch.setattr("perdure.client.reading.trees.HISTORIES_PER_READ", 2)
     assert shape(await handle.tree()) == whole
 
     monkeypatch.setattr("perdure.client.handle.MAX_TREE_SHOWN", 4)
@@ -638,11 +638,11 @@ async def test_deciders_that_earlier_executions_called_are_in_the_tree(
 
     assert called == ["ticket:r-1", "ticket:shared", *(f"ticket:r-{n}" for n in range(2, 6))]
 
-    monkeypatch.setattr("perdure.client.trees.EVENTS_PER_READ", 2)
-    monkeypatch.setattr("perdure.client.trees.HISTORIES_PER_READ", 2)
+    monkeypatch.setattr("perdure.client.reading.trees.EVENTS_PER_READ", 2)
+    monkeypatch.setattr("perdure.client.reading.trees.HISTORIES_PER_READ", 2)
     assert [each.info.instance_id for each in (await handle.tree()).calls] == called
 
-    monkeypatch.setattr("perdure.client.trees.MAX_EXECUTIONS_SEARCHED", 2)
+    monkeypatch.setattr("perdure.client.reading.trees.MAX_EXECUTIONS_SEARCHED", 2)
     assert list(shape(await handle.tree())) == [
         "-> ticket:r-4",
         "-> ticket:shared",

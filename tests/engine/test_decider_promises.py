@@ -9,8 +9,8 @@ from typing import Any, Never
 import pytest
 
 from perdure import Accepted, ActivityContext, Decider, Decision, Retry, activity
-from perdure.authoring.decider import DeadEffect
-from perdure.authoring.decision import Acceptance
+from perdure.authoring.deciders.decider import DeadEffect
+from perdure.authoring.deciders.decision import Acceptance
 from perdure.clock import ManualClock
 from perdure.errors import PayloadError
 from tests.engine.stage import Stage, has_ended, idle, until

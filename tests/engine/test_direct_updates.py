@@ -241,3 +241,37 @@ async def test_a_look_before_the_request_is_there_does_not_give_it_up(stage: Sta
     client._core.deliver = slow_deliver  # type: ignore[method-assign]  # a slow network
 
     assert await client.handle("t").update(add, 5) == 1
+
+
+async def test_a_look_that_began_before_the_request_was_there_does_not_give_it_up(
+    stage: Stage,
+) -> None:
+    """The look reads that there is no receipt, the request is sent, and then the look goes on."""
+    engine = await stage.engine(ALL)
+    client = await stage.client()
+    await engine.start("t", tally)
+    watch = client._core._watching()
+    store = watch._store
+    deliver, read_receipts = client._core.deliver, store.read_receipts
+    has_read, is_sent = asyncio.Event(), asyncio.Event()
+    looks: list[asyncio.Task[None]] = []
+
+    async def slow_read(instance_id: str, ids: Any) -> Any:
+        known = await read_receipts(instance_id, ids)
+        if not has_read.is_set():
+            has_read.set()
+            await is_sent.wait()
+        return known
+
+    async def deliver_meanwhile(deliveries: Any) -> Any:
+        looks.append(asyncio.create_task(watch._look_once({"t"})))
+        await has_read.wait()
+        statuses = await deliver(deliveries)
+        is_sent.set()
+        return statuses
+
+    store.read_receipts = slow_read  # type: ignore[method-assign,assignment]  # a slow network
+    client._core.deliver = deliver_meanwhile  # type: ignore[method-assign]
+
+    assert await client.handle("t").update(add, 5) == 1
+    await asyncio.gather(*looks)

@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from perdure import BlockingClient, Engine, Retry, Signal, activity, orchestration
-from perdure.client.display import MAX_CELL, MAX_ROWS
-from perdure.client.history import History
+from perdure.client.histories.history import History
+from perdure.client.reading.display import MAX_CELL, MAX_ROWS
 from perdure.errors import InstanceFailedError, UsageError
 from perdure.ids import fresh_name
 

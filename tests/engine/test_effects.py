@@ -21,8 +21,8 @@ from perdure import (
     Retry,
     activity,
 )
-from perdure.authoring.decider import DeadEffect
-from perdure.authoring.decision import Acceptance
+from perdure.authoring.deciders.decider import DeadEffect
+from perdure.authoring.deciders.decision import Acceptance
 from perdure.errors import DefinitionError, InstanceEndedError, UsageError
 from tests.engine.shop import Basket, BasketState, Bought, Buy, ChargeFailed, charge
 from tests.engine.stage import Gate, RunningClock, Stage, kinds, options, until

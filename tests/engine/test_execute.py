@@ -19,7 +19,7 @@ from perdure import (
     Rejected,
     orchestration,
 )
-from perdure.client.info import Json
+from perdure.client.reading.info import Json
 from perdure.errors import (
     AlreadyExistsError,
     InstanceEndedError,

@@ -223,7 +223,7 @@ async def test_a_sent_input_gets_a_key_that_was_taken_when_another_wanted_it(
 async def test_keys_that_were_taken_are_not_kept_for_ever(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.turns.taken_keys.MAX_INSTANCES", 3)
+    monkeypatch.setattr("perdure.turns.direct.taken_keys.MAX_INSTANCES", 3)
     client = await stage.client()
     await client.execute(Diary, Write("one", "begun", "ref"))
     for number in range(5):

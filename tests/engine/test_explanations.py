@@ -9,10 +9,10 @@ import msgspec
 
 from perdure import Context, Handle, Signal, Status, activity, orchestration
 from perdure.authoring.registry import activity_key
-from perdure.client.explain import Evidence, explain, gather_evidence
+from perdure.client.reading.explain import Evidence, explain, gather_evidence
 from perdure.core.summary import Summary
 from perdure.model.admin import SessionRow
-from perdure.model.events import ActivityScheduled, StoredEvent, write_event
+from perdure.model.histories.events import ActivityScheduled, StoredEvent, write_event
 from perdure.model.instances import InstanceRow, LiveRow, Stamp
 from perdure.model.jobs import JobKey
 from perdure.model.turns import WorkerRow

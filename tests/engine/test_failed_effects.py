@@ -8,7 +8,7 @@ from typing import Any, Never
 import pytest
 
 from perdure import Activity, ActivityContext, Decision, Engine, Retry, activity
-from perdure.authoring.decider import DeadEffect
+from perdure.authoring.deciders.decider import DeadEffect
 from perdure.jobs.attempts import read_policy
 from perdure.model.options import EFFECT_RETRY
 from tests import rows

@@ -21,7 +21,7 @@ from perdure import (
     for_each,
     orchestration,
 )
-from perdure.authoring import paging
+from perdure.authoring.builtin import paging
 from perdure.errors import (
     ChildError,
     InstanceCancelledError,

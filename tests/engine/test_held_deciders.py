@@ -11,7 +11,7 @@ import pytest
 
 from perdure import Accepted, Client, Decider, Decision, Engine, Rejected
 from perdure.errors import InstanceHeldError
-from perdure.model.events import UnreadableEventError
+from perdure.model.histories.events import UnreadableEventError
 from tests import rows
 from tests.engine.stage import WITHIN_S, Stage, until
 from tests.engine.test_execute import Add, Added

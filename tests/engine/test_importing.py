@@ -9,7 +9,12 @@ import pytest
 
 from perdure import Client, Context, Engine, Signal, activity, orchestration
 from perdure.cli.importing import import_histories
-from perdure.client.recorded import RecordedHistory, read_lines, read_recorded, write_lines
+from perdure.client.histories.recorded import (
+    RecordedHistory,
+    read_lines,
+    read_recorded,
+    write_lines,
+)
 from tests.engine.stage import Stage, waits_for
 
 go = Signal("go", str)

@@ -175,5 +175,5 @@ def test_a_projection_without_time_is_refused() -> None:
     class Hasty(Kept):
         timeout = timedelta(0)
 
-    with pytest.raises(DefinitionError, match="must be a timedelta that is more than nothing"):
+    with pytest.raises(DefinitionError, match="timeout must be positive"):
         Registry([Hasty()])

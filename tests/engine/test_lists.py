@@ -12,7 +12,7 @@ import pytest
 
 from perdure import ActivityContext, Client, Orchestration, Signal, Status, activity, orchestration
 from perdure.authoring.registry import Defined
-from perdure.client.info import InstanceTree
+from perdure.client.reading.info import InstanceTree
 from perdure.clock import ManualClock, to_datetime
 from perdure.errors import InstanceNotFoundError, InvalidIdError, UsageError
 from tests.each import each

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from perdure import Accepted, orchestration, transaction
-from perdure.authoring.decider_definition import AnyDecider
+from perdure.authoring.deciders.decider_definition import AnyDecider
 from perdure.projection import EventMeta, SqlProjection, Tables
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.roles import read_roles

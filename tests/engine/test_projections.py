@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pytest
 
 from perdure import Client
-from perdure.authoring.decider_definition import AnyDecider
+from perdure.authoring.deciders.decider_definition import AnyDecider
 from perdure.authoring.registry import Registry
-from perdure.client.projections import StuckAt
+from perdure.client.deciders.projections import StuckAt
 from perdure.clock import ManualClock
 from perdure.errors import DefinitionError, NotRegisteredError, UsageError
 from perdure.model.options import Retry

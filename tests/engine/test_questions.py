@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from perdure import orchestration
-from perdure.client.questions import RowQuestions
+from perdure.client.reading.questions import RowQuestions
 from perdure.errors import InstanceNotFoundError, StoreUnavailableError
 from perdure.model.instances import InstanceRow
 from perdure.store.base import Store

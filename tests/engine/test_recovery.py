@@ -24,7 +24,7 @@ from perdure.authoring.registry import Defined
 from perdure.clock import ManualClock
 from perdure.errors import PerdureError, UsageError
 from perdure.ids import fresh_id
-from perdure.model.events import Completed, write_event
+from perdure.model.histories.events import Completed, write_event
 from perdure.model.turns import Turn, TurnClaim, TurnStatus
 from perdure.store.contents import Contents
 from perdure.store.sql.store import SqlStore

@@ -193,7 +193,7 @@ async def test_a_report_of_another_process_is_seen(stage: Stage) -> None:
 async def test_a_report_of_this_process_is_seen_without_looking(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.client.watch.LOOK_MIN_S", 1000.0)
+    monkeypatch.setattr("perdure.client.reading.watch.LOOK_MIN_S", 1000.0)
     engine = await stage.engine(ALL)
     handle = await engine.start("r", reporting)
     waiting = asyncio.create_task(handle.wait_report())
@@ -334,7 +334,7 @@ async def test_a_value_is_waited_for(stage: Stage) -> None:
 async def test_a_value_of_this_process_is_seen_without_looking(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.client.watch.LOOK_MIN_S", 1000.0)
+    monkeypatch.setattr("perdure.client.reading.watch.LOOK_MIN_S", 1000.0)
     engine = await stage.engine(ALL)
     handle = await engine.start("k", keeping)
     waiting = asyncio.create_task(handle.wait_kv("k-7", Done))

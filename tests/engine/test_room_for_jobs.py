@@ -173,7 +173,7 @@ async def test_a_turn_has_room_for_its_job_while_it_is_being_committed(
 async def test_whatever_becomes_of_a_turn_its_room_is_free_again(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, way: Callable[[Engine, Stage], Awaitable[None]]
 ) -> None:
-    monkeypatch.setattr("perdure.client.deciders.check_text", lambda what, text: text)
+    monkeypatch.setattr("perdure.client.deciders.deciders.check_text", lambda what, text: text)
     engine = await stage.engine(ALL, options=LIMITS)
     full = room(engine)
 

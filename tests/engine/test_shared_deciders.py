@@ -231,7 +231,7 @@ async def test_who_is_always_too_late_decides_under_the_lock(
     both: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between each of its looks and commits another process is faster."""
-    monkeypatch.setattr("perdure.client.inputs.MAX_TRIES", 3)
+    monkeypatch.setattr("perdure.client.deciders.inputs.MAX_TRIES", 3)
     one, two = both
     await put(one, "first")
     watched = Watched(one, monkeypatch)
@@ -272,7 +272,7 @@ async def test_an_input_that_is_overtaken_is_never_queued(
 @pytest.fixture
 def always_locked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every direct turn of an instance that is there thought under its lock."""
-    monkeypatch.setattr("perdure.turns.contention.Contention.wants_lock", lambda *_: True)
+    monkeypatch.setattr("perdure.turns.direct.contention.Contention.wants_lock", lambda *_: True)
 
 
 @pytest.mark.usefixtures("always_locked")
@@ -367,7 +367,7 @@ class TestUnderTheLock:
 
         decide = Page.decide
         watched._commit_locked = note
-        monkeypatch.setattr("perdure.store.sql.news.HOLD_FOR_S", 0.02)
+        monkeypatch.setattr("perdure.store.sql.questions.news.HOLD_FOR_S", 0.02)
         monkeypatch.setattr(Page, "decide", wait_for_the_end)
         answer = await put(one, "slow")
 
@@ -387,8 +387,8 @@ async def until_parked(client: Client) -> None:
 async def test_who_never_gets_a_turn_is_told_that_nothing_is_stored(
     both: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure.client.inputs.MAX_TRIES", 2)
-    monkeypatch.setattr("perdure.turns.contention.Contention.wants_lock", lambda *_: False)
+    monkeypatch.setattr("perdure.client.deciders.inputs.MAX_TRIES", 2)
+    monkeypatch.setattr("perdure.turns.direct.contention.Contention.wants_lock", lambda *_: False)
     one, two = both
     await put(one, "first")
     watched = Watched(one, monkeypatch)

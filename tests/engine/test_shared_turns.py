@@ -25,7 +25,7 @@ UNSTORABLE = "a\0b"
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a client hand on texts that it would refuse: they stand for whatever a store refuses."""
-    monkeypatch.setattr("perdure.client.deciders.check_text", lambda what, text: text)
+    monkeypatch.setattr("perdure.client.deciders.deciders.check_text", lambda what, text: text)
 
 
 @dataclass(frozen=True)

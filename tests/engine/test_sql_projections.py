@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from perdure import Engine
-from perdure.authoring.decider_definition import AnyDecider
+from perdure.authoring.deciders.decider_definition import AnyDecider
 from perdure.authoring.registry import Registry
 from perdure.errors import DefinitionError, RowError
 from perdure.model.options import Retry

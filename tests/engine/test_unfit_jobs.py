@@ -8,7 +8,7 @@ from typing import Any, Never
 import pytest
 
 from perdure import Activity, ActivityContext, Decision, activity, orchestration
-from perdure.authoring.decider import DeadEffect
+from perdure.authoring.deciders.decider import DeadEffect
 from perdure.model.options import WorkerOptions
 from tests.engine.stage import Stage, options, until
 from tests.engine.test_effects import Asked, Do, Doer, Done, Ended

@@ -11,10 +11,10 @@ import pytest
 
 from perdure import Client, Engine, Orchestration, Signal, context, inline, orchestration
 from perdure.authoring.registry import BEHAVIOUR, Registry, inline_key, orchestration_key
-from perdure.client.starting import new_instance
+from perdure.client.acting.starting import new_instance
 from perdure.clock import ManualClock
 from perdure.errors import AlreadyExistsError, NotRegisteredError
-from perdure.model.events import Started, write_event
+from perdure.model.histories.events import Started, write_event
 from perdure.model.instances import DefinitionKey
 from tests.engine.stage import Stage, has_ended, idle, kinds, options, until, waits_for
 

@@ -12,7 +12,7 @@ import pytest
 from perdure import Client, Signal, activity, context, orchestration
 from perdure.clock import ManualClock, to_datetime, to_ms
 from perdure.clock_watch import WatchedSystemClock
-from perdure.model.events import TimerScheduled, read_event
+from perdure.model.histories.events import TimerScheduled, read_event
 from perdure.model.instances import Status
 from perdure.model.options import Retention
 from perdure.store.base import ExecutionKey

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import definition_of
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decider_definition import definition_of
 from perdure.authoring.registry import BEHAVIOUR
 from perdure.core.deciders.answers import Answer, DirectInput
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.turn_builder import TurnTerms
-from perdure.model.events import (
+from perdure.model.histories.events import (
     NULL,
     ActivityCompleted,
     ActivityFailed,

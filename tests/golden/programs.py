@@ -21,9 +21,9 @@ from typing import NoReturn
 from uuid import UUID
 
 from perdure.authoring.activity import activity
-from perdure.authoring.builtin_orchestrations import BUILTIN_ORCHESTRATIONS
+from perdure.authoring.builtin.builtin_orchestrations import BUILTIN_ORCHESTRATIONS
+from perdure.authoring.builtin.for_each import Page, for_each
 from perdure.authoring.context import Context
-from perdure.authoring.for_each import Page, for_each
 from perdure.authoring.inline import inline
 from perdure.authoring.orchestration import Orchestration, orchestration
 from perdure.authoring.promise import Promise

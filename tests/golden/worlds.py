@@ -18,7 +18,7 @@ from msgspec import Raw
 from perdure.authoring.orchestration import Orchestration
 from perdure.core.orchestrations.execution import ExecutionId
 from perdure.core.rewinding import Source, cut_at, fork_of, reset_of
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     Body,
@@ -31,9 +31,9 @@ from perdure.model.events import (
     SignalReceived,
     read_event,
 )
+from perdure.model.histories.paging import CallPlan, ForEachInput, PageInput
+from perdure.model.histories.slot import StartedSlot
 from perdure.model.messages import Message
-from perdure.model.paging import CallPlan, ForEachInput, PageInput
-from perdure.model.slot import StartedSlot
 from tests.core.harness import START_MS, Script, new_execution, raw
 from tests.golden import programs
 

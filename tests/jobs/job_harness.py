@@ -19,7 +19,13 @@ from perdure.clock import ManualClock
 from perdure.codec import JSON
 from perdure.jobs.jobs import JobRunner
 from perdure.jobs.running import Host, RunningActivity
-from perdure.model.events import ActivityCompleted, ActivityFailed, Event, Failure, read_event
+from perdure.model.histories.events import (
+    ActivityCompleted,
+    ActivityFailed,
+    Event,
+    Failure,
+    read_event,
+)
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey
 from perdure.model.options import WorkerOptions

@@ -29,7 +29,7 @@ from perdure.clock import to_datetime
 from perdure.codec import JSON
 from perdure.errors import DefinitionError, StoreUnavailableError, UsageError
 from perdure.jobs.slots import SlotKind
-from perdure.model.events import ActivityCompleted, ActivityFailed, Failure
+from perdure.model.histories.events import ActivityCompleted, ActivityFailed, Failure
 from perdure.model.jobs import MAX_FAILURES_KEPT, JobFailures, JobKey
 from perdure.model.options import Retry, WorkerOptions
 from tests.jobs.job_harness import (

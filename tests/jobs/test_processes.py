@@ -16,7 +16,7 @@ from perdure.clock import to_datetime
 from perdure.errors import DefinitionError
 from perdure.jobs.processes import check_process_activity
 from perdure.jobs.slots import SlotKind
-from perdure.model.events import ActivityFailed
+from perdure.model.histories.events import ActivityFailed
 from perdure.model.options import WorkerOptions
 from tests.jobs import busywork
 from tests.jobs.job_harness import (

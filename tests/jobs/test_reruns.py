@@ -9,7 +9,7 @@ import pytest
 
 from perdure.authoring.registry import activity_key
 from perdure.jobs.attempts import AttemptResult, Raised, Returned, conclude
-from perdure.model.events import (
+from perdure.model.histories.events import (
     NULL,
     ActivityCompleted,
     ActivityFailed,

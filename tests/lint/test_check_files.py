@@ -55,6 +55,7 @@ MEANT = {
     "tests/core/test_deciders.py": {"Odd"},
     "tests/core/wandering.py": {"wander"},  # tells the test which way it went
     "tests/engine/test_activities.py": {"asking"},
+    "tests/mistakes/differing.py": {"flow"},
     "tests/engine/test_bad_input.py": {"forgetful", "threading", "connecting"},
     "tests/engine/test_deciders.py": {"Careless"},
     "tests/engine/test_held_deciders.py": {"Impure"},

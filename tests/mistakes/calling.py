@@ -1,7 +1,6 @@
 """Mistakes inside orchestrations and activities: calls, clocks, values, exceptions."""
 
 import asyncio
-import itertools
 import random
 import threading
 import time
@@ -19,11 +18,10 @@ from tests.mistakes.untyped import activity, context, inline, orchestration
 
 BLOCKED = "is blocked: "
 QUICK_WARNINGS = WorkerOptions(
-    turn_warning=0.05,  # type: ignore[arg-type]  # seconds will do
+    turn_warning=0.05,
     stop_grace=OPTIONS.stop_grace,
     cancel_grace=OPTIONS.cancel_grace,
 )
-counter = itertools.count()
 NOTHING: dict[str, int] = {}
 
 
@@ -174,24 +172,6 @@ async def work_is_given_to_a_thread(ground: Ground) -> None:
         await asyncio.to_thread(sum, [1])
 
     await ground.result(flow)
-
-
-@mistake(
-    None,
-    "the code of flow cannot be replayed (event 2, calling.py:",
-    "a crash would have blocked instance 'i-1'",
-    before="nothing; blocked after a crash",
-)
-async def a_global_counter_decides(ground: Ground) -> None:
-    """Found by the shadow replay: `shadow_rate=1` in tests and development."""
-
-    @orchestration
-    async def flow() -> int:
-        return await echo(next(counter))  # type: ignore[no-any-return]  # it is one
-
-    engine = await ground.engine(flow, echo, options=WorkerOptions(shadow_rate=1))
-    await (await engine.start("i-1", flow)).result()
-    await ground.until_heard("cannot be replayed")
 
 
 @mistake(None, "a turn of flow computes for", "at calling.py:", before="the same")

@@ -263,6 +263,48 @@ async def an_engine_in_two_blocks(ground: Ground) -> None:
 
 @mistake(
     UsageError,
+    "this BlockingClient is in a block already, whose end closes it: use it there",
+    before="nothing; the outer block was left with a closed client",
+)
+def a_blocking_client_in_two_blocks(ground: Ground) -> None:
+    with BlockingClient(MEMORY, create=True) as client, client:
+        pass
+
+
+@mistake(
+    UsageError,
+    "this BlockingClient was closed and is not opened again: make a new BlockingClient(...)",
+    before="this Client was closed and is not opened again: make a new Client(...)",
+)
+def a_blocking_client_that_is_opened_twice(ground: Ground) -> None:
+    with BlockingClient(MEMORY, create=True) as client:
+        pass
+    with client:
+        pass
+
+
+@mistake(
+    UsageError,
+    "this BlockingClient is not open any more: make a new BlockingClient(...)",
+    before="this BlockingClient is not open: use `with`, or call open() first",
+)
+def a_handle_that_is_used_after_its_client_was_closed(ground: Ground) -> None:
+    with BlockingClient(MEMORY, create=True) as client:
+        handle = client.start(flow)
+    handle.info()
+
+
+@mistake(
+    UsageError,
+    "this Client is in a block already, whose end closes it: use it there",
+)
+async def a_client_of_a_server_in_two_blocks(ground: Ground) -> None:
+    async with Client("http://127.0.0.1:9") as client, client:
+        pass
+
+
+@mistake(
+    UsageError,
     "this Engine was opened in another event loop, and works only there",
     "a fixture of pytest-asyncio needs the loop_scope of its tests",
     before="RuntimeError: Event loop is closed",

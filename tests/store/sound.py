@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from perdure.checking.invariants import digest_of
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     ActivityScheduled,

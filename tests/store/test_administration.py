@@ -17,7 +17,7 @@ from perdure.model.streams import SentItems
 from perdure.model.turns import KvChange, Snapshot, UniqueKey
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.store.sql import lists
+from perdure.store.sql.questions import lists
 from perdure.store.sqlite.connection import SqliteConnection, connect
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import (

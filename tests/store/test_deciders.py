@@ -15,8 +15,8 @@ from perdure.model.instances import Status
 from perdure.model.turns import FedEvent, Snapshot, TurnReceipt, TurnStatus, UniqueKey
 from perdure.store.base import ExecutionKey
 from perdure.store.opening import open_store
-from perdure.store.sql import feed
 from perdure.store.sql.connection import Connection
+from perdure.store.sql.questions import feed
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import (
     LEASE_MS,

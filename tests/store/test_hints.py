@@ -19,8 +19,8 @@ from perdure.model.turns import (
     TurnStatus,
 )
 from perdure.store.batching import LATER
-from perdure.store.sql.batch import Operation
-from perdure.store.sql.hints import hint_of, hints_of
+from perdure.store.sql.commits.batch import Operation
+from perdure.store.sql.commits.hints import hint_of, hints_of
 from tests.contract.store_values import (
     FED,
     continuation,

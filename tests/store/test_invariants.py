@@ -11,7 +11,7 @@ import pytest
 from perdure.checking.checkup import check_slices
 from perdure.checking.invariants import check
 from perdure.model.admin import InstanceFilter
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     EffectRetried,
@@ -22,7 +22,7 @@ from perdure.model.events import (
 from perdure.model.instances import PARTS
 from perdure.store.base import Store
 from perdure.store.contents import Sliced, SlicePlace
-from perdure.store.sql import slices
+from perdure.store.sql.questions import slices
 from tests.contract.store_values import accepted, first_turn, new_instance
 from tests.store.sound import ANSWER, BEGIN, CALL, RAW, fill
 

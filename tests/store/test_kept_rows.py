@@ -21,7 +21,7 @@ from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import NOBODY, ChildStart, Hold, TurnReceipt, TurnStatus
 from perdure.store.base import TurnLease
 from perdure.store.opening import open_store
-from perdure.store.sql.remembered_rows import RememberedRows
+from perdure.store.sql.commits.remembered_rows import RememberedRows
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import (
     COMPLETED,

@@ -12,7 +12,7 @@ import pytest
 from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.errors import PerdureError
-from perdure.model.events import Failure
+from perdure.model.histories.events import Failure
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.messages import Delivery
@@ -28,8 +28,9 @@ from perdure.model.turns import (
     UniqueKey,
 )
 from perdure.store.counters import StoreCounters
-from perdure.store.sql import claims, remembered_rows, removal
-from perdure.store.sql.batch import Operation, Transaction
+from perdure.store.sql import claims, removal
+from perdure.store.sql.commits import remembered_rows
+from perdure.store.sql.commits.batch import Operation, Transaction
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.sessions import SessionMarks
 from perdure.store.sqlite.allowed_statements import own_tables

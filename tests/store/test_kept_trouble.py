@@ -13,11 +13,11 @@ import pytest
 
 from perdure.clock import ManualClock
 from perdure.errors import RowError
-from perdure.model.events import Body
+from perdure.model.histories.events import Body
 from perdure.model.jobs import JobKey
 from perdure.model.turns import KvChange, Turn, TurnReceipt, TurnStatus
-from perdure.store.sql import remembered_rows
-from perdure.store.sql.remembered_check import SWITCH, RememberedRowsError, check_remembered
+from perdure.store.sql.commits import remembered_rows
+from perdure.store.sql.commits.remembered_check import SWITCH, RememberedRowsError, check_remembered
 from perdure.store.sqlite import database, one_statement, writer
 from perdure.store.sqlite.connection import SqliteConnection
 from perdure.store.sqlite.store import SqliteStore

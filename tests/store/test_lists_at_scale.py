@@ -20,8 +20,8 @@ from perdure.model.instances import Status, part_of
 from perdure.store.postgres import readers
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PostgresConnection
-from perdure.store.sql import lists
 from perdure.store.sql.connection import Connection
+from perdure.store.sql.questions import lists
 from perdure.store.sqlite.connection import connect
 from perdure.store.sqlite.database import migrate
 from tests.postgres import Server

@@ -13,7 +13,7 @@ from perdure.store.opening import open_store
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.store import PostgresStore
 from perdure.store.sql import claims
-from perdure.store.sql.batch import Operation
+from perdure.store.sql.commits.batch import Operation
 from perdure.store.sql.sessions import SessionMarks
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import LEASE_MS, ORCHESTRATION, QUEUE, begun, job, new_instance

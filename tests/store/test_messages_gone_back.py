@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from perdure.model.events import Body
+from perdure.model.histories.events import Body
 from perdure.model.messages import digest_of
 from perdure.model.turns import TurnReceipt, TurnStatus
 from perdure.store.opening import open_store

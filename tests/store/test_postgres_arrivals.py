@@ -31,7 +31,7 @@ from perdure.store.postgres.within.arrivals import (
     let_arrive,
     put_on_the_way,
 )
-from perdure.store.sql.batch import Operation, Transaction
+from perdure.store.sql.commits.batch import Operation, Transaction
 from tests.contract.store_values import (
     LEASE_MS,
     accepted,

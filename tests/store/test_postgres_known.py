@@ -22,8 +22,8 @@ from perdure.store.opening import open_store
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.store import PostgresStore
-from perdure.store.sql.batch import Operation
 from perdure.store.sql.claims import TurnClaiming, ask_ready
+from perdure.store.sql.commits.batch import Operation
 from perdure.store.sql.definitions import number_of
 from tests.contract.store_values import (
     COMPLETED,

@@ -14,7 +14,7 @@ from perdure.errors import RowError, StoreError, UsageError
 from perdure.model.tables import Tables
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.store.sql.batch import Transaction
+from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.projection_sql import work_feed
 from tests.contract.store_values import LEASE_MS, token
 from tests.postgres import SUPERUSER, Server

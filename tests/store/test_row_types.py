@@ -11,7 +11,7 @@ import pytest
 
 from perdure import store
 from perdure.store.postgres.connection import PACKAGE as POSTGRES
-from perdure.store.sql.row_types import ROW_TYPES
+from perdure.store.sql.commits.row_types import ROW_TYPES
 from perdure.store.sql.statement_files import files_of, text_of
 from perdure.store.sqlite.database import PACKAGE as SQLITE
 

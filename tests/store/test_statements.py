@@ -16,8 +16,8 @@ import pytest
 from perdure.errors import StoreError
 from perdure.model.tables import Parameters
 from perdure.store.postgres.functions import WRITES
+from perdure.store.sql.commits.writes import Writes
 from perdure.store.sql.statement_files import files_of
-from perdure.store.sql.writes import Writes
 from perdure.store.sqlite.connection import (
     SqliteConnection,
     connect,

@@ -16,8 +16,8 @@ import pytest
 from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
-from perdure.model.events import Body
 from perdure.model.hints import Hint
+from perdure.model.histories.events import Body
 from perdure.store import batching
 from perdure.store.base import Store
 from perdure.store.opening import open_store

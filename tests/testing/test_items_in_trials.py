@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure import Page, Stream, activity, for_each, orchestration
-from perdure.authoring import paging
+from perdure.authoring.builtin import paging
 from perdure.testing import Trial, crash_everywhere
 
 doubles = Stream("doubles", int)

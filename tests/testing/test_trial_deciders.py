@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from perdure import Accepted, context, orchestration
-from perdure.authoring.decider_definition import AnyDecider
+from perdure.authoring.deciders.decider_definition import AnyDecider
 from perdure.projection import EventMeta, Projection, Subscription
 from perdure.testing import Trial, crash_everywhere
 from tests.engine.shop import (

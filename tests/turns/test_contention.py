@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.turns import contention
-from perdure.turns.contention import LOCKED_TURNS, LOOKS, SLOW_FOR_S, Contention
+from perdure.turns.direct import contention
+from perdure.turns.direct.contention import LOCKED_TURNS, LOOKS, SLOW_FOR_S, Contention
 
 
 @pytest.fixture

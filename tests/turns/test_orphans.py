@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from perdure.clock import ManualClock
-from perdure.model.events import (
+from perdure.model.histories.events import (
     NULL,
     CancelRequested,
     MessageEvent,
@@ -16,13 +16,13 @@ from perdure.model.events import (
     read_event,
     write_event,
 )
+from perdure.model.histories.lineage import Lineage, Parent
 from perdure.model.instances import Stamp
-from perdure.model.lineage import Lineage, Parent
 from perdure.model.messages import Delivery, Message
 from perdure.model.turns import ClaimedTurn
 from perdure.store.base import Store
 from perdure.store.opening import open_store
-from perdure.turns.orphans import end_orphans
+from perdure.turns.loading.orphans import end_orphans
 from tests.contract.store_values import accepted, begun, continuation, ended, next_turn
 
 

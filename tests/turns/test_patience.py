@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from perdure.turns.patience import MANY, Patience
+from perdure.turns.direct.patience import MANY, Patience
 
 
 class Told:

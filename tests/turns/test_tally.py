@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityScheduled,
     CancelRequested,

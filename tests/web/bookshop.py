@@ -27,7 +27,7 @@ from perdure import (
     orchestration,
     race,
 )
-from perdure.authoring.decider_definition import AnyDecider
+from perdure.authoring.deciders.decider_definition import AnyDecider
 from perdure.clock import system_clock, to_ms
 from perdure.errors import OutcomeError
 from perdure.model.instances import Status

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Self
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Self
 
+import httpx
 import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -55,3 +56,25 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+@asynccontextmanager
+async def served(app: ASGIApp, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A program that asks an application whose server also runs its lifespan.
+
+    The port takes connections before the application has started: whoever asks waits until then.
+    """
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app, log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=1
+    )
+    server = _Server(config)
+    serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    try:
+        async with httpx.AsyncClient(base_url=url, timeout=60, **options) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        await serving
+        listening.close()

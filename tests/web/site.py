@@ -22,7 +22,7 @@ from perdure import (
     context,
     orchestration,
 )
-from perdure.authoring.decider_definition import AnyDecider
+from perdure.authoring.deciders.decider_definition import AnyDecider
 from perdure.errors import InstanceFailedError
 from perdure.ids import fresh_name
 from perdure.projection import EventMeta, Projection

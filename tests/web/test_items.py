@@ -10,7 +10,7 @@ from rich.console import Console
 import perdure.web
 from perdure import Engine, Tally, activity, for_each, orchestration
 from perdure.cli.commands.follow import _with_progress, drawn_tally
-from perdure.client.tallies import ReportedTally
+from perdure.client.reading.tallies import ReportedTally
 from tests.engine.stage import Gate, until
 from tests.web.site import KEY, browser, memory_url
 

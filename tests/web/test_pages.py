@@ -17,7 +17,7 @@ from starlette.routing import Mount
 
 import perdure.web
 from perdure import Client, Engine, Status
-from perdure.client.info import InstanceInfo
+from perdure.client.reading.info import InstanceInfo
 from perdure.web.pages.differences import differences
 from perdure.web.pages.failures import fingerprint, innermost
 from perdure.web.pages.instances import worth_explaining

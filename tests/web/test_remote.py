@@ -25,8 +25,8 @@ from perdure import (
     Signal,
     orchestration,
 )
-from perdure.cli.http_server import served
-from perdure.client.declaring import declare
+from perdure.cli.serving.http_server import served
+from perdure.client.deciders.declaring import declare
 from perdure.client.handle import Handle
 from perdure.client.remote.client import RemoteClient
 from perdure.client.remote.connection import ERRORS, error_of

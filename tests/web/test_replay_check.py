@@ -11,7 +11,7 @@ import pytest
 
 import perdure.web
 from perdure import Client, Engine, Signal, WorkerOptions, activity, orchestration
-from perdure.client import replay_check
+from perdure.client.histories import replay_check
 from tests.engine.stage import waits_for
 from tests.web.site import KEY, browser, engine_with_all
 

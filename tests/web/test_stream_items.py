@@ -27,7 +27,7 @@ from perdure import (
     activity,
     orchestration,
 )
-from perdure.cli.http_server import served
+from perdure.cli.serving.http_server import served
 from perdure.errors import InstanceNotFoundError
 from perdure.web.access import make_token
 from tests.engine.stage import Gate, until

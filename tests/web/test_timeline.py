@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from perdure.client.info import HistoryEvent
+from perdure.client.reading.info import HistoryEvent
 from perdure.clock import from_datetime
 from perdure.web.pages.timeline import GAP_WIDTH, WIDTH, bars_of, drawn
 

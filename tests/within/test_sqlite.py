@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Accepted, BlockingClient, Engine
-from perdure.client.loop_thread import CallersThread, LoopThread
+from perdure.client.blocking.loop_thread import CallersThread, LoopThread
 from perdure.errors import StoreError, StoreUnavailableError, UsageError
 from perdure.model.hints import Hint
 from perdure.store.opening import open_store

@@ -10,7 +10,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
 from perdure.model.admin import InstanceFilter
-from perdure.model.events import Body
+from perdure.model.histories.events import Body
 from perdure.model.instances import Stamp, Status
 from perdure.model.options import Retention, WorkerOptions
 from perdure.model.turns import Continuation, Hold

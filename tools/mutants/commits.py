@@ -17,7 +17,7 @@ FENCE = (
     Mutant(
         "fence-without-stamp",
         "a turn is accepted whatever has happened since it began",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "not row.fits(turn.stamp) or",
         "",
         (f"{CONTRACT}test_turns.py::TestFencing::test_a_turn_with_another_stamp_writes_nothing",),
@@ -25,7 +25,7 @@ FENCE = (
     Mutant(
         "fence-without-commit",
         "a turn is accepted on a past of the same length as its own",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "not row.fits(turn.stamp) or",
         "(row.incarnation, row.execution, row.next_seq) != turn.stamp.place or",
         (
@@ -37,7 +37,7 @@ FENCE = (
     Mutant(
         "fence-lets-any-lease-in",
         "a turn whose lease was stolen is accepted",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "return row.lease == lease",
         "return True",
         (f"{CONTRACT}test_turns.py::TestFencing::test_a_late_commit_after_a_steal_is_refused",),
@@ -45,7 +45,7 @@ FENCE = (
     Mutant(
         "fence-ignores-leases-of-others",
         "a turn without a lease is accepted while another worker has one",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "return row.lease == 0 or row.lease_until_ms <= self._now_ms",
         "return True",
         (
@@ -56,7 +56,7 @@ FENCE = (
     Mutant(
         "fence-lets-home-in-with-old-lease",
         "whoever has the name of the holder commits with a lease that is not the stored one",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "return turn.lease == 0 and row.home == turn.worker_id",
         "return row.home == turn.worker_id",
         (
@@ -67,7 +67,7 @@ FENCE = (
     Mutant(
         "fence-ignores-parked",
         "a parked instance goes on without an operator",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "if row.blocked_by == NOBODY and not turn.lease:",
         "if False:",
         (
@@ -78,7 +78,7 @@ FENCE = (
     Mutant(
         "seizing-without-stamp",
         "an operator's turn is accepted on a state that the operator has not seen",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "not row.fits(turn.stamp) or",
         "(not row.fits(turn.stamp) and not turn.seize) or",
         (f"{CONTRACT}test_turns.py::TestFencing::test_a_seizing_turn_needs_the_right_stamp",),
@@ -86,7 +86,7 @@ FENCE = (
     Mutant(
         "hold-without-commit",
         "an instance is held because of a past that is not its own",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "not row.fits(hold.stamp)",
         "(row.incarnation, row.execution, row.next_seq) != hold.stamp.place",
         (
@@ -97,7 +97,7 @@ FENCE = (
     Mutant(
         "refused-turn-loses-results",
         "results of jobs that come with a refused turn are lost",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "kept = tuple([self.end_job(end) for end in turn.job_ends])",
         "kept = ()",
         (
@@ -108,7 +108,7 @@ FENCE = (
     Mutant(
         "fence-without-jobs",
         "a turn is accepted with the result of a job that another worker has taken over",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "if row is None or not self._is_fenced_in(turn, row) or not self._holds_jobs(turn):",
         "if row is None or not self._is_fenced_in(turn, row):",
         (
@@ -119,7 +119,7 @@ FENCE = (
     Mutant(
         "hold-without-lease",
         "an instance is held by a worker that has lost it",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "if not self._holds(hold.lease, row):",
         "if False:",
         (f"{CONTRACT}test_messages.py::TestHolds::test_a_hold_needs_the_stamp_and_the_lease",),
@@ -146,7 +146,7 @@ FENCE = (
     Mutant(
         "lost-messages-are-taken",
         "a turn is accepted over messages that the database has lost, and takes others away",
-        "store/sql/rows.py",
+        "store/sql/commits/rows.py",
         "return not turn.taken or turn.taken == self.taken.get(place_of(turn))",
         "return True",
         (
@@ -161,7 +161,7 @@ AGAIN = (
         "overtaken-turn-is-forgotten",
         "a turn whose answer was lost is refused once others have gone on from it, so its input is "
         "decided again",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "if turn.commit_id not in self.rows.accepted:",
         "if True:",
         (
@@ -173,7 +173,7 @@ AGAIN = (
     Mutant(
         "any-turn-at-the-place-is-ours",
         "a refused turn is told to be accepted because another one is where it wanted to be",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "if turn.commit_id not in self.rows.accepted:",
         "if not self.rows.accepted:",
         (
@@ -184,7 +184,7 @@ AGAIN = (
     Mutant(
         "last-turn-is-not-recognised",
         "a turn that is sent again gets another answer than the first",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "if row is not None and row.last_commit == turn.commit_id:",
         "if False:",
         (
@@ -195,7 +195,7 @@ AGAIN = (
     Mutant(
         "commit-ids-are-not-stored",
         "the history does not tell which turn has written it",
-        "store/sql/flush.py",
+        "store/sql/commits/flush.py",
         "commit_id: int | None = turn.commit_id",
         "commit_id: int | None = None",
         (
@@ -206,7 +206,7 @@ AGAIN = (
     Mutant(
         "commit-ids-are-not-loaded",
         "a turn that comes again is not looked for in the history",
-        "store/sql/rows.py",
+        "store/sql/commits/rows.py",
         "late = [turn for turn in wanted.turns if not is_next(turn, rows)]",
         "late: list[Turn] = []",
         (
@@ -217,7 +217,7 @@ AGAIN = (
     Mutant(
         "commit-ids-of-the-batch-are-not-known",
         "of one turn that is twice in a batch, with a later one in between, the second is refused",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "self.rows.accepted.add(turn.commit_id)\n\n    def _change_inbox",
         "pass\n\n    def _change_inbox",
         (
@@ -327,7 +327,7 @@ KEPT_ROWS = (
     Mutant(
         "kept-rows-refuse-for-good",
         "a turn that comes again beside another one is refused without a look at the history",
-        "store/sql/remembered_rows.py",
+        "store/sql/commits/remembered_rows.py",
         "if not _are_next(wanted.turns, rows):",
         "if False:",
         (
@@ -338,7 +338,7 @@ KEPT_ROWS = (
     Mutant(
         "cancelled-jobs-are-kept",
         "a job that was cancelled can be ended",
-        "store/sql/remembered_rows.py",
+        "store/sql/commits/remembered_rows.py",
         "jobs.pop(key, None)",
         "pass",
         (f"{KEPT}test_a_job_that_was_cancelled_cannot_be_ended",),
@@ -346,7 +346,7 @@ KEPT_ROWS = (
     Mutant(
         "corrected-wake-ups-are-kept",
         "a time that the database has corrected is written back",
-        "store/sql/remembered_rows.py",
+        "store/sql/commits/remembered_rows.py",
         "if not row.is_born or row.is_due_unsure:",
         "if not row.is_born:",
         (f"{KEPT}test_a_wake_up_that_the_database_has_corrected_is_not_remembered",),
@@ -370,7 +370,7 @@ KEPT_ROWS = (
     Mutant(
         "jobs-of-left-executions-are-kept",
         "a job of an execution that is over can be ended",
-        "store/sql/remembered_rows.py",
+        "store/sql/commits/remembered_rows.py",
         "for _, instance_id, _, _ in changes.left:\n        yield instance_id",
         'for _ in ():\n        yield ""',
         (f"{KEPT}test_a_job_of_an_earlier_execution_cannot_be_ended",),

@@ -11,7 +11,7 @@ ITEMS = (
     Mutant(
         "results-go-to-another-incarnation",
         "results of items go to the stream of an instance that has only the id of the caller",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "other.is_born and other.incarnation == incarnation",
         "other.is_born",
         (f"{FORWARDING}test_what_is_for_one_that_has_ended_or_is_another_is_dropped",),
@@ -31,7 +31,7 @@ ITEMS = (
     Mutant(
         "one-failure-too-many-is-let-pass",
         "one item more may fail than was said",
-        "authoring/paging.py",
+        "authoring/builtin/paging.py",
         "if plan.max_failures is not None and self._failed > plan.max_failures:",
         "if plan.max_failures is not None and self._failed > plan.max_failures + 1:",
         (f"{END_TO_END}test_too_many_failures_fail_a_caller_that_does_not_catch_them",),
@@ -39,7 +39,7 @@ ITEMS = (
     Mutant(
         "coordinator-never-continues",
         "the history of a for_each grows with its items",
-        "authoring/paging.py",
+        "authoring/builtin/paging.py",
         "        if is_full and self._events > EVENTS_PER_READ:",
         "        if False:",
         (f"{END_TO_END}test_items_that_were_read_go_along_when_it_continues_as_new",),
@@ -47,7 +47,7 @@ ITEMS = (
     Mutant(
         "items-at-hand-are-left-behind",
         "items that were read are lost when the coordinator continues as new",
-        "authoring/paging.py",
+        "authoring/builtin/paging.py",
         "            items=self._items,\n        )",
         "            items=(),\n        )",
         (f"{END_TO_END}test_items_that_were_read_go_along_when_it_continues_as_new",),

@@ -27,7 +27,7 @@ PROMISES = (
     Mutant(
         "promise-kept-twice",
         "each who resolves a promise is told to be the first",
-        "client/keeping.py",
+        "client/acting/keeping.py",
         "message_id=promise.message_id,",
         "message_id=None,",
         (f"{TESTS}test_a_promise_is_kept_once",),
@@ -35,7 +35,7 @@ PROMISES = (
     Mutant(
         "promise-for-any-execution",
         "a promise of an execution that is over is kept in the next one",
-        "client/keeping.py",
+        "client/acting/keeping.py",
         "            execution=execution,\n            outlives=True,",
         "            outlives=True,",
         (f"{TESTS}test_a_promise_that_was_not_kept_in_time_is_late",),
@@ -51,7 +51,7 @@ PROMISES = (
     Mutant(
         "act-on-unexpected",
         "many are acted on although they are not as many as expected",
-        "client/bulk_acts.py",
+        "client/acting/bulk_acts.py",
         "    if len(rows) != expect:",
         "    if len(rows) > expect:",
         (f"{BULK}test_an_unexpected_count_does_nothing",),

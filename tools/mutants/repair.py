@@ -13,7 +13,7 @@ GOING_BACK = (
     Mutant(
         "reset-of-another-end",
         "an instance that ended otherwise than its caller has seen is running again",
-        "store/sql/rewinds.py",
+        "store/sql/commits/rewinds.py",
         " or ended.digest != rewind.digest",
         "",
         (f"{REWINDS}TestRevivals::test_one_that_ended_otherwise_stays_as_it_is",),
@@ -21,7 +21,7 @@ GOING_BACK = (
     Mutant(
         "reset-forgets-its-commit",
         "a reset whose answer was lost is refused, and done again",
-        "store/sql/flush.py",
+        "store/sql/commits/flush.py",
         "commit_id if seq == 1 else None,",
         "None,",
         (f"{REWINDS}TestRewinds::test_a_reset_that_is_sent_again_is_accepted_once",),
@@ -29,7 +29,7 @@ GOING_BACK = (
     Mutant(
         "kept-answer-comes-late",
         "the answer that was kept comes after signals that came behind it",
-        "store/sql/rewinds.py",
+        "store/sql/commits/rewinds.py",
         "self._inboxes.carry(row, (rewind.answer,), execution=row.execution)",
         "self._inboxes.put(row, *rewind.answer[1:], execution=row.execution)",
         (f"{REWINDS}TestRewinds::test_what_the_first_turn_takes_is_in_order",),

@@ -11,7 +11,7 @@ SHARED = (
     Mutant(
         "memory-is-not-looked-after",
         "a state that others have overtaken decides, in vain",
-        "turns/direct_turns.py",
+        "turns/direct/direct_turns.py",
         "elif self.contention.wants_look:",
         "elif False:",
         (f"{SHARING}test_memory_that_others_have_overtaken_decides_nothing_in_vain",),
@@ -19,7 +19,7 @@ SHARED = (
     Mutant(
         "overtaken-turns-are-not-locked",
         "who is always too late is never decided",
-        "turns/direct_turns.py",
+        "turns/direct/direct_turns.py",
         "self._store.locks_turns and",
         "False and",
         (f"{SHARING}test_who_is_always_too_late_decides_under_the_lock",),
@@ -27,7 +27,7 @@ SHARED = (
     Mutant(
         "locked-turns-lock-nothing",
         "others write to an instance while its locked turn is thought",
-        "store/sql/news.py",
+        "store/sql/questions/news.py",
         '"lock_live", [first]',
         '"load_live", [first]',
         (f"{LOCKED}TestLockedTurns::test_nobody_writes_while_a_turn_is_thought[postgres]",),
@@ -35,7 +35,7 @@ SHARED = (
     Mutant(
         "news-of-another-past",
         "a state that the database has lost goes on with events of another past",
-        "store/sql/news.py",
+        "store/sql/questions/news.py",
         "commits[place] == one.stamp.commit_id",
         "True",
         (f"{LOCKED}TestNews::test_what_is_remembered_of_a_past_that_was_lost_is_not_gone_on_from",),
@@ -51,7 +51,7 @@ SHARED = (
     Mutant(
         "caught-up-messages-are-not-seen",
         "a message that others have sent counts as seen, and no worker comes for it",
-        "turns/catching_up.py",
+        "turns/loading/catching_up.py",
         "hot.was_sent = hot.was_sent or may_have_mail(live, now_ms=self._store.clock())",
         "hot.was_sent = False",
         (f"{SHARING}test_what_waits_in_the_inbox_comes_before_an_input_after_a_look",),

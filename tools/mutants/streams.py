@@ -19,7 +19,7 @@ STREAMS = (
     Mutant(
         "success-keeps-nothing",
         "what a successful attempt sent is void",
-        "store/sql/streams.py",
+        "store/sql/commits/streams.py",
         "for end in kept],",
         "for end in kept[:0]],",
         (f"{CONTRACT}TestActivities::test_it_counts_for_good_once_the_attempt_has_succeeded",),
@@ -27,7 +27,7 @@ STREAMS = (
     Mutant(
         "lost-leases-send",
         "an attempt that lost its job goes on sending",
-        "store/sql/streams.py",
+        "store/sql/commits/streams.py",
         "if index in held]",
         "if held is not None]",
         (f"{CONTRACT}TestActivities::test_whoever_lost_the_lease_sends_nothing",),
@@ -35,7 +35,7 @@ STREAMS = (
     Mutant(
         "what-counts-is-not-moved",
         "a live reader takes back what others sent, and does not get it again",
-        "store/sql/streams.py",
+        "store/sql/commits/streams.py",
         "after=first, next_index=own + 1)",
         "after=own, next_index=own + 1)",
         (f"{CONTRACT}TestActivities::test_what_counts_behind_it_comes_again_in_its_order", RANDOM),
@@ -43,7 +43,7 @@ STREAMS = (
     Mutant(
         "take-backs-begin-at-the-last-void-item",
         "a live reader keeps void items",
-        "store/sql/streams.py",
+        "store/sql/commits/streams.py",
         "firsts.setdefault(stream, last_index - items + 1)",
         "firsts[stream] = last_index - items + 1",
         (RANDOM,),

@@ -42,7 +42,7 @@ CLAIMS = (
     Mutant(
         "overlapping-claims-look-at-once",
         "two claims of one batch get the same instance or job",
-        "store/sql/looking.py",
+        "store/sql/questions/looking.py",
         "        if taken.isdisjoint(subjects):",
         "        if subjects is not None:",
         ("tests/store/test_looking.py::test_claims_of_one_batch_never_get_the_same",),
@@ -50,7 +50,7 @@ CLAIMS = (
     Mutant(
         "claims-believe-an-old-time",
         "what is due is not found, or is leased into the past, when the clock is another",
-        "store/sql/looking.py",
+        "store/sql/questions/looking.py",
         "    if abs(told_ms - now_ms) > TIME_MAY_DIFFER_MS:",
         "    if told_ms < 0:",
         (
@@ -159,7 +159,7 @@ LEASES = (
     Mutant(
         "job-tokens-are-not-compared",
         "the result of a worker that lost its job counts",
-        "store/sql/jobs.py",
+        "store/sql/commits/jobs.py",
         "if job is None or job.gone or end.token == 0 or job.token != end.token:",
         "if job is None or job.gone:",
         (f"{CONTRACT}test_leases.py::TestJobs::test_a_result_from_a_lost_lease_is_refused",),
@@ -189,7 +189,7 @@ LEASES = (
     Mutant(
         "returned-jobs-count",
         "a job that was given back unstarted has cost an attempt",
-        "store/sql/jobs.py",
+        "store/sql/commits/jobs.py",
         "attempt = max(job.attempt - 1, 0) if end.refund else job.attempt",
         "attempt = job.attempt",
         (f"{CONTRACT}test_leases.py::TestJobs::test_a_job_given_back_unstarted_does_not_count",),
@@ -246,7 +246,7 @@ LEASES = (
     Mutant(
         "ends-are-no-news",
         "who waits in another process for an end hears of it only by the next look",
-        "store/sql/hints.py",
+        "store/sql/commits/hints.py",
         "turn.outcome is not None\n        or ",
         "",
         (f"{HINTS}test_an_accepted_turn_hints_at_what_concerns_others",),
@@ -254,7 +254,7 @@ LEASES = (
     Mutant(
         "waiting-jobs-are-no-work",
         "workers of another process hear of a job that waits only by the next look",
-        "store/sql/hints.py",
+        "store/sql/commits/hints.py",
         "            if not job.leased:",
         "            if job is None:",
         (f"{HINTS}test_an_accepted_turn_hints_at_what_concerns_others",),
@@ -262,7 +262,7 @@ LEASES = (
     Mutant(
         "news-is-counted-after-the-row",
         "what happens between the row and the number is swallowed until the next look",
-        "client/watch.py",
+        "client/reading/watch.py",
         "            self._look_on(seen)\n            return await future",
         "            self._look_on(self._store.change_count(Hint.NEWS))\n"
         "            return await future",
@@ -277,7 +277,7 @@ ONCE = (
     Mutant(
         "messages-are-delivered-again",
         "a message that is sent again under its id is not recognised",
-        "store/sql/inboxes.py",
+        "store/sql/commits/inboxes.py",
         "if message_id is not None and (delivery.instance_id, message_id) in self._rows.receipts:",
         "if False:",
         (
@@ -288,7 +288,7 @@ ONCE = (
     Mutant(
         "inputs-are-decided-again",
         "an input that is asked again under its id is decided twice",
-        "store/sql/decisions.py",
+        "store/sql/commits/decisions.py",
         "if is_decided or len(set(inputs)) < len(inputs):",
         "if len(set(inputs)) < len(inputs):",
         (
@@ -310,7 +310,7 @@ ONCE = (
     Mutant(
         "updates-overtake",
         "an update that comes without the inbox overtakes the messages in it",
-        "store/sql/inboxes.py",
+        "store/sql/commits/inboxes.py",
         "return is_new and row.last_no <= turn.seen_no",
         "return is_new",
         (
@@ -321,7 +321,7 @@ ONCE = (
     Mutant(
         "updates-arrive-again",
         "an update that comes without the inbox is done again under its id",
-        "store/sql/inboxes.py",
+        "store/sql/commits/inboxes.py",
         "return is_new and row.last_no <= turn.seen_no",
         "return row.last_no <= turn.seen_no",
         (
@@ -332,7 +332,7 @@ ONCE = (
     Mutant(
         "updates-behind-an-end-are-lost",
         "an update behind one that ended the execution counts as delivered",
-        "turns/direct_updates.py",
+        "turns/direct/direct_updates.py",
         "hot.updating = asked[:count]",
         "hot.updating = asked",
         (
@@ -341,9 +341,20 @@ ONCE = (
         ),
     ),
     Mutant(
+        "updates-are-given-up-early",
+        "a look that began before an update was sent gives it up",
+        "client/reading/watch.py",
+        "sent = {want for want in wants if want.is_sent}",
+        "sent = set(wants)",
+        (
+            "tests/engine/test_direct_updates.py"
+            "::test_a_look_that_began_before_the_request_was_there_does_not_give_it_up",
+        ),
+    ),
+    Mutant(
         "starts-are-not-recognised",
         "a start that is sent again is told that its id is taken",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "return row.incarnation == instance.incarnation",
         "return False",
         (f"{CONTRACT}test_messages.py::TestStarts::test_a_start_sent_again_is_accepted_once",),
@@ -359,7 +370,7 @@ ONCE = (
     Mutant(
         "results-reach-any-execution",
         "the result of a job reaches an execution that has not asked for it",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "if row is not None and (row.incarnation, row.execution) == end.key[1:3]:",
         "if row is not None:",
         (
@@ -378,7 +389,7 @@ ONCE = (
     Mutant(
         "ended-jobs-are-buried",
         "a job whose result is on its way is a dead job as well",
-        "store/sql/jobs.py",
+        "store/sql/commits/jobs.py",
         "if job is not None and not job.gone:",
         "if job is not None:",
         (f"{CONTRACT}test_jobs.py::TestDeadJobs::test_a_job_that_has_ended_is_not_buried",),
@@ -389,7 +400,7 @@ INBOX = (
     Mutant(
         "unseen-messages-do-not-wake",
         "a message that comes during a turn is found when something else comes",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "has_unseen = row.last_no > turn.seen_no\n",
         "has_unseen = False\n",
         (
@@ -400,7 +411,7 @@ INBOX = (
     Mutant(
         "seen-messages-wake",
         "an instance is woken for messages that it has taken",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "has_unseen = row.last_no > turn.seen_no\n",
         "has_unseen = row.last_no >= turn.seen_no\n",
         (f"{CONTRACT}test_turns.py::TestWaking::test_a_seen_message_does_not_wake_it_again",),
@@ -419,7 +430,7 @@ INBOX = (
     Mutant(
         "taken-messages-stay",
         "a message that a turn has taken is applied again",
-        "store/sql/flush.py",
+        "store/sql/commits/flush.py",
         'self._bulk.run_keys("delete_messages", changes.consumed)',
         "pass",
         (
@@ -430,7 +441,7 @@ INBOX = (
     Mutant(
         "cancelled-timers-stay",
         "a timer that was cancelled fires",
-        "store/sql/flush.py",
+        "store/sql/commits/flush.py",
         'self._bulk.run_keys("delete_timers", changes.timers_gone)',
         "pass",
         (f"{CONTRACT}test_work.py::TestTimers::test_a_cancelled_timer_is_gone",),
@@ -438,7 +449,7 @@ INBOX = (
     Mutant(
         "messages-wake-leased-instances",
         "a message has an instance claimed that another worker has",
-        "store/sql/inboxes.py",
+        "store/sql/commits/inboxes.py",
         "if not row.is_born or row.lease != 0 or is_held(row.blocked_by):",
         "if not row.is_born or is_held(row.blocked_by):",
         (
@@ -449,7 +460,7 @@ INBOX = (
     Mutant(
         "messages-wake-held-instances",
         "a message has a held instance tried again",
-        "store/sql/inboxes.py",
+        "store/sql/commits/inboxes.py",
         "if not row.is_born or row.lease != 0 or is_held(row.blocked_by):",
         "if not row.is_born or row.lease != 0:",
         (
@@ -460,7 +471,7 @@ INBOX = (
     Mutant(
         "arrival-times-go-back",
         "a message is applied before one that came earlier, because the clock was set back",
-        "store/sql/inboxes.py",
+        "store/sql/commits/inboxes.py",
         "row.last_at_ms = max(self._now_ms, row.last_at_ms)",
         "row.last_at_ms = self._now_ms",
         (f"{CONTRACT}test_messages.py::TestDeliveries::test_arrival_times_never_decrease",),
@@ -471,7 +482,7 @@ KEYS = (
     Mutant(
         "keys-are-not-looked-at",
         "a decision that wants a key of another instance breaks off in place of being told",
-        "store/sql/decisions.py",
+        "store/sql/commits/decisions.py",
         "return TurnReceipt(TurnStatus.KEY_TAKEN, holder=holder)",
         "return None",
         (
@@ -482,7 +493,7 @@ KEYS = (
     Mutant(
         "passing-keys-are-not-looked-at",
         "a decision has a key for a moment that belongs to another instance",
-        "store/sql/decisions.py",
+        "store/sql/commits/decisions.py",
         "for passed in turn.passed_keys:",
         "for passed in ():",
         (
@@ -493,7 +504,7 @@ KEYS = (
     Mutant(
         "ends-free-no-keys",
         "the key of an instance that has ended is taken for ever",
-        "store/sql/commit.py",
+        "store/sql/commits/commit.py",
         "self._decisions.free_keys(row)",
         "pass",
         (f"{CONTRACT}test_unique_keys.py::TestFreedKeys::test_an_end_frees_the_key",),

@@ -33,7 +33,7 @@ from perdure.clock import to_ms
 from perdure.codec import check_id
 from perdure.durations import Duration, as_positive
 from perdure.errors import DefinitionError, OptionError, UsageError
-from perdure.model.events import ActivityFailed
+from perdure.model.histories.events import ActivityFailed
 from perdure.model.options import (
     EFFECT_RETRY,
     UNSET,

@@ -14,11 +14,11 @@ from uuid import UUID
 
 import msgspec
 
-from perdure.authoring import decider_ref
 from perdure.authoring.call import Call
-from perdure.authoring.decider import Decider
-from perdure.authoring.decider_ref import DeciderRef
-from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.authoring.deciders import decider_ref
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decider_ref import DeciderRef
+from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.authoring.kv import KV, encode_value
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.ref import InstanceRef, read_kv
@@ -27,9 +27,9 @@ from perdure.clock import from_datetime
 from perdure.codec import JSON, Json, check_id
 from perdure.errors import LimitExceededError, OptionError, UsageError
 from perdure.limits import MAX_REPORT_BYTES
-from perdure.model.events import Parent, Reported
-from perdure.model.origins import Seed
-from perdure.model.slot import Slot, slot_of
+from perdure.model.histories.events import Parent, Reported
+from perdure.model.histories.origins import Seed
+from perdure.model.histories.slot import Slot, slot_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

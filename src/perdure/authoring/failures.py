@@ -27,7 +27,7 @@ from perdure.errors import (
 from perdure.limits import MAX_CAUSE_CHARS, MAX_CAUSES_KEPT
 from perdure.limits import MAX_MESSAGE_CHARS as MAX_MESSAGE_CHARS
 from perdure.limits import MAX_TRACEBACK_CHARS as MAX_TRACEBACK_CHARS
-from perdure.model.events import ActivityFailed, Cause, Failure
+from perdure.model.histories.events import ActivityFailed, Cause, Failure
 
 _PACKAGE = str(Path(__file__).parent.parent)
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})

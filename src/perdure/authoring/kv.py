@@ -14,7 +14,7 @@ from perdure.clock import from_datetime
 from perdure.codec import JSON, Json, check_id, value_codec
 from perdure.errors import DefinitionError, LimitExceededError, PayloadError
 from perdure.limits import MAX_KV_KEYS, MAX_KV_VALUE_BYTES
-from perdure.model.events import KvCleared, KvEntry, KvPruned, KvRemoved, KvSet
+from perdure.model.histories.events import KvCleared, KvEntry, KvPruned, KvRemoved, KvSet
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

@@ -41,7 +41,7 @@ from perdure.model.builtins import (
     SendInput,
     UpdateInput,
 )
-from perdure.model.events import ActivityFailed, Failure
+from perdure.model.histories.events import ActivityFailed, Failure
 from perdure.model.instances import Status
 from perdure.model.jobs import JobPolicy
 from perdure.model.updates import UpdateOutcome

@@ -18,13 +18,23 @@ from types import ModuleType
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from perdure.authoring.activity import Activity
-from perdure.authoring.builtin_orchestrations import BUILTIN_CODE, BUILTIN_ORCHESTRATIONS
-from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import DeciderDefinition, definition_of, is_concrete
+from perdure.authoring.builtin.builtin_orchestrations import BUILTIN_CODE, BUILTIN_ORCHESTRATIONS
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decider_definition import (
+    DeciderDefinition,
+    definition_of,
+    is_concrete,
+)
+from perdure.authoring.deciders.projection import AnyProjection
+from perdure.authoring.deciders.readers import (
+    AnyReader,
+    add_reader,
+    check_names,
+    is_reader,
+    readers_in,
+)
 from perdure.authoring.definition import DefinedFunction
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.projection import AnyProjection
-from perdure.authoring.readers import AnyReader, add_reader, check_names, is_reader, readers_in
 from perdure.authoring.schedules.decider import ScheduleDecider
 from perdure.authoring.schedules.schedule import Schedule
 from perdure.errors import DefinitionError, NotRegisteredError

@@ -20,11 +20,11 @@ import msgspec
 
 from perdure.errors import UsageError
 from perdure.forks import after_fork
-from perdure.model.events import ActivityFailed, AskedEvent, ChildFailed, KvEntry, Parent
+from perdure.model.histories.events import ActivityFailed, AskedEvent, ChildFailed, KvEntry, Parent
+from perdure.model.histories.origins import Seed
+from perdure.model.histories.slot import StartedSlot
 from perdure.model.options import ParentClose
-from perdure.model.origins import Seed
 from perdure.model.promises import PromiseId
-from perdure.model.slot import StartedSlot
 from perdure.model.streams import ForwardedItems
 
 

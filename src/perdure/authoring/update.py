@@ -29,7 +29,7 @@ from perdure.errors import (
     UpdateUnansweredError,
     UsageError,
 )
-from perdure.model.events import UpdateAnswered
+from perdure.model.histories.events import UpdateAnswered
 from perdure.model.options import UNSET, Unset
 from perdure.model.updates import UPDATE_PREFIX, UpdateBody, UpdateOutcome
 

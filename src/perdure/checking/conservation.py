@@ -15,7 +15,7 @@ from perdure.checking.violations import (
     removed_in,
     schedule_of,
 )
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityFailed,
     ActivityScheduled,
     ChildScheduled,

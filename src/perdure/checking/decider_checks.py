@@ -12,7 +12,7 @@ from perdure.checking.violations import (
     readable,
     removed_in,
 )
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     EffectScheduled,

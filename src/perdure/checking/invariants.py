@@ -26,9 +26,8 @@ from perdure.checking.violations import (
     removed_in,
     schedule_of,
 )
-from perdure.core.deciders.removed import digest_over
 from perdure.model.admin import KvRow
-from perdure.model.events import (
+from perdure.model.histories.events import (
     LAST_KINDS,
     TERMINAL_KINDS,
     ActivityFailed,
@@ -44,6 +43,7 @@ from perdure.model.events import (
     Started,
     StoredEvent,
 )
+from perdure.model.histories.removed import digest_over
 from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import Contents, Inspectable

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from perdure.core.deciders.removed import find_removed, left_open
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCancelled,
     ActivityCompleted,
     ActivityFailed,
@@ -37,6 +36,7 @@ from perdure.model.events import (
     WentBack,
     read_event,
 )
+from perdure.model.histories.removed import find_removed, left_open
 from perdure.model.messages import Message
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import Contents

@@ -12,8 +12,8 @@ import click
 from perdure.cli.exit_codes import ExitCode
 from perdure.cli.output import say
 from perdure.client.client import Client
-from perdure.client.filters import FILTER_WORDS, parse_filter
-from perdure.client.lists import InstanceQuery
+from perdure.client.reading.filters import FILTER_WORDS, parse_filter
+from perdure.client.reading.lists import InstanceQuery
 from perdure.codec import check_id
 from perdure.errors import UsageError
 from perdure.limits import BULK_MAX, PAGE_MAX

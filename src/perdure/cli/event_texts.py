@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perdure.cli.forms import Column, Exact, Listing
-from perdure.client.event_texts import subject_of, value_of
-from perdure.client.info import HistoryEvent
+from perdure.client.histories.event_texts import subject_of, value_of
+from perdure.client.reading.info import HistoryEvent
 
 
 def history_listing(names: Mapping[int, str]) -> Listing[HistoryEvent]:

@@ -17,8 +17,8 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 import click
 
 from perdure.cli.output import printable
-from perdure.client.as_json import as_json, shown_time
-from perdure.client.event_texts import value_text as value_text
+from perdure.client.histories.event_texts import value_text as value_text
+from perdure.client.reading.as_json import as_json, shown_time
 from perdure.durations import shown_duration
 
 T = TypeVar("T")

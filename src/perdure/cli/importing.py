@@ -14,12 +14,12 @@ from itertools import groupby
 
 from perdure.checking.invariants import apply_kept, digest_of, history_problems
 from perdure.client.client import Client
-from perdure.client.recorded import RecordedHistory
+from perdure.client.histories.recorded import RecordedHistory
 from perdure.core.turn_builder import outcome_of
 from perdure.errors import PerdureError, UsageError
 from perdure.ids import fresh_id
 from perdure.model.admin import KvRow
-from perdure.model.events import (
+from perdure.model.histories.events import (
     TERMINAL_KINDS,
     Body,
     Event,

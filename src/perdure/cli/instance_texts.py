@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from perdure.cli.forms import Column, Listing, value_text
-from perdure.client.info import InstanceInfo, JobInfo
+from perdure.client.reading.info import InstanceInfo, JobInfo
 from perdure.model.instances import Status
 
 

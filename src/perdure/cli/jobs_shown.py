@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from perdure.cli.forms import Column, Listing, value_text
-from perdure.client.info import MessageInfo
-from perdure.client.overview import DeadJobInfo, QueueInfo, WorkerInfo
+from perdure.client.reading.info import MessageInfo
+from perdure.client.reading.overview import DeadJobInfo, QueueInfo, WorkerInfo
 
 DEAD_JOBS = Listing[DeadJobInfo](
     columns=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from perdure.client.info import Json
+from perdure.client.reading.info import Json
 from perdure.errors import UsageError
 
 MAX_FILE_BYTES = 64 << 20

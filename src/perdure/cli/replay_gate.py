@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from perdure.authoring.registry import Registry
 from perdure.client.client import Client
-from perdure.client.event_texts import own_subject
-from perdure.client.info import event_of
-from perdure.client.recorded import RecordedHistory, read_recorded, replay
+from perdure.client.histories.event_texts import own_subject
+from perdure.client.histories.recorded import RecordedHistory, read_recorded, replay
+from perdure.client.reading.info import event_of
 from perdure.errors import InstanceNotFoundError, NondeterminismError, NotRegisteredError
 from perdure.limits import PAGE_MAX
+from perdure.model.histories.unreadable import UnreadableEventError
 from perdure.model.instances import Status
-from perdure.model.unreadable import UnreadableEventError
 
 LIVE = (Status.RUNNING, Status.BLOCKED, Status.PARKED)
 

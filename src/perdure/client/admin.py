@@ -14,9 +14,16 @@ import msgspec
 from perdure.authoring.activity import Activity
 from perdure.authoring.failures import describe
 from perdure.client.core import SEEN_WITHIN
-from perdure.client.dead_jobs import find_dead_jobs
-from perdure.client.info import InstanceInfo, Json, ListPart, MessageInfo, info_of, message_of
-from perdure.client.lists import (
+from perdure.client.reading.dead_jobs import find_dead_jobs
+from perdure.client.reading.info import (
+    InstanceInfo,
+    Json,
+    ListPart,
+    MessageInfo,
+    info_of,
+    message_of,
+)
+from perdure.client.reading.lists import (
     DeadJobQuery,
     InstanceQuery,
     check_count,
@@ -26,7 +33,7 @@ from perdure.client.lists import (
     read_cursor,
     write_cursor,
 )
-from perdure.client.overview import (
+from perdure.client.reading.overview import (
     DeadJobInfo,
     QueueInfo,
     SessionInfo,
@@ -43,7 +50,13 @@ from perdure.durations import Duration, as_duration
 from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.limits import BULK_MAX, PAGE_MAX
 from perdure.model.admin import DeadJob, DeletedCounts, InstanceFilter, PageMark, StoreTotals
-from perdure.model.events import ActivityCompleted, ActivityFailed, Body, Failure, write_event
+from perdure.model.histories.events import (
+    ActivityCompleted,
+    ActivityFailed,
+    Body,
+    Failure,
+    write_event,
+)
 from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
 from perdure.store.base import Store

@@ -6,25 +6,32 @@ import os
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, overload
 
-from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import definition_of
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decider_definition import definition_of
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.authoring.update import AskedUpdate
-from perdure.client import admin, bulk, decider_json, deciders, promises
-from perdure.client import projections as readers
-from perdure.client import schedules as scheduling
+from perdure.client import admin
+from perdure.client.acting import bulk, promises
+from perdure.client.acting.existing import check_same_definition, settle, settle_ended
+from perdure.client.acting.sending import signal_delivery
+from perdure.client.acting.start_and_ask import ask_with_start
+from perdure.client.acting.starting import (
+    check_orchestration,
+    new_instance,
+    refuse_deciders_id,
+    split,
+)
+from perdure.client.acting.update_requests import checked_request
 from perdure.client.core import ClientCore
-from perdure.client.existing import check_same_definition, settle, settle_ended
+from perdure.client.deciders import decider_json, deciders
+from perdure.client.deciders import projections as readers
+from perdure.client.deciders import schedules as scheduling
+from perdure.client.deciders.inputs import InputSender
 from perdure.client.handle import Handle
-from perdure.client.info import Json
-from perdure.client.inputs import InputSender
 from perdure.client.lifetimes import entered_with_async
+from perdure.client.reading.info import Json
 from perdure.client.remote.urls import is_remote
-from perdure.client.sending import signal_delivery
-from perdure.client.start_and_ask import ask_with_start
-from perdure.client.starting import check_orchestration, new_instance, refuse_deciders_id, split
-from perdure.client.update_requests import checked_request
 from perdure.client.within import CoreWithin, SenderWithin
 from perdure.clock import Clock, system_clock
 from perdure.codec import JSON, check_id

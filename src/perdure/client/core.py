@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.pure import PurePlace
 from perdure.authoring.orchestration import Orchestration
-from perdure.authoring.pure import PurePlace
 from perdure.authoring.registry import orchestration_key
-from perdure.client import resetting
-from perdure.client.points import Point
-from perdure.client.removal import Removal
-from perdure.client.resetting import ResetPlan
-from perdure.client.sending import SentWithin
-from perdure.client.starting import refuse_deciders_id
-from perdure.client.stopping import terminate
-from perdure.client.update_requests import UpdateRequest, outcome_of_update
-from perdure.client.watch import InstanceWatch
+from perdure.client.acting.removal import Removal
+from perdure.client.acting.sending import SentWithin
+from perdure.client.acting.starting import refuse_deciders_id
+from perdure.client.acting.stopping import terminate
+from perdure.client.acting.update_requests import UpdateRequest, outcome_of_update
+from perdure.client.histories import resetting
+from perdure.client.histories.points import Point
+from perdure.client.histories.resetting import ResetPlan
+from perdure.client.reading.watch import InstanceWatch
 from perdure.clock import to_ms
 from perdure.codec import check_id
 from perdure.core.orchestrations.loop import DurableLoop
 from perdure.errors import NondeterminismError, UsageError
 from perdure.model.admin import KvRow, ReportRow
-from perdure.model.events import CancelRequested, SignalReceived, UnreadableEventError
+from perdure.model.histories.events import CancelRequested, SignalReceived, UnreadableEventError
 from perdure.model.instances import InstanceRow, NewInstance, Stamp
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus

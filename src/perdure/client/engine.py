@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Self
 
 from perdure.authoring.registry import Definitions, Registry
-from perdure.client.blocking import BlockingClient
+from perdure.client.blocking.client import BlockingClient
+from perdure.client.blocking.loop_thread import LentLoop
 from perdure.client.client import Client
-from perdure.client.declaring import declare
+from perdure.client.deciders.declaring import declare
 from perdure.client.lifetimes import entered_with_async
-from perdure.client.loop_thread import LentLoop
 from perdure.clock import Clock, system_clock
 from perdure.errors import InstanceHeldError, OptionError
 from perdure.jobs.builtins import ClientForJobs

@@ -9,11 +9,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perdure.authoring.signal import Signal
-from perdure.client import going_back, kept_values, stream_items, updates
-from perdure.client.display import ShownTable
-from perdure.client.explain import explain, gather_evidence
-from perdure.client.history import History
-from perdure.client.info import (
+from perdure.client.acting import updates
+from perdure.client.acting.sending import signal_delivery
+from perdure.client.acting.starting import successor
+from perdure.client.histories import going_back
+from perdure.client.histories.history import History
+from perdure.client.histories.points import Point, check_point
+from perdure.client.histories.recorded import read_execution, write_mappings
+from perdure.client.reading import kept_values, stream_items
+from perdure.client.reading.display import ShownTable
+from perdure.client.reading.explain import explain, gather_evidence
+from perdure.client.reading.info import (
     ExecutionInfo,
     InstanceInfo,
     InstanceTree,
@@ -26,14 +32,10 @@ from perdure.client.info import (
     job_of,
     progress_of,
 )
-from perdure.client.lists import check_count, check_time
-from perdure.client.outcomes import result_in
-from perdure.client.overview import unclaimed_key, unclaimed_row
-from perdure.client.points import Point, check_point
-from perdure.client.recorded import read_execution, write_mappings
-from perdure.client.sending import signal_delivery
-from perdure.client.starting import successor
-from perdure.client.trees import nested, read_shown
+from perdure.client.reading.lists import check_count, check_time
+from perdure.client.reading.outcomes import result_in
+from perdure.client.reading.overview import unclaimed_key, unclaimed_row
+from perdure.client.reading.trees import nested, read_shown
 from perdure.codec import ValueCodec, check_id, check_text
 from perdure.durations import Duration, as_duration
 from perdure.errors import (
@@ -47,7 +49,7 @@ from perdure.errors import (
 from perdure.ids import fresh_name
 from perdure.limits import MAX_TREE_SHOWN
 from perdure.model.admin import DeletedCounts, InstanceStats
-from perdure.model.events import CancelRequested, write_event
+from perdure.model.histories.events import CancelRequested, write_event
 from perdure.model.instances import InstanceRow, LiveRow, Status
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.options import IfHeld, check_if_held

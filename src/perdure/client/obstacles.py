@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from perdure.client.explain import gather_evidence, unserved_in
-from perdure.client.trees import read_tree
+from perdure.client.reading.explain import gather_evidence, unserved_in
+from perdure.client.reading.trees import read_tree
 from perdure.errors import InstanceHeldError, NotServedError
 from perdure.model.instances import InstanceRow, Status
 

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from perdure.authoring.activity import Activity
-from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import is_concrete
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decider_definition import is_concrete
 from perdure.authoring.orchestration import Orchestration
 from perdure.core.code_reading import Piece, reach
 

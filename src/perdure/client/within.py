@@ -13,11 +13,11 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import NoReturn
 
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.client.core import ClientCore
-from perdure.client.info import Json
-from perdure.client.inputs import InputSender
-from perdure.client.points import Point
+from perdure.client.deciders.inputs import InputSender
+from perdure.client.histories.points import Point
+from perdure.client.reading.info import Json
 from perdure.core.deciders.answers import DirectInput, InputOutcome
 from perdure.errors import UsageError
 from perdure.model.admin import KvRow, ReportRow

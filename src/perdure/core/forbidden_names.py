@@ -147,3 +147,13 @@ def _make_exact() -> dict[str, NamedRule]:
 
 
 _EXACT = _make_exact()
+
+
+def names_of(kind: str) -> frozenset[str]:
+    """Return the names, each without that of its owner, by which code writes a kind of things."""
+    exact = {rule.name.rpartition(".")[2] for rule in _EXACT.values() if rule.kind == kind}
+    return frozenset(exact | _modules_of(kind))
+
+
+def _modules_of(kind: str) -> set[str]:
+    return {name for name, advice in _MODULES.items() if KIND_OF_ADVICE[advice] == kind}

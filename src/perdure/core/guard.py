@@ -9,8 +9,9 @@ A call by an import, by logging, by a debugger and the like is let through: what
 flow into the orchestration. Who called is found by walking the frames, when a call is suspect only.
 
 Nothing is patched, imports are not touched, and importing this module installs nothing. What is
-not seen: what the call monitor does not see, the order of a set of strings, the environment, and,
-without the call monitor, `time.sleep` before Python 3.13 and threads before 3.12.
+not seen: what the call monitor does not see, the order of a set of strings and the environment
+(a worker reads the text for those when it opens: `lint/foreseeing`), and, without the call monitor,
+`time.sleep` before Python 3.13 and threads before 3.12.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from threading import get_ident
 from types import FrameType, TracebackType
 from typing import NamedTuple
 
-from perdure.authoring.pure import current_decider
+from perdure.authoring.deciders.pure import current_decider
 from perdure.core.call_monitor import CallMonitor
 from perdure.core.forbidden import (
     ADVICE_OF_MODULE,

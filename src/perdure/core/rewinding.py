@@ -16,8 +16,8 @@ import msgspec
 from perdure.core.identity import ExecutionId, given_id, is_made, restarted_id
 from perdure.core.orchestrations.values import Values
 from perdure.core.summary import Summary, closed_children
-from perdure.model.digests import digest_for
-from perdure.model.events import (
+from perdure.model.histories.digests import digest_for
+from perdure.model.histories.events import (
     KINDS,
     LAST_KINDS,
     NULL,
@@ -45,8 +45,8 @@ from perdure.model.events import (
     read_event,
     write_event,
 )
+from perdure.model.histories.rewinds import RestoredValue, Rewind
 from perdure.model.messages import CarriedMessage, Delivery
-from perdure.model.rewinds import RestoredValue, Rewind
 
 _KV = (KvSet, KvRemoved, KvCleared, KvPruned)
 _STARTS = (ChildScheduled.kind, DetachedScheduled.kind)

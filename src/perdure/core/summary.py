@@ -7,11 +7,10 @@ from contextlib import suppress
 
 import msgspec
 
-from perdure.core.deciders.removed import digest_over, left_open
 from perdure.core.identity import ExecutionId, child_incarnation
 from perdure.core.turn_builder import outcome_of, told_to_parent
-from perdure.model.digests import Digest, digest_for
-from perdure.model.events import (
+from perdure.model.histories.digests import Digest, digest_for
+from perdure.model.histories.events import (
     AskedEvent,
     Body,
     CancelRequested,
@@ -32,6 +31,7 @@ from perdure.model.events import (
     read_event,
     write_event,
 )
+from perdure.model.histories.removed import digest_over, left_open
 from perdure.model.messages import Delivery
 from perdure.model.turns import InstanceEnd
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.model.events import (
+from perdure.model.histories.events import (
     Cancelled,
     ChildCompleted,
     ChildFailed,

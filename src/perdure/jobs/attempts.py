@@ -17,14 +17,14 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from perdure.authoring.activity import Activity, encode_result
+from perdure.authoring.deciders.members import encode_returned_input
 from perdure.authoring.failures import describe
-from perdure.authoring.members import encode_returned_input
 from perdure.authoring.scope import InlineRequest
 from perdure.clock import Clock
 from perdure.errors import PayloadError
 from perdure.jobs.ctrl_c import is_ctrl_c
 from perdure.jobs.running import RunningActivity
-from perdure.model.events import (
+from perdure.model.histories.events import (
     NULL,
     ActivityCompleted,
     ActivityFailed,

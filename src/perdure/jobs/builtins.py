@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.core.deciders.answers import DirectInput, InputOutcome
 from perdure.errors import (
     InstanceEndedError,
@@ -41,7 +41,12 @@ from perdure.model.builtins import (
     SendInput,
     UpdateInput,
 )
-from perdure.model.events import CancelRequested, MessageEvent, SignalReceived, write_event
+from perdure.model.histories.events import (
+    CancelRequested,
+    MessageEvent,
+    SignalReceived,
+    write_event,
+)
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InstanceEnd
 from perdure.model.updates import UpdateOutcome

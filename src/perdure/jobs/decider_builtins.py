@@ -11,10 +11,9 @@ from typing import Any
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.core.deciders.answers import DirectInput
-from perdure.core.deciders.removed import first_gap, last_number
 from perdure.errors import (
     EventsRemovedError,
     InstanceEndedError,
@@ -38,9 +37,10 @@ from perdure.model.builtins import (
     WaitEventOutput,
     WrittenEvent,
 )
-from perdure.model.events import EventRecorded, EventsRemoved, StoredEvent
+from perdure.model.histories.events import EventRecorded, EventsRemoved, StoredEvent
+from perdure.model.histories.removed import first_gap, last_number
+from perdure.model.histories.rows import read_row
 from perdure.model.instances import InstanceRow
-from perdure.model.rows import read_row
 from perdure.store.base import ExecutionKey, Store
 
 FindDecider = Callable[[str], DeciderDefinition]

@@ -42,7 +42,7 @@ from perdure.jobs.attempts import (
 )
 from perdure.jobs.running import Host, RunningActivity
 from perdure.jobs.threads import Threads
-from perdure.model.events import Failure
+from perdure.model.histories.events import Failure
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobKey
 

@@ -11,7 +11,7 @@ from time import monotonic
 
 from perdure.jobs.attempts import AttemptResult, GivenBack, JobCode, Raised, raised
 from perdure.jobs.running import RunningActivity
-from perdure.model.events import Failure
+from perdure.model.histories.events import Failure
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import AttemptFacts, ClaimedJob, JobPolicy, Settled
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +59,34 @@ def check_files(paths: Iterable[Path], *, roots: list[Path], only: str = "") -> 
     return Checked(sorted(found.values()), len(definitions), len(files))
 
 
+def check_definition(path: Path, lines: Collection[int]) -> list[LintFinding]:
+    """Check what begins on some lines of a file: an orchestration, or the methods of a decider.
+
+    Args:
+        path: The file. What it imports is found in the folder above its package.
+        lines: Where each of the functions begins, its decorators included.
+    """
+    project = Project(_folders([path]))
+    try:
+        module = project.module_at(path)
+    except (SyntaxError, OSError, UnicodeError):
+        return []  # It has changed since it was imported.
+    found: dict[tuple[str, int, int, str], LintFinding] = {}
+    written = (
+        *_orchestrations(module, module.async_functions),
+        *_methods(module, module.all_classes),
+    )
+    for root in written:
+        if _first_line(root.node) in lines:
+            for one in _read_all(project, root):
+                found.setdefault((one.path, one.line, one.column, one.kind), one)
+    return sorted(found.values())
+
+
+def _first_line(node: Function) -> int:
+    return min([node.lineno, *(one.lineno for one in node.decorator_list)])
+
+
 def _folders(files: list[Path]) -> list[Path]:
     """Return the folders from which the files are imported: above their packages."""
     found = []
@@ -89,9 +117,17 @@ def _roots_in(
         )
         found[finding.path, line, 1, finding.kind] = finding
         return
-    for node in orchestrations_in(module):
+    yield from _orchestrations(module, orchestrations_in(module))
+    yield from _methods(module, deciders_in(project, module))
+
+
+def _orchestrations(module: SourceModule, nodes: Iterable[Function]) -> Iterator[_Root]:
+    for node in nodes:
         yield _Root(module, node, f"orchestration {node.name}", None, is_decider=False)
-    for cls in deciders_in(project, module):
+
+
+def _methods(module: SourceModule, deciders: Iterable[ast.ClassDef]) -> Iterator[_Root]:
+    for cls in deciders:
         for method in cls.body:
             if isinstance(method, ast.FunctionDef):
                 owner = f"{module.name}.{cls.name}"

@@ -14,7 +14,7 @@ ACTIVITY = frozenset(
     {"perdure.activity", "perdure.authoring.activity.activity"}
     | {"perdure.transaction", "perdure.authoring.transaction.transaction"}
 )
-DECIDER = frozenset({"perdure.Decider", "perdure.authoring.decider.Decider"})
+DECIDER = frozenset({"perdure.Decider", "perdure.authoring.deciders.decider.Decider"})
 INLINE = frozenset({"perdure.inline", "perdure.authoring.inline.inline"})
 SIGNAL = frozenset({"perdure.Signal", "perdure.authoring.signal.Signal"})
 CONTEXT = "perdure.Context"

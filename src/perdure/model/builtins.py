@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from perdure.model.events import NULL
+from perdure.model.histories.events import NULL
 
 RESERVED_PREFIX = "perdure."
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from perdure.model.events import StoredEvent
+from perdure.model.histories.events import StoredEvent
 
 
 class FeedEvent(NamedTuple):

@@ -9,8 +9,8 @@ from zlib import crc32
 import msgspec
 
 from perdure.model.builtins import RESERVED_PREFIX
+from perdure.model.histories.rewinds import Rewind
 from perdure.model.messages import Delivery
-from perdure.model.rewinds import Rewind
 
 PARTS = 256
 """Into how many fixed slices all instances fall. Never changes: it is stored in every key."""

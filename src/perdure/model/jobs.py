@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from perdure.limits import MAX_FAILURES_KEPT as MAX_FAILURES_KEPT
-from perdure.model.events import Failure
+from perdure.model.histories.events import Failure
 from perdure.model.instances import DefinitionKey
 from perdure.model.streams import SentItems
 

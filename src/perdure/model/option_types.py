@@ -33,9 +33,9 @@ def take_types(options: Any) -> None:
     for field in fields(options):
         value = getattr(options, field.name)
         annotation, _, optional = str(field.type).partition(" | ")
-        if value is None and optional.endswith("None"):
+        if value is None and (optional.endswith("None") or annotation == "OptionalDurationField"):
             continue
-        if annotation == "timedelta":
+        if annotation in ("DurationField", "OptionalDurationField"):
             object.__setattr__(options, field.name, as_duration(field.name, value))
         elif annotation in _PLAIN:
             kinds, shown = _PLAIN[annotation]

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from perdure.clock import to_ms
+from perdure.durations import DurationField
 from perdure.errors import OptionError, UsageError
 from perdure.model.jobs import JobPolicy
 from perdure.model.option_types import take_types
@@ -59,7 +60,7 @@ class Retry:
     max_attempts: int | None = 3
     """How many attempts may fail before the call does. None: never give up."""
 
-    first_delay: timedelta = timedelta(seconds=1)
+    first_delay: DurationField = DurationField(timedelta(seconds=1))
     """Pause after the first failure. Zero: try again at once."""
 
     backoff: Backoff = "exponential"
@@ -68,7 +69,7 @@ class Retry:
     factor: float = 2.0
     """By how much an exponential pause grows."""
 
-    max_delay: timedelta = MAX_DELAY
+    max_delay: DurationField = DurationField(MAX_DELAY)
     """The longest pause. Left out, it is at least `first_delay`."""
 
     jitter: float = 0.1

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import msgspec
 
 from perdure.errors import StoreError
-from perdure.model.events import Body
+from perdure.model.histories.events import Body
+from perdure.model.histories.rewinds import Rewind
 from perdure.model.instances import DefinitionKey, NewInstance, Stamp, Status
 from perdure.model.jobs import BuriedJob, JobEnd, NewJob
 from perdure.model.messages import CarriedMessage as CarriedMessage
 from perdure.model.messages import Delivery, Message
-from perdure.model.rewinds import Rewind
 from perdure.model.streams import ForwardedItems, SentItems
 
 

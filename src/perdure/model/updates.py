@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from perdure.model.events import NULL, Body, SignalReceived, write_event
+from perdure.model.histories.events import NULL, Body, SignalReceived, write_event
 
 UPDATE_PREFIX = "update:"
 """Before the names of signals that are requests, and before the ids of their messages."""

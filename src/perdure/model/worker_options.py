@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
+from perdure.durations import DurationField, OptionalDurationField
 from perdure.errors import OptionError
 from perdure.limits import MAX_TAG_BYTES as MAX_TAG_BYTES
 from perdure.limits import MAX_TAGS as MAX_TAGS
@@ -26,23 +27,23 @@ class Retention:
     start or from a jump on; for a day, if nothing in the store is of the last week.
     """
 
-    ended: timedelta | None = None
+    ended: OptionalDurationField = OptionalDurationField(None)
     """How long instances are kept after they ended."""
 
     executions: int | None = None
     """How many earlier executions of an instance that continues as new are kept."""
 
-    receipts: timedelta | None = timedelta(days=7)
+    receipts: OptionalDurationField = OptionalDurationField(timedelta(days=7))
     """How long it is remembered that a message was delivered to an instance that has ended, so that
     the same message sent again is known for a repetition."""
 
-    unborn: timedelta | None = timedelta(days=30)
+    unborn: OptionalDurationField = OptionalDurationField(timedelta(days=30))
     """How long messages wait for an instance that no client starts."""
 
-    dead_jobs: timedelta | None = None
+    dead_jobs: OptionalDurationField = OptionalDurationField(None)
     """How long jobs that ran out of attempts are kept for a person to look at."""
 
-    pages: timedelta | None = timedelta(hours=1)
+    pages: OptionalDurationField = OptionalDurationField(timedelta(hours=1))
     """How long pages of `for_each` that completed or were cancelled are kept, though the tree that
     they belong to stays. None: as long as that."""
 
@@ -69,15 +70,15 @@ class WorkerOptions:
     process_jobs: int = 0
     """Activities with `process=True` running at the same time. 0: one per core."""
 
-    lease_for: timedelta = timedelta(seconds=30)
+    lease_for: DurationField = DurationField(timedelta(seconds=30))
     """How long work stays ours without a sign of life. Longer: slower recovery after the crash of a
     machine, or of a process where no worker of the same host can see it. Shorter: more renewals,
     and more repeated work when the machine stalls."""
 
-    poll_min: timedelta = timedelta(milliseconds=20)
+    poll_min: DurationField = DurationField(timedelta(milliseconds=20))
     """How soon to look again for work of other processes after there was some."""
 
-    poll_max: timedelta = timedelta(seconds=1)
+    poll_max: DurationField = DurationField(timedelta(seconds=1))
     """How seldom to ask for work when nothing happens. Work of this process is never polled for;
     that of others is noticed sooner if the store can tell that something has changed. A server that
     tells of no change is asked less and less, down to three times per lease."""
@@ -94,17 +95,17 @@ class WorkerOptions:
     alone, so that it is not given up for what killed the worker beside it. 1: at the first loss,
     whatever else was lost with it."""
 
-    turn_warning: timedelta = timedelta(seconds=2)
+    turn_warning: DurationField = DurationField(timedelta(seconds=2))
     """How long a turn may compute, or an async activity hold up the loop without awaiting anything,
     before the stuck line is logged."""
 
-    turn_limit: timedelta = timedelta(seconds=30)
+    turn_limit: DurationField = DurationField(timedelta(seconds=30))
     """How long a turn may compute before it is interrupted and its instance parked."""
 
-    cancel_grace: timedelta = timedelta(seconds=10)
+    cancel_grace: DurationField = DurationField(timedelta(seconds=10))
     """How long a cancelled activity may go on before it is abandoned."""
 
-    stop_grace: timedelta = timedelta(seconds=10)
+    stop_grace: DurationField = DurationField(timedelta(seconds=10))
     """How long running activities may go on after the worker was asked to stop; then they are
     cancelled and their jobs given back."""
 
@@ -127,7 +128,7 @@ class WorkerOptions:
     """How many new objects Python's cyclic garbage collector waits for while the worker runs.
     0: leave Python's own setting."""
 
-    thread_switch: timedelta = timedelta(milliseconds=1)
+    thread_switch: DurationField = DurationField(timedelta(milliseconds=1))
     """How long a thread waits for Python's global lock while the worker runs: shorter lets the
     store write while the loop computes. Zero: leave Python's own setting."""
 
@@ -145,11 +146,11 @@ class WorkerOptions:
     """How many sessions may have jobs running here at the same time. Those that belong to this
     worker and have none running at the moment do not count. 0: take no jobs with a session."""
 
-    session_lease: timedelta = timedelta(seconds=30)
+    session_lease: DurationField = DurationField(timedelta(seconds=30))
     """How long a session stays with its worker without a sign of life. Longer: the next worker
     waits longer after a crash. Shorter: a stall moves sessions away."""
 
-    session_idle: timedelta = timedelta(seconds=300)
+    session_idle: DurationField = DurationField(timedelta(seconds=300))
     """How long a session without jobs is kept for the next one. Longer than a third of `lease_for`,
     the pause between two renewals."""
 
@@ -166,23 +167,23 @@ class WorkerOptions:
     """Which version begins when a start leaves it open, or an instance continues as new, by name.
     By default the latest."""
 
-    heartbeat_every: timedelta = timedelta(seconds=1)
+    heartbeat_every: DurationField = DurationField(timedelta(seconds=1))
     """How often the details of a heartbeat are written at most; later ones are kept until then."""
 
-    unserved_retry: timedelta = timedelta(seconds=1)
+    unserved_retry: DurationField = DurationField(timedelta(seconds=1))
     """Pause before a job that cannot be run here after all (an inline call whose orchestration
     cannot be had) is offered again. Doubles each time."""
 
-    unserved_retry_max: timedelta = timedelta(seconds=60)
+    unserved_retry_max: DurationField = DurationField(timedelta(seconds=60))
     """The longest such pause."""
 
     retention: Retention = Retention()
     """What is removed by itself, and when."""
 
-    housekeeping_every: timedelta = timedelta(seconds=300)
+    housekeeping_every: DurationField = DurationField(timedelta(seconds=300))
     """How often to look for what may be removed."""
 
-    metrics_every: timedelta = timedelta(seconds=60)
+    metrics_every: DurationField = DurationField(timedelta(seconds=60))
     """How often to ask the store what waits, for the gauges. Nothing is asked unless a collector
     collects them."""
 

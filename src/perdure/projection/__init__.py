@@ -3,9 +3,9 @@
 What is listed here is public: what users write, and what they are given. The rest runs them.
 """
 
-from perdure.authoring.feed import EventMeta, RecordedJson
-from perdure.authoring.projection import Projection, SqlProjection
-from perdure.authoring.subscription import Subscription
+from perdure.authoring.deciders.feed import EventMeta, RecordedJson
+from perdure.authoring.deciders.projection import Projection, SqlProjection
+from perdure.authoring.deciders.subscription import Subscription
 from perdure.model.tables import Tables
 
 __all__ = [

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from perdure.authoring.feed import EventFilter, EventMeta
-from perdure.authoring.projection import Projection, SqlProjection
+from perdure.authoring.deciders.feed import EventFilter, EventMeta
+from perdure.authoring.deciders.projection import Projection, SqlProjection, time_of
 from perdure.errors import RowError, UsageError
 from perdure.model.feeds import FeedEvent
 from perdure.model.options import Retry
@@ -121,7 +121,7 @@ class ProjectionHandler(_OfProjection):
             raise readable.error
 
     async def _handle(self, event: Any, meta: EventMeta, place: int) -> None:
-        within_s = self._projection.timeout.total_seconds()
+        within_s = time_of(self._projection).total_seconds()
         try:
             async with asyncio.timeout(within_s) as limit:
                 await self._projection.handle(event, meta)
@@ -153,7 +153,7 @@ class SqlHandler(_OfProjection):
         super().__init__(projection)
         self._projection = projection
         self._watch = watch
-        self._limit_s = projection.timeout.total_seconds()
+        self._limit_s = time_of(projection).total_seconds()
         self._now_s = now_s
         self._late: _Late | None = None
         """Not run again in this attempt: a transaction that failed is run anew, perhaps often."""

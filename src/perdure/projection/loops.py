@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
-from perdure.authoring.projection import AnyProjection, Projection, SqlProjection
-from perdure.authoring.subscription import Subscription
+from perdure.authoring.deciders.projection import AnyProjection, Projection, SqlProjection
+from perdure.authoring.deciders.subscription import Subscription
 from perdure.model.options import WorkerOptions
 from perdure.projection.handler_watch import HandlerWatch
 from perdure.projection.handlers import ProjectionHandler, SqlHandler

@@ -18,7 +18,7 @@ from typing import NoReturn, Protocol
 
 import msgspec
 
-from perdure.authoring.feed import EventFilter
+from perdure.authoring.deciders.feed import EventFilter
 from perdure.clock import to_ms
 from perdure.errors import LeaseLostError
 from perdure.ids import chance, fresh_id

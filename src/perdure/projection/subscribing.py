@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.subscription import Subscription
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import BEHAVIOUR, orchestration_key
-from perdure.authoring.subscription import Subscription
 from perdure.clock import to_ms
 from perdure.codec import check_id
 from perdure.core.deciders.turn import start_of
 from perdure.errors import AlreadyExistsError, RowError
 from perdure.ids import fresh_id
-from perdure.model.events import InputTaken, Started, write_event
 from perdure.model.feeds import FeedEvent
+from perdure.model.histories.events import InputTaken, Started, write_event
 from perdure.model.instances import InstanceRow, NewInstance
 from perdure.projection.handlers import ReadEvent, pos_before, read_all
 from perdure.projection.lease import ReaderLease

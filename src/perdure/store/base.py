@@ -23,8 +23,8 @@ from typing import NamedTuple, Protocol
 
 from perdure.clock import Clock
 from perdure.errors import StoreError
-from perdure.model.events import StoredEvent
 from perdure.model.hints import Hint
+from perdure.model.histories.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
 from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd, JobKey
 from perdure.model.messages import Delivery, DeliveryStatus, Message

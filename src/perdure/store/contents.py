@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from perdure.model.admin import KvRow, ReportRow, SessionRow
-from perdure.model.events import StoredEvent
 from perdure.model.feeds import StoredSnapshot
+from perdure.model.histories.events import StoredEvent
 from perdure.model.instances import InstanceRow, LiveRow
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Message

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from perdure.model.feeds import Checkpoint, FeedEvent, Observation, ReaderStatus, StoredSnapshot
+from perdure.model.histories.removals import EventRemoval, SnapshotPlace
 from perdure.model.instances import LiveRow
-from perdure.model.removals import EventRemoval, SnapshotPlace
 from perdure.model.tables import FeedWork
 from perdure.model.turns import InputReceipt, NewObservation
 

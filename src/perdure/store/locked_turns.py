@@ -20,7 +20,7 @@ from enum import Enum
 from time import monotonic
 from typing import NamedTuple, TypeAlias
 
-from perdure.model.events import StoredEvent
+from perdure.model.histories.events import StoredEvent
 from perdure.model.instances import LiveRow, Stamp
 from perdure.model.messages import Message
 from perdure.model.turns import Turn

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
-from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import DeciderDefinition, definition_of
-from perdure.authoring.describing import Transition
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decider_definition import DeciderDefinition, definition_of
+from perdure.authoring.deciders.describing import Transition
 from perdure.core.deciders.dry_run import TriedInput, try_input
 from perdure.core.deciders.fold import Fold, state_name, transitions
 from perdure.core.guard import Guard
 from perdure.errors import PerdureError
-from perdure.model.events import StoredEvent
+from perdure.model.histories.events import StoredEvent
 
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741 - the contract's letter for an input

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any, cast
 
 from perdure.authoring.registry import Registry
-from perdure.client.blocking import BlockingClient
+from perdure.client.blocking.client import BlockingClient
+from perdure.client.blocking.loop_thread import LentLoop
 from perdure.client.client import Client
 from perdure.client.core import ClientCore
-from perdure.client.inputs import InputSender
-from perdure.client.loop_thread import LentLoop
+from perdure.client.deciders.inputs import InputSender
 from perdure.clock import to_ms
 from perdure.errors import UsageError
 from perdure.jobs.builtins import ClientForJobs

@@ -174,7 +174,7 @@ class HistoryItem(pytest.Item):
         # Late, as everything of perdure here.
         from perdure.cli.settings import read_setting
         from perdure.cli.targets import load_target
-        from perdure.client.recorded import read_lines, replay
+        from perdure.client.histories.recorded import read_lines, replay
         from perdure.errors import UsageError
 
         target = read_setting("target", self.config.getoption("--replay-target")).value

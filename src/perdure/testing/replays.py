@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from perdure.authoring.registry import Definitions, Registry
-from perdure.client.recorded import read_mappings
-from perdure.client.recorded import replay as replay_recorded
+from perdure.client.histories.recorded import read_mappings
+from perdure.client.histories.recorded import replay as replay_recorded
 from perdure.codec import Json
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from perdure.authoring.activity_context import ActivityContext, current_activity
 from perdure.authoring.kv import encode_value
 from perdure.clock import from_datetime, to_ms
+from perdure.durations import Duration, as_duration
 from perdure.errors import UsageError
 from perdure.jobs.running import Host, RunningActivity
 from perdure.model.instances import DefinitionKey
@@ -28,7 +29,7 @@ def activity_context(
     tag: str | None = None,
     session: str | None = None,
     last_details: object = None,
-    timeout: timedelta | None = None,
+    timeout: Duration | None = None,
     now: datetime = NOON,
     resources: Iterable[object] = (),
     client: Callable[[], object] = lambda: None,
@@ -75,7 +76,7 @@ def activity_context(
     host = Host("test", lambda: now_ms, tuple(resources), client)
     context = RunningActivity(job, activity, host)
     if timeout is not None:
-        context.attempt_until_ms = now_ms + to_ms(timeout)
+        context.attempt_until_ms = now_ms + to_ms(as_duration("timeout", timeout))
     typed: ActivityContext = context
     token = current_activity.set(typed)
     try:

@@ -21,8 +21,8 @@ from typing import Any, ParamSpec, Self, TypeVar
 from perdure.authoring.activity import Activity
 from perdure.authoring.registry import Definitions
 from perdure.client.client import Client
-from perdure.client.declaring import declare
-from perdure.client.inputs import InputSender
+from perdure.client.deciders.declaring import declare
+from perdure.client.deciders.inputs import InputSender
 from perdure.client.lifetimes import entered_with_async
 from perdure.clock import to_datetime
 from perdure.durations import Duration, as_duration

@@ -10,8 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from perdure.client.core import SEEN_WITHIN, ClientCore
-from perdure.client.explain import explain, gather_evidence
-from perdure.client.outcomes import outcome_in
+from perdure.client.reading.explain import explain, gather_evidence
+from perdure.client.reading.outcomes import outcome_in
 from perdure.errors import InstanceHeldError, InstanceNotFoundError, ResultTimeoutError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow, NewInstance, Status

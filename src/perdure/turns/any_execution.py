@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from perdure.authoring.registry import decider_key, orchestration_key
 from perdure.core.identity import ExecutionId
-from perdure.model.events import Parent, StoredEvent
+from perdure.model.histories.events import Parent, StoredEvent
 from perdure.model.instances import DefinitionKey
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from perdure.authoring.builtin_orchestrations import BUILTIN_ORCHESTRATIONS
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.builtin.builtin_orchestrations import BUILTIN_ORCHESTRATIONS
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import (
     BEHAVIOUR,

@@ -2,7 +2,7 @@
 
 News is its end, that it is held, and any change of what it reports or keeps under its keys. The
 worker tells what its own turns committed; what happens elsewhere is found by looking
-(`client.watch`).
+(`client.reading.watch`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.authoring.definition import Definition
 from perdure.authoring.orchestration import Orchestration
 from perdure.clock import Clock, to_ms
@@ -23,7 +23,7 @@ from perdure.core.orchestrations.execution import Execution, ExecutionId
 from perdure.core.orchestrations.turn import run_turn
 from perdure.core.turn_builder import TurnTerms
 from perdure.ids import fresh_id
-from perdure.model.events import UnreadableEventError
+from perdure.model.histories.events import UnreadableEventError
 from perdure.model.instances import DefinitionKey, NewInstance
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Message, digest_of
@@ -31,11 +31,11 @@ from perdure.model.options import WorkerOptions
 from perdure.model.turns import Turn
 from perdure.turns.any_execution import AnyExecution
 from perdure.turns.coverage import Coverage
+from perdure.turns.direct.taken_keys import TakenKeys
+from perdure.turns.direct.waiting_input import InputTooLongError
 from perdure.turns.hot import HotInstance
+from perdure.turns.loading.pasts import Past
 from perdure.turns.pace import Pace
-from perdure.turns.pasts import Past
-from perdure.turns.taken_keys import TakenKeys
-from perdure.turns.waiting_input import InputTooLongError
 from perdure.turns.watchdog import TurnTooLongError, Watchdog
 
 OVER = object()

@@ -16,10 +16,10 @@ from perdure.model.instances import LiveRow, NewInstance, Stamp
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
 from perdure.model.turns import NOBODY, ClaimedTurn, Turn
 from perdure.turns.any_execution import AnyExecution
+from perdure.turns.direct.waiting_input import WaitingInput
+from perdure.turns.direct.waiting_update import WaitingUpdate
 from perdure.turns.job_room import NOTHING, ReservedRoom
 from perdure.turns.tally import ExecutionTally
-from perdure.turns.waiting_input import WaitingInput
-from perdure.turns.waiting_update import WaitingUpdate
 
 ALARM_AT_UNDEAD = 100
 """At every multiple of this number of coroutines that will not end an error is logged."""

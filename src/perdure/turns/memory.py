@@ -18,8 +18,8 @@ from perdure.turns.any_execution import AnyExecution
 from perdure.turns.background import Background
 from perdure.turns.executions import Executions
 from perdure.turns.hot import HotInstance, HotInstances
+from perdure.turns.loading.shadow import ShadowReplays
 from perdure.turns.metrics import TurnMetrics
-from perdure.turns.shadow import ShadowReplays
 
 
 class Memory:

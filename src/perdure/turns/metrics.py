@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from perdure.authoring.decision import AlreadyCompleted, Rejected
+from perdure.authoring.deciders.decision import AlreadyCompleted, Rejected
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.limits import HISTORY_WARNING_BYTES, HISTORY_WARNING_EVENTS
 from perdure.model.builtins import SCHEDULE
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     Cause,
@@ -35,8 +35,8 @@ from perdure.telemetry import Metrics
 
 if TYPE_CHECKING:
     from perdure.turns.any_execution import AnyExecution
+    from perdure.turns.direct.waiting_input import WaitingInput
     from perdure.turns.hot import HotInstance
-    from perdure.turns.waiting_input import WaitingInput
 
 logger = logging.getLogger(__name__)
 

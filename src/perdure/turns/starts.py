@@ -7,7 +7,7 @@ from functools import partial
 
 from perdure.errors import StoreError, StoreUnavailableError
 from perdure.model.turns import TurnStatus
-from perdure.turns.patience import Patience
+from perdure.turns.direct.patience import Patience
 
 
 class AwaitedStarts:

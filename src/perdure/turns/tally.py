@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from perdure.model.events import (
+from perdure.model.histories.events import (
     CancelRequested,
     ChildCancelled,
     ChildCompleted,

@@ -19,17 +19,17 @@ from perdure.model.options import WorkerOptions
 from perdure.model.turns import ClaimedTurn, TurnStatus
 from perdure.store.base import Store, TurnLease
 from perdure.turns.background import Background
-from perdure.turns.claim_loading import ClaimLoader
 from perdure.turns.coverage import Coverage
-from perdure.turns.deciding import Deciding
+from perdure.turns.direct.deciding import Deciding
 from perdure.turns.endings import Endings
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
 from perdure.turns.hot import HotInstance
 from perdure.turns.job_room import JobRoom
+from perdure.turns.loading.claim_loading import ClaimLoader
+from perdure.turns.loading.replicas import Replicas
 from perdure.turns.memory import Memory
 from perdure.turns.metrics import TurnMetrics
-from perdure.turns.replicas import Replicas
 from perdure.turns.unserved import UnservedCalls
 from perdure.turns.way import TurnWay
 

@@ -41,7 +41,7 @@ from perdure.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from perdure.model.events import UnreadableEventError
+from perdure.model.histories.events import UnreadableEventError
 from perdure.model.instances import NewInstance
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Message
@@ -51,8 +51,9 @@ from perdure.telemetry import error_facts, shown_error
 from perdure.turns.any_execution import definition_key
 from perdure.turns.background import Background
 from perdure.turns.commits import CommitQueue
-from perdure.turns.direct_turns import DirectTurns
-from perdure.turns.direct_updates import DirectUpdates
+from perdure.turns.direct.direct_turns import DirectTurns
+from perdure.turns.direct.direct_updates import DirectUpdates
+from perdure.turns.direct.waiting_input import InputTooLongError, WaitingInput
 from perdure.turns.endings import Endings
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
@@ -62,7 +63,6 @@ from perdure.turns.memory import Memory
 from perdure.turns.metrics import TurnMetrics, facts_of
 from perdure.turns.starts import AwaitedStarts
 from perdure.turns.unserved import UnservedCalls
-from perdure.turns.waiting_input import InputTooLongError, WaitingInput
 from perdure.turns.watchdog import TurnTooLongError
 
 logger = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ from perdure.client.client import Client
 from perdure.client.remote.client import RemoteClient
 from perdure.errors import UsageError
 from perdure.web.access import Authorize, Token
+from perdure.web.audit import Audit
 from perdure.web.changes import PagePace
 from perdure.web.gate import Gate, route_path
 from perdure.web.openapi import API, document_for
@@ -47,6 +48,7 @@ def app(
     hosts: Collection[str] | None = None,
     insecure_no_auth: bool = False,
     mask: Collection[str] = (),
+    audit: Audit | None = None,
     limits: WebLimits | None = None,
     secret: bytes | None = None,
     title: str = "",
@@ -68,6 +70,8 @@ def app(
             `authorize` is given, under all names.
         insecure_no_auth: Whether everybody who reaches it may do everything.
         mask: Names of fields whose values are never shown.
+        audit: Keeps an `AuditRow` of each action, before it is done and after: `audit_file(path)`,
+            or a function of yours. An action whose row cannot be kept is not done.
         limits: How much callers may ask for.
         secret: Signs the cursors of lists. To be given where several processes serve together.
         title: What the pages call the store.
@@ -86,6 +90,7 @@ def app(
         insecure_no_auth=insecure_no_auth,
         hosts=checked_hosts(hosts, is_mounted=authorize is not None),
         mask=tuple(mask),
+        audit=audit,
         limits=limits or WebLimits(),
         secret=secret or (urandom(32) if key is None else sha256(f"web\0{key}".encode()).digest()),
         title=title,

@@ -19,8 +19,8 @@ from starlette.routing import Route
 from starlette.types import Message
 
 from perdure.authoring.promise import Promise
+from perdure.client.acting.keeping import find_promise
 from perdure.client.client import Client
-from perdure.client.keeping import find_promise
 from perdure.client.remote.client import RemoteClient
 from perdure.errors import InstanceEndedError, PayloadError, PromiseNotFoundError, UsageError
 from perdure.web.bodies import parse_json, read_body

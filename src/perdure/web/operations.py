@@ -7,7 +7,7 @@ reference.
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import types
 import typing
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +19,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from perdure.client.client import Client
-from perdure.web.access import Access, Scope
+from perdure.ids import fresh_name
+from perdure.web.access import Access, Scope, now_utc
+from perdure.web.audit import ASKED, DONE, AuditRow, keep_row
 from perdure.web.bodies import read_json
 from perdure.web.changes import PagePace
 from perdure.web.gate import access_of, check_scope, unescaped
@@ -29,8 +31,6 @@ from perdure.web.settings import WebSettings
 from perdure.web.sse import StreamEvent, sse
 from perdure.web.totals import RecentTotals
 from perdure.web.values import dump, shown
-
-audit_log = logging.getLogger("perdure.web.audit")
 
 IDEMPOTENCY_HEADER = "idempotency-key"
 
@@ -160,15 +160,20 @@ def endpoint(operation: ApiRoute, site: Site) -> Callable[[Request], Awaitable[R
 
     async def answer(request: Request) -> Response:
         access = access_of(request)
+        audit = _Audited(operation, site, request, access)
         try:
             check_scope(access, operation.scope, read_only=site.settings.read_only)
             ask = await _ask(operation, site, request, access)
+            await audit.keep(ASKED)
             found = await operation.handler(ask)
         except Exception as error:
             document, headers = document_of(error)
-            _audit(operation, request, access, document["code"])
+            await audit.keep(document["code"])
             return response_for(document, headers)
-        _audit(operation, request, access, "done")
+        except asyncio.CancelledError:
+            await audit.keep("broken_off")
+            raise
+        await audit.keep(DONE, _count_in(found))
         if isinstance(found, Response):
             return found
         return json_response(site.settings, found, status=operation.status)
@@ -230,17 +235,42 @@ def _is_many(annotation: Any) -> bool:
     return any(typing.get_origin(member) in (list, tuple) for member in members)
 
 
-def _audit(operation: ApiRoute, request: Request, access: Access, outcome: str) -> None:
-    """Put an action on record: who, what, on what, from where, and what it came to (SEC-34)."""
-    if not operation.is_action:
-        return
-    audit_log.info(
-        "action",
-        extra={
-            "who": access.who,
-            "action": operation.name,
-            "target": dict(request.path_params),
-            "outcome": outcome,
-            "address": "" if request.client is None else request.client.host,
-        },
-    )
+class _Audited:
+    """Puts one action on record, before and after (SEC-34)."""
+
+    def __init__(self, operation: ApiRoute, site: Site, request: Request, access: Access) -> None:
+        self._operation = operation
+        self._audit = site.settings.audit
+        self._request = request
+        self._who = access.who
+        self._request_id = fresh_name()
+
+    async def keep(self, outcome: str, count: int | None = None) -> None:
+        """Keep a row, if this is an action.
+
+        Raises:
+            RefusalError: It was asked for, and the row could not be kept.
+        """
+        if not self._operation.is_action:
+            return
+        request = self._request
+        row = AuditRow(
+            at=now_utc(),
+            request_id=self._request_id,
+            who=self._who,
+            action=self._operation.name,
+            target={name: unescaped(value) for name, value in request.path_params.items()},
+            outcome=outcome,
+            count=count,
+            address="" if request.client is None else request.client.host,
+        )
+        await keep_row(self._audit, row)
+
+
+def _count_in(found: object) -> int | None:
+    """Return to how many an action was done, where its answer says so."""
+    for field in ("done", "instances"):
+        count = getattr(found, field, None)
+        if isinstance(count, int):
+            return count
+    return None

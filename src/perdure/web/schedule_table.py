@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perdure.client.schedules import ScheduleInfo
+from perdure.client.deciders.schedules import ScheduleInfo
 from perdure.web.api import overview, schedules
 from perdure.web.operations import ApiRoute
 

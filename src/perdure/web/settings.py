@@ -12,6 +12,7 @@ from time import monotonic
 from perdure.errors import UsageError
 from perdure.limits import PAGE_MAX
 from perdure.web.access import Authorize, Token
+from perdure.web.audit import Audit
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """How a browser on the same machine names it."""
@@ -82,6 +83,8 @@ class WebSettings:
     hosts: Collection[str] | None = None
     """Names under which it may be asked for, without ports; None: any."""
     mask: Collection[str] = ()
+    audit: Audit | None = None
+    """Keeps a row of each action."""
     limits: WebLimits = field(default_factory=WebLimits)
     secret: bytes = field(default_factory=lambda: urandom(32))
     """Signs cursors and forms."""

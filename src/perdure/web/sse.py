@@ -7,10 +7,10 @@ import json
 from collections.abc import AsyncIterator, Collection
 from typing import Any, NamedTuple
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from perdure.client.item_reader import ItemReader
+from perdure.client.reading.item_reader import ItemReader
 from perdure.clock import to_datetime
 from perdure.web.problems import RefusalError, document_of
 from perdure.web.rates import Openings
@@ -46,7 +46,7 @@ def sse(
     *,
     mask: Collection[str] = (),
     streams: Openings | None = None,
-) -> Response:
+) -> StreamingResponse:
     """Return an answer that sends events as they come.
 
     Args:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from perdure.client.info import (
+from perdure.client.deciders.projections import ProjectionInfo
+from perdure.client.histories.replay_check import ReplayCheck
+from perdure.client.histories.resetting import ResetPlan
+from perdure.client.reading.info import (
     ExecutionInfo,
     InstanceInfo,
     InstanceTree,
@@ -13,10 +16,7 @@ from perdure.client.info import (
     Report,
     StreamInfo,
 )
-from perdure.client.overview import QueueInfo, SessionInfo
-from perdure.client.projections import ProjectionInfo
-from perdure.client.replay_check import ReplayCheck
-from perdure.client.resetting import ResetPlan
+from perdure.client.reading.overview import QueueInfo, SessionInfo
 from perdure.model.admin import InstanceStats, StoreTotals
 from perdure.web.api import (
     actions,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from perdure.client.as_json import as_json
+from perdure.client.reading.as_json import as_json
 
 MASK = "•••"
 """What is shown instead of a masked value."""

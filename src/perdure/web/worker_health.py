@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from perdure.client.client import Client
-from perdure.client.overview import QueueInfo
+from perdure.client.reading.overview import QueueInfo
 from perdure.errors import PerdureError
 from perdure.telemetry import Metrics, prometheus_collector
 from perdure.web.access import Token

@@ -25,14 +25,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.clock import JUMP_MS, Clock, to_datetime, to_ms
 from perdure.clock_watch import LASTS_MS, jumps, steady_ms
 from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, Expiry, InstanceFilter, PageMark
+from perdure.model.histories.paging import PAGE as PAGE_OF_ITEMS
 from perdure.model.instances import DefinitionKey, InstanceRow, Status, is_own_root
 from perdure.model.options import Retention, WorkerOptions
-from perdure.model.paging import PAGE as PAGE_OF_ITEMS
 from perdure.store.base import Store
 from perdure.telemetry import Metrics
 from perdure.worker.old_events import OldEvents

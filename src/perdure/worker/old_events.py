@@ -16,22 +16,22 @@ import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.core.deciders.execution import DeciderExecution
-from perdure.core.deciders.removed import find_removed
 from perdure.core.deciders.snapshots import stand_for_removed
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.errors import LimitExceededError, NondeterminismError, PayloadError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     EventRecorded,
     InputTaken,
     StoredEvent,
     UnreadableEventError,
     write_event,
 )
+from perdure.model.histories.removals import EventRemoval, SnapshotPlace
+from perdure.model.histories.removed import find_removed
 from perdure.model.instances import DefinitionKey, part_of
-from perdure.model.removals import EventRemoval, SnapshotPlace
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import FIRST_PLACE, SlicePlace
 from perdure.telemetry import shown_error

@@ -28,6 +28,7 @@ from perdure.jobs.sending import StreamFlusher
 from perdure.jobs.sessions import SessionKeeper
 from perdure.jobs.slots import SlotKind
 from perdure.jobs.within import Transactions
+from perdure.lint.foreseeing import foresee
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, Settled
 from perdure.model.options import WorkerOptions
@@ -205,12 +206,32 @@ class Serving:
     async def open(self) -> None:
         """Learn the store's numbers for our definitions, and say that we are here."""
         self._loop = asyncio.get_running_loop()
+        self._say_foreseen()
         self._streams.open()
         self._started_ms = self._store.clock()
         self._neighbours.own = own_process()
         await self.housekeeping.open()
         self.turns.sign_with(await self._store.read_secret())
         await self._beat_once(is_first=True)
+
+    def _say_foreseen(self) -> None:
+        """Say what in our definitions no guard will see, though it cannot be replayed."""
+        if self._options.watch_calls == "never":
+            return
+        registry = self.registry
+        written: tuple[Any, ...] = (
+            *(one.fn for one in registry.orchestrations.values()),
+            *(one.cls for one in registry.deciders.values()),
+        )
+        for one in foresee(written):
+            logger.warning(
+                "%s at %s:%d may take another way when it is replayed: %s",
+                one.definition,
+                one.path,
+                one.line,
+                one.message,
+                extra={"definition": one.definition, "worker_id": self.worker_id},
+            )
 
     def loops(self) -> Duties:
         """Return the duties that run for ever, each supervised. A new one is a line here."""

@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from perdure.authoring.decider import Decider, EndedOrchestration
-from perdure.authoring.decision import Decision
+from perdure.authoring.deciders.decider import Decider, EndedOrchestration
+from perdure.authoring.deciders.decision import Decision
 from perdure.authoring.schedules import facts
 from perdure.authoring.schedules.facts import Backfill, QueuedSlot, ScheduleState
 from perdure.authoring.schedules.firing import Firing

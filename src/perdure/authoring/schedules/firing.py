@@ -11,7 +11,7 @@ from datetime import timedelta
 from itertools import islice, takewhile
 from typing import Any
 
-from perdure.authoring.decision import Acceptance, Decision, EncodedStart, StopRun
+from perdure.authoring.deciders.decision import Acceptance, Decision, EncodedStart, StopRun
 from perdure.authoring.schedules import facts
 from perdure.authoring.schedules.facts import Backfill, ScheduleState
 from perdure.authoring.schedules.spec import (
@@ -25,7 +25,7 @@ from perdure.authoring.schedules.spec import (
 from perdure.authoring.schedules.when import SlotTime, slot_text
 from perdure.clock import to_datetime
 from perdure.limits import MAX_BACKFILL_SLOTS, MAX_BACKFILLS, MAX_SCHEDULE_RUNS, SLOTS_PER_TURN
-from perdure.model.slot import StartedSlot
+from perdure.model.histories.slot import StartedSlot
 
 LATE_MS = 10_000
 """A slot that is decided later than this after its time was missed."""

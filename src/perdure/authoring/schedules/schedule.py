@@ -20,6 +20,7 @@ from perdure.authoring.schedules.spec import (
 from perdure.authoring.schedules.when import Cron, Every, When
 from perdure.clock import from_datetime, to_ms
 from perdure.codec import check_id
+from perdure.durations import Duration, as_duration
 from perdure.errors import InvalidIdError, OptionError, UsageError
 from perdure.model.option_types import check_choice
 from perdure.model.options import UNSET, Unset
@@ -102,8 +103,8 @@ class Schedule(Generic[P, R_co]):
         *,
         overlap: Overlap | Unset = UNSET,
         missed: Missed | Unset = UNSET,
-        within: timedelta | Unset = UNSET,
-        jitter: timedelta | Unset = UNSET,
+        within: Duration | Unset = UNSET,
+        jitter: Duration | Unset = UNSET,
         starts_at: datetime | Unset | None = UNSET,
         ends_at: datetime | Unset | None = UNSET,
         except_on: Collection[date] | Unset = UNSET,
@@ -199,9 +200,10 @@ def _checked_whens(name: str, when: object) -> tuple[When, ...]:
 
 
 def _checked_length(what: str, value: object) -> int:
-    if not isinstance(value, timedelta) or value < timedelta(0):
-        raise OptionError(f"{what} must be a timedelta that is not negative, got {value!r}")
-    return to_ms(value)
+    length = as_duration(what, value)
+    if length < timedelta(0):
+        raise OptionError(f"{what} must not be negative, got {value!r}")
+    return to_ms(length)
 
 
 def _checked_dates(dates: Collection[date]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from perdure.clock import to_datetime
+from perdure.durations import Duration, as_duration
 
 LAST_MS = 64_060_588_800_000
 """The year 4000: no schedule looks further."""
@@ -61,7 +62,7 @@ class Cron:
         _zone(self.timezone)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Every:
     """Times at equal distances, counted from 1970 and an offset: no drift, the same on every
     machine.
@@ -71,14 +72,14 @@ class Every:
     """
 
     period: timedelta
-    offset: timedelta = timedelta(0)
+    offset: timedelta
 
-    def __post_init__(self) -> None:
-        for what, value in (("period", self.period), ("offset", self.offset)):
-            if not isinstance(value, timedelta) or value % timedelta(milliseconds=1):
-                raise ValueError(
-                    f"{what} of Every must be a timedelta of whole milliseconds, got {value!r}"
-                )
+    def __init__(self, period: Duration, offset: Duration = 0) -> None:
+        for what, value in (("period", period), ("offset", offset)):
+            length = as_duration(f"{what} of Every", value)
+            if length % timedelta(milliseconds=1):
+                raise ValueError(f"{what} of Every must be of whole milliseconds, got {value!r}")
+            object.__setattr__(self, what, length)
         if not timedelta(0) < self.period <= MAX_EVERY:
             raise ValueError(f"period of Every must be positive, got {self.period}")
 

@@ -21,7 +21,7 @@ from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
 from perdure.cli.output import say, say_error
 from perdure.client.client import Client
-from perdure.client.lists import InstanceQuery
+from perdure.client.reading.lists import InstanceQuery
 from perdure.errors import PartlyDoneError, PerdureError, StoreError, UsageError
 from perdure.ids import fresh_name
 from perdure.limits import BULK_MAX

@@ -33,7 +33,7 @@ def demo_command(seconds: float, port: int, stays: bool | None, opens: bool | No
     The web pages are served beside it, with a button that crashes the worker.
     """
     # Late: the demo brings the whole engine and, on a terminal, rich.
-    from perdure.cli.demo import DemoSettings, run_demo
+    from perdure.cli.demo.demo import DemoSettings, run_demo
 
     if seconds < 0.05:
         raise click.BadParameter(f"must be at least 0.05, got {seconds:g}", param_hint="--seconds")

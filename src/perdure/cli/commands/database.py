@@ -17,8 +17,8 @@ from perdure.cli.opening import ask, require_store
 from perdure.cli.options import DURATION, form_options, store_option
 from perdure.cli.output import errors_as_lines, say
 from perdure.client.client import Client
-from perdure.client.filters import parse_filter
-from perdure.client.lists import InstanceQuery
+from perdure.client.reading.filters import parse_filter
+from perdure.client.reading.lists import InstanceQuery
 from perdure.limits import BULK_MAX
 from perdure.store.read_only_query import QueryAnswer
 from perdure.store.urls import shown_url

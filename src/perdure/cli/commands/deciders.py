@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from perdure.authoring.decider_definition import SEPARATOR
+from perdure.authoring.deciders.decider_definition import SEPARATOR
 from perdure.authoring.registry import Registry
 from perdure.cli.exit_codes import ExitCode
 from perdure.cli.forms import Column, Exact, Listing, json_line, json_text, value_text
@@ -19,9 +19,9 @@ from perdure.cli.options import DURATION, form_options, store_option, target_opt
 from perdure.cli.output import printable
 from perdure.cli.targets import load_target
 from perdure.client.client import Client
-from perdure.client.info import HistoryEvent, Json
+from perdure.client.reading.info import HistoryEvent, Json
 from perdure.errors import UsageError
-from perdure.model.events import EventRecorded, EventsRemoved, InputTaken
+from perdure.model.histories.events import EventRecorded, EventsRemoved, InputTaken
 
 
 class RecordedEvent(NamedTuple):

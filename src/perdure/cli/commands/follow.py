@@ -18,16 +18,16 @@ from perdure.cli.forms import Exact, for_people, json_line, result_text, shorten
 from perdure.cli.opening import ask
 from perdure.cli.options import DURATION, form_options, raw_option, store_option
 from perdure.cli.output import printable, say_error
-from perdure.client.as_json import as_json
 from perdure.client.client import Client
-from perdure.client.event_texts import names_in, subject_of, value_of
 from perdure.client.handle import Handle
-from perdure.client.info import HistoryEvent, InstanceTree, Json, Progress
-from perdure.client.tallies import ReportedTally, read_tally
+from perdure.client.histories.event_texts import names_in, subject_of, value_of
+from perdure.client.reading.as_json import as_json
+from perdure.client.reading.info import HistoryEvent, InstanceTree, Json, Progress
+from perdure.client.reading.tallies import ReportedTally, read_tally
 from perdure.errors import InstanceNotFoundError, OutcomeError, ResultTimeoutError, UsageError
-from perdure.model.events import ContinuedAsNew
+from perdure.model.histories.events import ContinuedAsNew
+from perdure.model.histories.paging import FOR_EACH
 from perdure.model.instances import Status
-from perdure.model.paging import FOR_EACH
 
 LOOK_EVERY_S = 0.2
 """The pause between two looks for new events."""

@@ -21,9 +21,14 @@ from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
 from perdure.cli.output import printable, say
 from perdure.client.client import Client
-from perdure.client.event_texts import names_in, subject_of, value_of
-from perdure.client.info import HistoryEvent, InstanceTree, Json, event_of
-from perdure.client.recorded import RecordedHistory, read_lines, read_recorded, write_lines
+from perdure.client.histories.event_texts import names_in, subject_of, value_of
+from perdure.client.histories.recorded import (
+    RecordedHistory,
+    read_lines,
+    read_recorded,
+    write_lines,
+)
+from perdure.client.reading.info import HistoryEvent, InstanceTree, Json, event_of
 from perdure.errors import UsageError
 from perdure.model.instances import Status
 

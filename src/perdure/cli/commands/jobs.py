@@ -18,8 +18,8 @@ from perdure.cli.options import form_options, store_option
 from perdure.cli.output import printable, say, say_error
 from perdure.cli.watching import show_or_watch, watch_option
 from perdure.client.client import Client
-from perdure.client.info import JobInfo
-from perdure.client.overview import DeadJobInfo, read_job_key
+from perdure.client.reading.info import JobInfo
+from perdure.client.reading.overview import DeadJobInfo, read_job_key
 from perdure.errors import UsageError
 from perdure.limits import PAGE_MAX
 

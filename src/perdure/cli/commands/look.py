@@ -19,12 +19,12 @@ from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
 from perdure.cli.output import printable, say
 from perdure.cli.watching import show_or_watch, watch_option
-from perdure.client.as_json import as_json
 from perdure.client.client import Client
-from perdure.client.event_texts import names_in
-from perdure.client.filters import parse_filter
-from perdure.client.info import HistoryEvent, InstanceInfo, InstanceTree, JobInfo, Report
-from perdure.client.lists import InstanceQuery
+from perdure.client.histories.event_texts import names_in
+from perdure.client.reading.as_json import as_json
+from perdure.client.reading.filters import parse_filter
+from perdure.client.reading.info import HistoryEvent, InstanceInfo, InstanceTree, JobInfo, Report
+from perdure.client.reading.lists import InstanceQuery
 from perdure.durations import shown_duration
 from perdure.limits import PAGE_MAX
 from perdure.model.instances import Status

@@ -27,6 +27,13 @@ from perdure.cli.options import store_option
 @click.option(
     "--insecure-no-auth", is_flag=True, help="Let everybody who reaches it do everything."
 )
+@click.option(
+    "--audit",
+    "audit_path",
+    metavar="FILE",
+    help="Append a line of JSON for each action: who, when, what, and what it came to. "
+    "Not given: on the standard error.",
+)
 def ui_command(
     url: str,
     host: str,
@@ -35,12 +42,13 @@ def ui_command(
     tokens_file: str | None,
     allow_hosts: tuple[str, ...],
     insecure_no_auth: bool,
+    audit_path: str | None,
 ) -> None:
     """Serve the web pages and the HTTP API of a store, to this machine unless told otherwise.
 
     It prints an address with a key in it; the first visit turns the key into a cookie.
     """
-    from perdure.cli.ui import UiSettings, run_ui  # late: brings the web
+    from perdure.cli.serving.ui import UiSettings, run_ui  # late: brings the web
 
     settings = UiSettings(
         url=url,
@@ -50,5 +58,6 @@ def ui_command(
         tokens_file=tokens_file,
         allow_hosts=allow_hosts,
         insecure_no_auth=insecure_no_auth,
+        audit_path=audit_path,
     )
     sys.exit(run_ui(settings))

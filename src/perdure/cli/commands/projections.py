@@ -12,7 +12,7 @@ from perdure.cli.options import form_options, store_option
 from perdure.cli.output import printable
 from perdure.cli.watching import show_or_watch, watch_option
 from perdure.client.client import Client
-from perdure.client.projections import ProjectionInfo
+from perdure.client.deciders.projections import ProjectionInfo
 
 PROJECTIONS = Listing[ProjectionInfo](
     columns=(

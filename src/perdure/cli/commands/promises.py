@@ -12,8 +12,8 @@ from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
 from perdure.cli.options import store_option
 from perdure.cli.output import say
+from perdure.client.acting.keeping import find_promise
 from perdure.client.client import Client
-from perdure.client.keeping import find_promise
 from perdure.client.remote.client import RemoteClient
 from perdure.client.remote.promises import resolve_json
 

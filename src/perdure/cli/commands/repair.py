@@ -14,11 +14,11 @@ from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
 from perdure.cli.options import store_option
 from perdure.cli.output import say
-from perdure.client.bulk_acts import FAILED_OR_STOPPED
+from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED
 from perdure.client.client import Client
-from perdure.client.lists import InstanceQuery
-from perdure.client.points import Point, chosen_point
-from perdure.client.resetting import ResetPlan
+from perdure.client.histories.points import Point, chosen_point
+from perdure.client.histories.resetting import ResetPlan
+from perdure.client.reading.lists import InstanceQuery
 from perdure.codec import JSON
 from perdure.errors import UsageError
 from perdure.model.instances import Status

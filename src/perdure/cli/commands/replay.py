@@ -18,10 +18,10 @@ from perdure.cli.options import form_options, store_option, target_option
 from perdure.cli.output import printable, say
 from perdure.cli.targets import load_target
 from perdure.client.client import Client
-from perdure.client.recorded import RecordedHistory, read_recorded, replay
+from perdure.client.histories.recorded import RecordedHistory, read_recorded, replay
 from perdure.errors import NondeterminismError, UsageError
+from perdure.model.histories.unreadable import UnreadableEventError
 from perdure.model.instances import Status
-from perdure.model.unreadable import UnreadableEventError
 
 NOT_THE_USERS = ["perdure.*", "asyncio.*", "contextvars", "contextlib", "functools", "msgspec.*"]
 """Modules through which a debugger goes without stopping."""

@@ -14,7 +14,7 @@ from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
 from perdure.cli.output import printable
 from perdure.cli.watching import show_or_watch, watch_option
-from perdure.client.schedules import ScheduleHandle, ScheduleInfo
+from perdure.client.deciders.schedules import ScheduleHandle, ScheduleInfo
 
 SCHEDULES = Listing[ScheduleInfo](
     columns=(

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from perdure.cli.options import store_option
+from perdure.cli.serving.worker_flags import said_flags, worker_flags
 from perdure.cli.settings import read_setting
-from perdure.cli.worker_flags import said_flags, worker_flags
 from perdure.errors import UsageError
 
 MAX_PROCESSES = 512
@@ -91,7 +91,7 @@ def worker_command(
 
     Lengths of time are written 500ms, 30s, 1h30m, 2d.
     """
-    from perdure.cli.worker import WorkerSettings, run_worker  # late: brings the engine
+    from perdure.cli.serving.worker import WorkerSettings, run_worker  # late: brings the engine
 
     others = said_flags(flags)
     if concurrency is not None and {"async_jobs", "threaded_jobs"} & others.keys():
@@ -129,7 +129,7 @@ def dev_command(
     TARGET is what `perdure worker` takes. Python files in its folder and below are watched. Code
     that cannot be imported is said, and the code from before goes on. Ctrl-C ends everything.
     """
-    from perdure.cli.dev import DevSettings, run_dev  # late: brings the parent alone
+    from perdure.cli.serving.dev import DevSettings, run_dev  # late: brings the parent alone
 
     settings = DevSettings(
         url=url,

@@ -14,7 +14,7 @@ from perdure.cli.opening import ask
 from perdure.cli.options import DURATION, form_options, raw_option, store_option
 from perdure.cli.output import printable, say
 from perdure.client.client import Client
-from perdure.client.info import Json
+from perdure.client.reading.info import Json
 from perdure.errors import UsageError
 
 IF_EXISTS = ("join", "fail", "restart", "terminate")

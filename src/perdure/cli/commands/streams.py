@@ -11,9 +11,9 @@ from perdure.cli.forms import Column, Listing, json_line, value_text
 from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
 from perdure.cli.output import printable, say
-from perdure.client.as_json import as_json
 from perdure.client.client import Client
-from perdure.client.info import StreamInfo
+from perdure.client.reading.as_json import as_json
+from perdure.client.reading.info import StreamInfo
 
 STREAMS = Listing[StreamInfo](
     columns=[

@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from perdure.authoring.signal import Signal
-from perdure.client.as_json import shown_time
-from perdure.client.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE, check_filter
-from perdure.client.lists import InstanceQuery, check_count
-from perdure.client.points import Point, check_point, point_parts
+from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE, check_filter
+from perdure.client.acting.sending import signal_value
+from perdure.client.histories.points import Point, check_point, point_parts
+from perdure.client.reading.as_json import shown_time
+from perdure.client.reading.lists import InstanceQuery, check_count
 from perdure.client.remote.connection import encoded
 from perdure.client.remote.values import conditions
-from perdure.client.sending import signal_value
 from perdure.codec import check_id
 from perdure.errors import PartlyDoneError
 from perdure.model.instances import Status

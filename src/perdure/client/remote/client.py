@@ -6,20 +6,21 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
-from perdure.authoring.decider import Decider
-from perdure.authoring.decider_definition import DeciderDefinition, definition_of
-from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
-from perdure.authoring.describing import Transition
+from perdure.authoring.deciders.decider import Decider
+from perdure.authoring.deciders.decider_definition import DeciderDefinition, definition_of
+from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.authoring.deciders.describing import Transition
 from perdure.authoring.orchestration import Orchestration
+from perdure.client.acting.starting import made_id, split
 from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
-from perdure.client.decided_events import DecidedEvent
-from perdure.client.decisions import DryRun, Observed
-from perdure.client.histories import named_in_errors
-from perdure.client.info import InstanceInfo, Json, ListPart
-from perdure.client.lists import InstanceQuery, check_count, check_limit
-from perdure.client.overview import QueueInfo, SessionInfo, WorkerInfo
-from perdure.client.projections import ProjectionInfo
+from perdure.client.deciders.decided_events import DecidedEvent
+from perdure.client.deciders.decisions import DryRun, Observed
+from perdure.client.deciders.projections import ProjectionInfo
+from perdure.client.histories.histories import named_in_errors
+from perdure.client.reading.info import InstanceInfo, Json, ListPart
+from perdure.client.reading.lists import InstanceQuery, check_count, check_limit
+from perdure.client.reading.overview import QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.remote import bulk, jobs, promises, starting
 from perdure.client.remote import schedules as scheduling
 from perdure.client.remote.connection import RemoteConnection, encoded, read
@@ -33,7 +34,6 @@ from perdure.client.remote.values import (
     refuse,
     refuse_unknown_deciders,
 )
-from perdure.client.starting import made_id, split
 from perdure.clock import Clock, system_clock, to_ms
 from perdure.codec import JSON, check_id
 from perdure.core.deciders import fold
@@ -43,7 +43,7 @@ from perdure.durations import Duration, as_duration
 from perdure.errors import UsageError
 from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, StoreTotals
-from perdure.model.events import StoredEvent
+from perdure.model.histories.events import StoredEvent
 from perdure.store.within.borrowing import RunOnThread
 from perdure.telemetry import Metrics
 
@@ -93,6 +93,7 @@ class RemoteClient(Client):
         return self._metrics
 
     async def __aenter__(self) -> Self:
+        self._connection.enter()
         return await self.open()
 
     async def open(self) -> Self:

@@ -14,8 +14,8 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from perdure import errors
-from perdure.client.as_json import shown_time
-from perdure.client.info import Json
+from perdure.client.reading.as_json import shown_time
+from perdure.client.reading.info import Json
 from perdure.errors import PerdureError, StoreUnavailableError, UsageError, code_of
 from perdure.store.forking import ProcessMark
 
@@ -54,7 +54,21 @@ class RemoteConnection:
         self.url = url.rstrip("/")
         self._token = token
         self._http: httpx.AsyncClient | None = None
+        self._is_entered = False
         self._process = ProcessMark("Client")
+
+    def enter(self) -> None:
+        """Begin the block whose end closes it.
+
+        Raises:
+            UsageError: There is one already, which would be left with nothing.
+        """
+        is_in_block, self._is_entered = self._http is not None and self._is_entered, True
+        if is_in_block:
+            raise UsageError(
+                "this Client is in a block already, whose end closes it: use it there, or make "
+                "another Client(...)"
+            )
 
     async def open(self) -> None:
         """Be ready to ask. The server is not asked yet."""

@@ -14,9 +14,12 @@ from perdure.authoring.query import AskedQuery, Query
 from perdure.authoring.signal import Signal
 from perdure.authoring.stream import Stream
 from perdure.authoring.update import AskedUpdate
+from perdure.client.acting.update_requests import checked_request
 from perdure.client.handle import Handle
-from perdure.client.history import History
-from perdure.client.info import (
+from perdure.client.histories.history import History
+from perdure.client.histories.points import Point, check_point, point_parts
+from perdure.client.histories.resetting import ResetPlan
+from perdure.client.reading.info import (
     ExecutionInfo,
     HistoryEvent,
     InstanceInfo,
@@ -27,14 +30,11 @@ from perdure.client.info import (
     Report,
     StreamInfo,
 )
-from perdure.client.item_reader import ItemReader, checked_stream
-from perdure.client.lists import check_count
-from perdure.client.points import Point, check_point, point_parts
+from perdure.client.reading.item_reader import ItemReader, checked_stream
+from perdure.client.reading.lists import check_count
 from perdure.client.remote.connection import ASK_WAIT_S, RemoteConnection, encoded, read
 from perdure.client.remote.streams import RemoteStream
 from perdure.client.remote.values import BESIDE_THE_STORE, refuse
-from perdure.client.resetting import ResetPlan
-from perdure.client.update_requests import checked_request
 from perdure.codec import ValueCodec, check_id
 from perdure.durations import Duration, as_duration
 from perdure.errors import (

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.failures import describe
-from perdure.client.info import Json, ListPart, MessageInfo
-from perdure.client.lists import DeadJobQuery, check_dead_jobs, check_limit
-from perdure.client.overview import DeadJobInfo
+from perdure.client.reading.info import Json, ListPart, MessageInfo
+from perdure.client.reading.lists import DeadJobQuery, check_dead_jobs, check_limit
+from perdure.client.reading.overview import DeadJobInfo
 from perdure.client.remote.connection import encoded, read
 from perdure.client.remote.values import refuse
 from perdure.codec import JSON, check_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from perdure.authoring.promise import Promise
-from perdure.client.info import Json
+from perdure.client.reading.info import Json
 from perdure.client.remote.connection import encoded
 from perdure.codec import check_text
 from perdure.errors import UsageError

@@ -9,8 +9,8 @@ import msgspec
 
 from perdure.authoring.schedules.schedule import OVERLAPS, Schedule, checked_time
 from perdure.authoring.schedules.spec import Overlap, ScheduleSpec
+from perdure.client.deciders.schedules import ScheduleHandle, ScheduleInfo
 from perdure.client.remote.connection import read
-from perdure.client.schedules import ScheduleHandle, ScheduleInfo
 from perdure.clock import to_datetime
 from perdure.codec import check_id, check_text
 from perdure.errors import UsageError

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RemoteStream:
-    """See `perdure.client.item_reader.StreamSource`."""
+    """See `perdure.client.reading.item_reader.StreamSource`."""
 
     def __init__(self, handle: RemoteHandle[object], name: str) -> None:
         self._handle = handle

@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from perdure.client.info import Json
-from perdure.client.lists import InstanceQuery
+from perdure.client.reading.info import Json
+from perdure.client.reading.lists import InstanceQuery
 from perdure.codec import by_position_and_name
 from perdure.errors import UsageError
 from perdure.model.instances import DefinitionKey

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.codec import JSON
 from perdure.core.deciders.fold import Fold, fold_until, refuse_removed
-from perdure.core.deciders.removed import find_removed
 from perdure.core.guard import Guard
 from perdure.errors import PayloadError, UniqueKeyError
-from perdure.model.events import NULL, InputTaken, StoredEvent
-from perdure.model.rows import read_row
+from perdure.model.histories.events import NULL, InputTaken, StoredEvent
+from perdure.model.histories.removed import find_removed
+from perdure.model.histories.rows import read_row
 
 UNCHECKED = "client:json"
 """The cause of an input whose sender does not have the decider: it was not checked whether it is

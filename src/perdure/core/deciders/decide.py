@@ -9,13 +9,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from perdure.authoring.decision import Acceptance, Effect, Rejection, Timer
-from perdure.authoring.members import Tagged
+from perdure.authoring.deciders.decision import Acceptance, Effect, Rejection, Timer
+from perdure.authoring.deciders.members import Tagged
 from perdure.codec import check_id
 from perdure.core.deciders.fold import Fold
 from perdure.errors import LimitExceededError, NondeterminismError, PerdureError, UsageError
 from perdure.limits import MAX_OPEN_CALLS
-from perdure.model.events import EventRecorded
+from perdure.model.histories.events import EventRecorded
 
 
 class Refused(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from perdure.authoring.decision import (
+from perdure.authoring.deciders.decision import (
     Acceptance,
     CancelledTimer,
     Decision,

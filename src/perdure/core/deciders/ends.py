@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from perdure.authoring.decider import DeadEffect, EndedOrchestration
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider import DeadEffect, EndedOrchestration
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.codec import JSON
 from perdure.core.deciders.answers import UNCHECKED
 from perdure.core.deciders.notes import OpenCall
 from perdure.errors import DefinitionError, NondeterminismError, PayloadError, UsageError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     ChildCompleted,

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.decision import AlreadyCompleted, Rejected
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decision import AlreadyCompleted, Rejected
 from perdure.clock import not_before, to_datetime
 from perdure.core.deciders.answers import UNREADABLE, Answer, DirectInput, UnreadableReceipt
 from perdure.core.deciders.decide import AcceptedInput, Refused, run_decide
@@ -39,14 +39,14 @@ from perdure.core.deciders.outcomes import (
     take_too_late,
 )
 from perdure.core.deciders.recording import record_accepted
-from perdure.core.deciders.removed import read_memory
 from perdure.core.deciders.snapshots import read_snapshot, snapshot_if_due
 from perdure.core.deciders.turn import KEYED, DeciderChanges
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.turn_builder import TurnTerms
 from perdure.errors import UniqueKeyError, VersionConflictError
-from perdure.model.events import (
+from perdure.model.feeds import StoredSnapshot
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     Cancelled,
@@ -66,9 +66,9 @@ from perdure.model.events import (
     StoredEvent,
     Terminated,
 )
-from perdure.model.feeds import StoredSnapshot
+from perdure.model.histories.removed import read_memory
+from perdure.model.histories.rows import read_message, read_row
 from perdure.model.messages import Message
-from perdure.model.rows import read_message, read_row
 from perdure.model.turns import Turn
 
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from perdure.authoring.decider_definition import DeciderDefinition
-from perdure.authoring.pure import PurePlace
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.pure import PurePlace
 from perdure.clock import to_datetime
 from perdure.codec import JSON
-from perdure.core.deciders.removed import find_removed, first_gap, last_number
 from perdure.core.guard import Guard
 from perdure.errors import EventsRemovedError, NondeterminismError, PayloadError, UsageError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ChildScheduled,
     EffectScheduled,
     EventRecorded,
@@ -28,7 +27,8 @@ from perdure.model.events import (
     InputTaken,
     StoredEvent,
 )
-from perdure.model.rows import read_row
+from perdure.model.histories.removed import find_removed, first_gap, last_number
+from perdure.model.histories.rows import read_row
 
 
 class Fold:

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import msgspec
 
-from perdure.authoring.decider_definition import SEPARATOR
-from perdure.authoring.decision import (
+from perdure.authoring.deciders.decider_definition import SEPARATOR
+from perdure.authoring.deciders.decision import (
     CancelledTimer,
     Effect,
     EncodedStart,
@@ -20,7 +20,7 @@ from perdure.clock import to_ms
 from perdure.core.deciders.decide import AcceptedInput
 from perdure.core.deciders.turn import KEYED, DeciderChanges, policy_for_input
 from perdure.core.identity import child_id
-from perdure.model.events import (
+from perdure.model.histories.events import (
     NULL,
     ChildScheduled,
     Completed,

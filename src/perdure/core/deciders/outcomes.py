@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from perdure.authoring.decision import AlreadyCompleted, Rejected
+from perdure.authoring.deciders.decision import AlreadyCompleted, Rejected
 from perdure.core.deciders.answers import (
     COMPLETED,
     KEY_TAKEN,
@@ -28,7 +28,7 @@ from perdure.core.deciders.ends import OWN
 from perdure.core.deciders.fingerprints import check_same, with_fingerprint
 from perdure.core.deciders.turn import DeciderChanges
 from perdure.errors import InputIdReusedError
-from perdure.model.events import InputRejected, InputTaken
+from perdure.model.histories.events import InputRejected, InputTaken
 from perdure.model.turns import NewObservation
 
 logger = logging.getLogger(__name__)

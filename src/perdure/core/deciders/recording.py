@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.authoring.decision import Accepted
+from perdure.authoring.deciders.decision import Accepted
 from perdure.codec import JSON
 from perdure.core.deciders.answers import AcceptedReceipt
 from perdure.core.deciders.decide import AcceptedInput
@@ -14,7 +14,7 @@ from perdure.core.deciders.fold import Fold
 from perdure.core.deciders.follow_ups import close, follow
 from perdure.core.deciders.outcomes import keep_receipt, observe
 from perdure.core.deciders.turn import DeciderChanges
-from perdure.model.events import NULL, Replied
+from perdure.model.histories.events import NULL, Replied
 from perdure.model.turns import FedEvent, UniqueKey
 
 

@@ -12,18 +12,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.core.deciders.fold import Fold
-from perdure.core.deciders.notes import Bookkeeping, DeciderNotes
+from perdure.core.deciders.notes import DeciderNotes
 from perdure.errors import LimitExceededError, PayloadError
-from perdure.model.events import (
+from perdure.model.feeds import StoredSnapshot
+from perdure.model.histories.bookkeeping import Bookkeeping
+from perdure.model.histories.events import (
     ChildScheduled,
     EffectScheduled,
     EventsRemoved,
     UnreadableEventError,
     read_event,
 )
-from perdure.model.feeds import StoredSnapshot
 from perdure.model.turns import Snapshot
 
 logger = logging.getLogger(__name__)

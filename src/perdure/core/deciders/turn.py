@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
-from perdure.authoring.decision import StopRun
+from perdure.authoring.deciders.decision import StopRun
 from perdure.authoring.registry import (
     BEHAVIOUR,
     activity_key,
@@ -17,7 +17,8 @@ from perdure.core.deciders.answers import InputOutcome
 from perdure.core.deciders.notes import DeciderNotes, OpenCall
 from perdure.core.identity import child_incarnation
 from perdure.core.turn_builder import TurnTerms, answer_to, outcome_of, told_to_parent
-from perdure.model.events import (
+from perdure.model.fingerprints import Fingerprint
+from perdure.model.histories.events import (
     NULL,
     ActivityFailed,
     Body,
@@ -38,11 +39,10 @@ from perdure.model.events import (
     Terminated,
     write_event,
 )
-from perdure.model.fingerprints import Fingerprint
+from perdure.model.histories.slot import StartedSlot
 from perdure.model.instances import NewInstance
 from perdure.model.jobs import BuriedJob, JobPolicy, NewJob
 from perdure.model.messages import Delivery
-from perdure.model.slot import StartedSlot
 from perdure.model.turns import (
     ChildStart,
     FedEvent,

@@ -23,7 +23,7 @@ from perdure.core.orchestrations.pending import (
 )
 from perdure.errors import LimitExceededError, UsageError
 from perdure.limits import MAX_OPEN_CALLS as MAX_OPEN_CALLS
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityScheduled,
     DetachedScheduled,
     MessageEvent,

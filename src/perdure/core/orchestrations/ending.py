@@ -13,7 +13,7 @@ from perdure.authoring.registry import BEHAVIOUR, orchestration_key
 from perdure.authoring.scope import ContinueRequest
 from perdure.core.orchestrations.pending import Ask
 from perdure.errors import TooManyFailuresError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     NULL,
     Cancelled,
     Completed,

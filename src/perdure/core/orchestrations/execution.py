@@ -30,8 +30,8 @@ from perdure.core.orchestrations.scope import ExecutionScope
 from perdure.core.orchestrations.taken_over import TakenOver
 from perdure.core.orchestrations.teardown import tear_down
 from perdure.core.orchestrations.values import Values
-from perdure.model.digests import Digest
-from perdure.model.events import (
+from perdure.model.histories.digests import Digest
+from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
     ActivityScheduled,
@@ -60,8 +60,8 @@ from perdure.model.events import (
     WentBack,
     write_event,
 )
-from perdure.model.lineage import Lineage, Parent
-from perdure.model.rows import read_row
+from perdure.model.histories.lineage import Lineage, Parent
+from perdure.model.histories.rows import read_row
 
 _ANSWERED: dict[type[Any], type[Any] | tuple[type[Any], ...]] = {
     ActivityCompleted: (ActivityScheduled, InlineScheduled),

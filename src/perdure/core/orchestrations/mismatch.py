@@ -12,7 +12,7 @@ from perdure.codec import NOT_STORED, ValueCodec
 from perdure.core.orchestrations.ending import Continuing
 from perdure.core.orchestrations.pending import Ask, PendingCall
 from perdure.errors import NondeterminismError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCancelled,
     ActivityCompleted,
     ActivityFailed,
@@ -51,7 +51,7 @@ from perdure.model.events import (
     UpdateAnswered,
     read_event,
 )
-from perdure.model.rows import read_row
+from perdure.model.histories.rows import read_row
 
 NEIGHBOURS = 3
 """How many matching events are shown above the one that differs."""

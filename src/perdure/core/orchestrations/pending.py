@@ -13,7 +13,7 @@ from perdure.authoring.failures import revive_child_error
 from perdure.authoring.scope import ActivityRequest, AnyRequest, InlineRequest, Place
 from perdure.core.orchestrations.loop import DurableLoop
 from perdure.errors import AlreadyExistsError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCancelled,
     ActivityCompleted,
     ActivityFailed,

@@ -45,7 +45,7 @@ from perdure.core.orchestrations.pending import (
 from perdure.core.orchestrations.teardown import TornDownError
 from perdure.core.orchestrations.values import Values
 from perdure.errors import UsageError
-from perdure.model.events import (
+from perdure.model.histories.events import (
     AskedEvent,
     ChildScheduled,
     DetachedScheduled,
@@ -57,10 +57,10 @@ from perdure.model.events import (
     SignalTaken,
     UpdateAnswered,
 )
-from perdure.model.lineage import Parent
-from perdure.model.origins import Seed
+from perdure.model.histories.lineage import Parent
+from perdure.model.histories.origins import Seed
+from perdure.model.histories.slot import StartedSlot
 from perdure.model.promises import UNSIGNED, PromiseId, write_token
-from perdure.model.slot import StartedSlot
 from perdure.model.streams import ForwardedItems
 from perdure.telemetry import error_facts, shown_error
 

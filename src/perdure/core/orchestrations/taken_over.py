@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from perdure.core.identity import ExecutionId
 from perdure.core.orchestrations.mismatch import matches_kept
 from perdure.core.orchestrations.pending import Ask
-from perdure.model.events import KvSet, Origin, Seed, StoredEvent, WentBack
+from perdure.model.histories.events import KvSet, Origin, Seed, StoredEvent, WentBack
 
 if TYPE_CHECKING:
     from perdure.core.orchestrations.calls import OpenCalls

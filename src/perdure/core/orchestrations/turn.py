@@ -15,7 +15,7 @@ from perdure.core.orchestrations.pending import Answering, Ask, PendingCall
 from perdure.core.orchestrations.updates import receipt_of, receipt_unanswered, warn_unanswered
 from perdure.core.turn_builder import TurnTerms, answer_to, outcome_of, told_to_parent
 from perdure.limits import MAX_CHILD_DEPTH as MAX_CHILD_DEPTH
-from perdure.model.events import (
+from perdure.model.histories.events import (
     ActivityCancelled,
     ActivityCompleted,
     ActivityFailed,
@@ -41,11 +41,11 @@ from perdure.model.events import (
     WentBack,
     write_event,
 )
+from perdure.model.histories.lineage import FIRST, Lineage, Parent, lineage_below
+from perdure.model.histories.rows import read_message
 from perdure.model.instances import DefinitionKey, NewInstance
 from perdure.model.jobs import NewJob
-from perdure.model.lineage import FIRST, Lineage, Parent, lineage_below
 from perdure.model.messages import Delivery, Message
-from perdure.model.rows import read_message
 from perdure.model.streams import ForwardedItems, SentItems
 from perdure.model.turns import (
     ChildStart,

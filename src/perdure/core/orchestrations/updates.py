@@ -8,8 +8,8 @@ import msgspec
 
 from perdure.core.identity import ExecutionId
 from perdure.core.orchestrations.pending import TakenUpdate
-from perdure.model.events import UpdateAnswered
 from perdure.model.fingerprints import fingerprint
+from perdure.model.histories.events import UpdateAnswered
 from perdure.model.turns import InputReceipt
 from perdure.model.updates import UpdateOutcome, receipt_id
 

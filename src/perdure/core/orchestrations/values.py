@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perdure.model.events import AskedEvent, KvCleared, KvEntry, KvPruned, KvRemoved, KvSet
+from perdure.model.histories.events import (
+    AskedEvent,
+    KvCleared,
+    KvEntry,
+    KvPruned,
+    KvRemoved,
+    KvSet,
+)
 from perdure.model.turns import KvChange
 
 

@@ -1,7 +1,7 @@
 """Run a batch of operations as one transaction on a connection that writes.
 
-What happens inside it is told in `perdure.store.sql.batch`. It begins with the time of the database
-and the locks of all rows that it will change, in one order.
+What happens inside it is told in `perdure.store.sql.commits.batch`. It begins with the time of the
+database and the locks of all rows that it will change, in one order.
 
 Two writers may still be in each other's way: both insert the same row, or wait for each other. The
 database then undoes one of them, which runs again at once with what is there now. If that does not
@@ -43,13 +43,17 @@ from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.connection import PIN, PostgresConnection, connect_again
 from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError, RowLockedError
 from perdure.store.postgres.lost_answers import NOTHING, LostAnswers
-from perdure.store.sql.batch import Operation, Transaction, run_batch
+from perdure.store.sql.commits.batch import Operation, Transaction, run_batch
+from perdure.store.sql.commits.hints import hints_of
+from perdure.store.sql.commits.remembered_check import (
+    RememberedRowsError,
+    check_remembered,
+    is_switched_on,
+)
+from perdure.store.sql.commits.remembered_rows import RememberedRows
+from perdure.store.sql.commits.rows import LoadedRows, ids_of
+from perdure.store.sql.commits.writes import Writes
 from perdure.store.sql.definitions import Definitions
-from perdure.store.sql.hints import hints_of
-from perdure.store.sql.remembered_check import RememberedRowsError, check_remembered, is_switched_on
-from perdure.store.sql.remembered_rows import RememberedRows
-from perdure.store.sql.rows import LoadedRows, ids_of
-from perdure.store.sql.writes import Writes
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from string import ascii_lowercase
 from typing import Any
 
 from perdure.store.postgres.functions import WRITES
+from perdure.store.sql.commits.writes import Writes
 from perdure.store.sql.connection import Asked, Value
 from perdure.store.sql.packing import pack
-from perdure.store.sql.writes import Writes
 
 OF_COMMITS = frozenset(WRITES)
 """Statements that one function runs, many in one call."""

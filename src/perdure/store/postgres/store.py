@@ -47,7 +47,7 @@ from perdure.store.postgres.within.borrowed_store import (
 )
 from perdure.store.postgres.within.threaded_transactions import ThreadedTransactions
 from perdure.store.postgres.within.transactions import Ending, check_drivers
-from perdure.store.sql.batch import Operation, Transaction
+from perdure.store.sql.commits.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.store import SqlStore
 from perdure.store.within.borrowing import RunOnThread

@@ -30,9 +30,10 @@ from perdure.model.admin import (
 )
 from perdure.model.instances import DefinitionKey, InstanceRow
 from perdure.model.jobs import JobKey
-from perdure.store.sql import lists, overview, removal, repair, stranded
-from perdure.store.sql.batch import Transaction
+from perdure.store.sql import removal, repair, stranded
+from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.connection import Connection
+from perdure.store.sql.questions import lists, overview
 
 T = TypeVar("T")
 

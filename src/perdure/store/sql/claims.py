@@ -20,12 +20,12 @@ from perdure.model.jobs import ClaimedJob, JobBeat, JobFailures, JobKey
 from perdure.model.messages import Message
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.base import JobLease, TurnLease
+from perdure.store.sql.commits.row_types import BeatValues
 from perdure.store.sql.connection import Asked, Connection, Value
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.locking import lock_instances
-from perdure.store.sql.looking import look_alone
 from perdure.store.sql.packing import Rows, cut, pack, unpack
-from perdure.store.sql.row_types import BeatValues
+from perdure.store.sql.questions.looking import look_alone
 from perdure.store.sql.sessions import (
     SessionMarks,
     ask_sessions,

@@ -11,18 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from perdure.model.feeds import Checkpoint, FeedEvent, Observation, ReaderStatus, StoredSnapshot
+from perdure.model.histories.removals import EventRemoval, SnapshotPlace
 from perdure.model.instances import LiveRow, part_of
-from perdure.model.removals import EventRemoval, SnapshotPlace
 from perdure.model.tables import FeedWork
 from perdure.model.turns import InputReceipt, NewObservation, UniqueKey
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import SlicePlace
-from perdure.store.sql import event_removal, feed, projection_sql, reading
-from perdure.store.sql.batch import Transaction
+from perdure.store.sql import event_removal, projection_sql
+from perdure.store.sql.commits.batch import Transaction
+from perdure.store.sql.commits.rows import load_holders
+from perdure.store.sql.commits.settled import SettledInputs
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import pack
-from perdure.store.sql.rows import load_holders
-from perdure.store.sql.settled import SettledInputs
+from perdure.store.sql.questions import feed, reading
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ removes nothing. The stamp stays as it is, so a turn that runs goes on.
 
 from __future__ import annotations
 
+from perdure.model.histories.removals import EventRemoval, SnapshotPlace
 from perdure.model.instances import part_of
-from perdure.model.removals import EventRemoval, SnapshotPlace
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import SlicePlace
 from perdure.store.sql.connection import Connection

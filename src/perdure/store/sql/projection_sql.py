@@ -25,9 +25,9 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.model.tables import FeedWork, Parameters
-from perdure.store.sql.batch import Transaction
+from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.feed import advance_feed
+from perdure.store.sql.questions.feed import advance_feed
 
 RESERVED_TABLES = "perdure_"
 """What tables that later versions of perdure add are named with, so that no user has them."""

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 from perdure.model.admin import DeletedCounts, Expiry
 from perdure.model.instances import part_of
-from perdure.store.sql import overview
+from perdure.store.sql.commits.decision_rows import DECIDER_ROWS
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.decision_rows import DECIDER_ROWS
 from perdure.store.sql.locking import lock_feed, lock_instances
 from perdure.store.sql.packing import pack, unpack
-from perdure.store.sql.reading import read_instances
+from perdure.store.sql.questions import overview
+from perdure.store.sql.questions.reading import read_instances
 
 _OTHER_ROWS = (
     "delete_live",

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from perdure.ids import fresh_id
 from perdure.model.instances import part_of
 from perdure.model.jobs import JobEnd, JobKey
-from perdure.store.sql.batch import Transaction
-from perdure.store.sql.commit import Commit
+from perdure.store.sql.commits.batch import Transaction
+from perdure.store.sql.commits.commit import Commit
+from perdure.store.sql.commits.flush import flush
+from perdure.store.sql.commits.rows import load
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.flush import flush
 from perdure.store.sql.locking import lock_instances
 from perdure.store.sql.packing import pack
-from perdure.store.sql.rows import load
 
 _BY_HAND = 1
 """Stands for the token of a job that no worker runs; never stored."""

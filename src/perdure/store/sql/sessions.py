@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from perdure.model.instances import part_of
 from perdure.model.turns import JobClaim, SessionClaim
-from perdure.store.sql import reading
 from perdure.store.sql.connection import Asked, Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.packing import pack, unpack
+from perdure.store.sql.questions import reading
 
 MAX_SESSIONS = 5_000
 """Sessions that one claim looks at; the next claim goes on from there."""

@@ -16,8 +16,8 @@ import msgspec
 from perdure.clock import Clock
 from perdure.clock_watch import LASTS_MS, since_moved_ms, steady_ms
 from perdure.errors import StoreError
-from perdure.model.events import StoredEvent
 from perdure.model.hints import Hint
+from perdure.model.histories.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
 from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd
 from perdure.model.messages import Delivery, DeliveryStatus, Message
@@ -50,14 +50,15 @@ from perdure.store.epoch import Epoch
 from perdure.store.forking import ProcessMark
 from perdure.store.locked_turns import KnownInstance, LockedTurn, News
 from perdure.store.observer import Observer
-from perdure.store.sql import claims, feed, news, reading, sessions, slices
+from perdure.store.sql import claims, sessions
 from perdure.store.sql.admin import SqlAdmin
-from perdure.store.sql.batch import Operation, Transaction
+from perdure.store.sql.commits.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.deciders import SqlDeciders
 from perdure.store.sql.definitions import Definitions
-from perdure.store.sql.looking import Look
 from perdure.store.sql.projection_sql import Approval
+from perdure.store.sql.questions import feed, news, reading, slices
+from perdure.store.sql.questions.looking import Look
 from perdure.store.sql.stream_store import SqlStreams
 
 T = TypeVar("T")

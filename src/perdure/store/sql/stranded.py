@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from perdure.store.sql.commits.row_types import StrandedJobValues, StrandedTurnValues
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.locking import lock_instances
 from perdure.store.sql.packing import pack, unpack
-from perdure.store.sql.row_types import StrandedJobValues, StrandedTurnValues
 
 LONGEST_LEASE_MS = 24 * 3_600_000
 """A lease that ends later than this was given by a wrong clock."""

@@ -12,8 +12,8 @@ from typing import TypeVar
 from perdure.model.jobs import StreamAppend
 from perdure.model.streams import StreamHead, StreamPage, StreamPlace
 from perdure.store.base import PATIENCE_S, NotPermittedError
-from perdure.store.sql import streams
-from perdure.store.sql.batch import Transaction
+from perdure.store.sql.commits import streams
+from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.connection import Connection
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from perdure.store.sql.writes import Writes
+from perdure.store.sql.commits.writes import Writes
 from perdure.store.sqlite.connection import SqliteConnection, split_script, statement
 
 MAX_COMBINATIONS = 200

@@ -1,8 +1,8 @@
 """Run a batch of operations as one transaction on the one connection that writes.
 
-What happens inside it is told in `perdure.store.sql.batch`. There are two ways. Turns whose rows
-are known from the transaction before are decided first and written as one statement, which also
-makes sure that no other process has written meanwhile. All else, and what that finds to be
+What happens inside it is told in `perdure.store.sql.commits.batch`. There are two ways. Turns whose
+rows are known from the transaction before are decided first and written as one statement, which
+also makes sure that no other process has written meanwhile. All else, and what that finds to be
 otherwise, is run in steps: begin, load, decide, write, commit. There the time is taken when no
 other can write any more, so that no lease is born old because its transaction had to wait; one
 statement gives no leases but those of its turns, which bring their own time.
@@ -23,16 +23,16 @@ from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavail
 from perdure.store.counters import StoreCounters
 from perdure.store.forking import keep_for_ever
 from perdure.store.locked_turns import LockedTurn
-from perdure.store.sql.batch import Operation, Transaction, run_batch
-from perdure.store.sql.commit import Commit
+from perdure.store.sql.commits.batch import Operation, Transaction, run_batch
+from perdure.store.sql.commits.commit import Commit
+from perdure.store.sql.commits.hints import hints_of
+from perdure.store.sql.commits.remembered_check import check_remembered, is_switched_on
+from perdure.store.sql.commits.remembered_rows import RememberedRows
+from perdure.store.sql.commits.rows import LoadedRows
+from perdure.store.sql.commits.writes import UnknownError, Writes
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
-from perdure.store.sql.hints import hints_of
 from perdure.store.sql.packing import BatchTooLargeError
-from perdure.store.sql.remembered_check import check_remembered, is_switched_on
-from perdure.store.sql.remembered_rows import RememberedRows
-from perdure.store.sql.rows import LoadedRows
-from perdure.store.sql.writes import UnknownError, Writes
 from perdure.store.sqlite.connection import (
     FileLockedError,
     SqliteConnection,

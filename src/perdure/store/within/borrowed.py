@@ -25,11 +25,11 @@ from perdure.model.instances import DefinitionKey, InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InputReceipt, NewObservation, Turn
 from perdure.store.counters import StoreCounters
-from perdure.store.sql import reading
-from perdure.store.sql.batch import Transaction, run_batch
+from perdure.store.sql.commits.batch import Transaction, run_batch
+from perdure.store.sql.commits.settled import SettledInputs
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
-from perdure.store.sql.settled import SettledInputs
+from perdure.store.sql.questions import reading
 from perdure.store.sql.store import SqlStore
 from perdure.store.within.borrowing import SentMessages, UnwrittenError
 from perdure.store.within.transactions import OwnWork

@@ -9,10 +9,10 @@ import msgspec
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.client.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE
+from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE
 from perdure.client.client import Client
-from perdure.client.info import InstanceInfo, Json
-from perdure.client.lists import InstanceQuery
+from perdure.client.reading.info import InstanceInfo, Json
+from perdure.client.reading.lists import InstanceQuery
 from perdure.errors import PartlyDoneError, UnexpectedCountError, UsageError
 from perdure.ids import fresh_name
 from perdure.limits import BULK_MAX, PAGE_MAX

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from perdure.authoring.decider_definition import DeciderDefinition, stored_id_of
-from perdure.client.decided_events import DecidedEvent, read_decided
-from perdure.client.decisions import TriedEffect
-from perdure.client.info import Json
+from perdure.authoring.deciders.decider_definition import DeciderDefinition, stored_id_of
+from perdure.client.deciders.decided_events import DecidedEvent, read_decided
+from perdure.client.deciders.decisions import TriedEffect
+from perdure.client.reading.info import Json
 from perdure.core.deciders.answers import outcome_json
 from perdure.errors import NotRegisteredError
 from perdure.web.api.instances import Limit

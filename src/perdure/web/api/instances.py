@@ -12,7 +12,8 @@ import msgspec
 from starlette.responses import Response
 
 from perdure.client.handle import Handle
-from perdure.client.info import (
+from perdure.client.histories.replay_check import ReplayCheck, check_replay
+from perdure.client.reading.info import (
     ExecutionInfo,
     HistoryEvent,
     InstanceInfo,
@@ -23,8 +24,7 @@ from perdure.client.info import (
     Progress,
     Report,
 )
-from perdure.client.lists import InstanceQuery
-from perdure.client.replay_check import ReplayCheck, check_replay
+from perdure.client.reading.lists import InstanceQuery
 from perdure.errors import OutcomeError, ResultTimeoutError
 from perdure.model.admin import InstanceStats
 from perdure.model.instances import Status

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from perdure.client.info import Json
-from perdure.client.lists import DeadJobQuery
-from perdure.client.overview import DeadJobInfo, QueueInfo, SessionInfo
-from perdure.client.projections import ProjectionInfo
+from perdure.client.deciders.projections import ProjectionInfo
+from perdure.client.reading.info import Json
+from perdure.client.reading.lists import DeadJobQuery
+from perdure.client.reading.overview import DeadJobInfo, QueueInfo, SessionInfo
 from perdure.model.admin import StoreTotals
 from perdure.model.builtins import RESERVED_PREFIX
 from perdure.web.api.instances import After, Counted, Limit

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from perdure.authoring.promise import Promise
-from perdure.client.info import Json
-from perdure.client.keeping import find_promise
+from perdure.client.acting.keeping import find_promise
+from perdure.client.reading.info import Json
 from perdure.web.operations import CheckedRequest, Nothing
 
 

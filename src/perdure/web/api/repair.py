@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from perdure.client.info import InstanceInfo, Json
-from perdure.client.points import Point, chosen_point
-from perdure.client.resetting import ResetPlan
+from perdure.client.histories.points import Point, chosen_point
+from perdure.client.histories.resetting import ResetPlan
+from perdure.client.reading.info import InstanceInfo, Json
 from perdure.codec import JSON
 from perdure.web.api.instances import handle_of
 from perdure.web.operations import CheckedRequest, Nothing

@@ -12,8 +12,8 @@ from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.schedules.schedule import Schedule
 from perdure.authoring.schedules.spec import Missed, Overlap
 from perdure.authoring.schedules.when import Cron, Every, When
-from perdure.client.info import Json
-from perdure.client.schedules import ScheduleInfo
+from perdure.client.deciders.schedules import ScheduleInfo
+from perdure.client.reading.info import Json
 from perdure.codec import JSON
 from perdure.errors import OptionError
 from perdure.web.api.overview import EmptyBody

@@ -12,8 +12,8 @@ import msgspec
 from starlette.responses import Response
 
 from perdure.authoring.stream import Stream
-from perdure.client.info import Json, StreamInfo
-from perdure.client.item_reader import StoredStream
+from perdure.client.reading.info import Json, StreamInfo
+from perdure.client.reading.item_reader import StoredStream
 from perdure.clock import to_datetime
 from perdure.model.streams import StreamPage
 from perdure.web.api.instances import handle_of, last_event, wait_limit

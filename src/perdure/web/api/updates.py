@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.authoring.query import Query
 from perdure.authoring.update import Update
-from perdure.client.info import Json
+from perdure.client.reading.info import Json
 from perdure.errors import ResultTimeoutError
 from perdure.ids import fresh_name
 from perdure.web.api.instances import handle_of, wait_limit

@@ -14,8 +14,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from perdure.client.client import Client
-from perdure.client.info import InstanceInfo
-from perdure.client.lists import InstanceQuery
+from perdure.client.reading.info import InstanceInfo
+from perdure.client.reading.lists import InstanceQuery
 from perdure.errors import UsageError
 from perdure.limits import PAGE_MAX
 from perdure.model.builtins import RESERVED_PREFIX

@@ -6,7 +6,7 @@ import re
 from hashlib import sha256
 from typing import Any
 
-from perdure.client.info import InstanceInfo
+from perdure.client.reading.info import InstanceInfo
 from perdure.limits import PAGE_MAX
 from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.pages.content import PageContent

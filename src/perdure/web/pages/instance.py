@@ -7,17 +7,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from perdure.authoring.decider_definition import SEPARATOR
+from perdure.authoring.deciders.decider_definition import SEPARATOR
 from perdure.authoring.stream import Stream
-from perdure.client.as_json import as_json
 from perdure.client.client import Client
 from perdure.client.handle import Handle
-from perdure.client.info import HistoryEvent, InstanceInfo, Json
-from perdure.client.tallies import read_tally
+from perdure.client.reading.as_json import as_json
+from perdure.client.reading.info import HistoryEvent, InstanceInfo, Json
+from perdure.client.reading.tallies import read_tally
 from perdure.clock import to_datetime
 from perdure.errors import EventsRemovedError, NotRegisteredError
 from perdure.limits import PAGE_MAX
-from perdure.model.paging import FOR_EACH
+from perdure.model.histories.paging import FOR_EACH
 from perdure.model.promises import SIGNAL_PREFIX
 from perdure.web.access import now_utc
 from perdure.web.api.deciders import definition_here, events_of, state_of

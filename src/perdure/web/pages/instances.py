@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from perdure.client.filters import FILTER_WORDS, parse_filter
-from perdure.client.info import InstanceInfo
-from perdure.client.lists import InstanceQuery
+from perdure.client.reading.filters import FILTER_WORDS, parse_filter
+from perdure.client.reading.info import InstanceInfo
+from perdure.client.reading.lists import InstanceQuery
 from perdure.errors import PerdureError, UsageError
 from perdure.model.instances import Status
 from perdure.web.access import now_utc

@@ -16,9 +16,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from perdure.client.as_json import as_json
+from perdure.client.reading.as_json import as_json
 from perdure.durations import shown_duration
-from perdure.model.events import SignalReceived
+from perdure.model.histories.events import SignalReceived
 from perdure.model.updates import UPDATE_PREFIX
 from perdure.web.access import Access
 from perdure.web.gate import ACCESS, TWIN, csrf_token, escaped

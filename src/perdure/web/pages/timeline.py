@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from perdure.client.info import HistoryEvent
+from perdure.client.reading.info import HistoryEvent
 from perdure.clock import to_datetime
 from perdure.durations import shown_duration
 

@@ -35,11 +35,11 @@ from perdure.store.postgres.address import Address
 from perdure.store.postgres.faults import RowLockedError
 from perdure.store.postgres.lane import LOCK_WITHIN
 from perdure.store.postgres.notifications import Notifications
-from perdure.store.sql.batch import Transaction, run_batch
+from perdure.store.sql.commits.batch import Transaction, run_batch
+from perdure.store.sql.commits.row_types import ArrivalValues
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import Rows, pack, unpack
-from perdure.store.sql.reading import read_lives
-from perdure.store.sql.row_types import ArrivalValues
+from perdure.store.sql.questions.reading import read_lives
 
 AT_ONCE = 500
 """Messages that are looked at together, and about as many are moved in one transaction."""

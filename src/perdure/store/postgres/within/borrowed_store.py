@@ -40,11 +40,11 @@ from perdure.store.postgres.within.borrowed import (
     BorrowedConnection,
     BorrowedPsycopg,
 )
-from perdure.store.sql import reading
-from perdure.store.sql.batch import Transaction, run_batch
+from perdure.store.sql.commits.batch import Transaction, run_batch
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.packing import pack, unpack
+from perdure.store.sql.questions import reading
 from perdure.store.within.borrowed import BorrowedSqlStore, Loan, PartDefinitions
 from perdure.store.within.borrowing import RunOnThread, SentMessages
 from perdure.store.within.errands import OwnThread, beside_loop

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.backoff import GrowingPause
 from perdure.errors import StoreUnavailableError, UsageError
-from perdure.store.sql.batch import Transaction
+from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.connection import Connection, Value
 from perdure.store.sqlite.connection import FileLockedError, SqliteConnection
 from perdure.store.sqlite.memory import is_in_memory

@@ -20,7 +20,7 @@ from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError, UsageError
 from perdure.model.hints import Hint
 from perdure.store.counters import StoreCounters
-from perdure.store.sql.batch import Transaction, run_batch
+from perdure.store.sql.commits.batch import Transaction, run_batch
 from perdure.store.sqlite.connection import FileLockedError, SqliteConnection, trouble_of
 from perdure.store.sqlite.database import connect_writer
 from perdure.store.sqlite.file_lock import WriteLock

@@ -1,0 +1,1 @@
+"""Orchestrations of perdure's own, and the calls that start them."""

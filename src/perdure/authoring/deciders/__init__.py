@@ -1,0 +1,1 @@
+"""What users write of deciders: classes, decisions, and readers of their events."""

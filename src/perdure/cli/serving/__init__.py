@@ -1,0 +1,1 @@
+"""Commands that stay: workers, fleets of them, `dev` and the pages."""

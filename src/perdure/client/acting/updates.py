@@ -1,0 +1,77 @@
+"""Methods of `Handle` that ask the instance itself: updates, which it answers, and queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perdure.authoring.query import AskedQuery, Query
+from perdure.authoring.update import AskedUpdate
+from perdure.client.acting.update_requests import ask_update, checked_request
+from perdure.client.reading.views import ask_view
+from perdure.durations import Duration
+from perdure.errors import UsageError
+
+if TYPE_CHECKING:
+    from perdure.client.handle import Handle
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+async def update(
+    self: Handle[Any],
+    update: AskedUpdate[T, A],
+    value: T,
+    /,
+    *,
+    update_id: str | None = None,
+    timeout: Duration | None = None,  # noqa: ASYNC109 - its error says what is waited for
+) -> A:
+    """Ask the instance, and wait for the answer that its code gives.
+
+    The request is durable once it is sent: it survives the caller, the worker and a restart, and
+    is answered or refused once. It waits until the code takes it, behind what was sent before.
+
+    Args:
+        update: Its name, what is asked and what the answer is.
+        value: Checked and encoded at once.
+        update_id: Given again with the same id, the update is not done again: the first outcome is
+            returned, or waited for.
+        timeout: How long to wait; for ever if not given. The request stays.
+
+    Raises:
+        UpdateRefusedError: The code refused it; the error has the reason.
+        UpdateUnansweredError: What took it has ended, or the instance ended before it was taken.
+        InstanceEndedError: The instance has ended; nothing was sent.
+        InstanceNotFoundError: There is no such instance.
+        InputIdReusedError: The id was given before, with another update.
+        PayloadError: The value is not of the type that the update asks for.
+        ResultTimeoutError: There is no answer in time; the text says what the instance waits for.
+    """
+    request = checked_request(self.instance_id, update, value, update_id=update_id)
+    limit = update.options.timeout if timeout is None else timeout
+    what = f"answer to update {update.name!r}"
+    answer = await self._within(limit, ask_update(self._core, request), what)
+    return update.answers_codec.decode(answer)
+
+
+async def ask(self: Handle[Any], query: AskedQuery[T], /, *, at: int | None = None) -> T:
+    """Compute a view of the orchestration's variables, by replaying its history in this process.
+
+    Nothing is written and no worker is asked. An instance that has ended can be asked as long as
+    its history is kept.
+
+    Args:
+        query: Its name and type.
+        at: As of which event of the current execution; as of now if not given.
+
+    Raises:
+        UsageError: The code is not here, or has not said how to answer the query by then.
+        NondeterminismError: The code here does not match the history.
+        InstanceNotFoundError: There is no such instance.
+    """
+    if not isinstance(query, Query):
+        raise UsageError(f'{query!r} is not a query: make one with Query("name", type)')
+    data = await ask_view(self._core, self.instance_id, query.name, at=at)
+    answer: T = query.codec.decode(data)
+    return answer

@@ -1,0 +1,1 @@
+"""Deciders as clients see them: inputs, decisions, readers of events, and schedules."""

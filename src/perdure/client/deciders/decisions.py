@@ -1,0 +1,242 @@
+"""What clients are told about decisions: tried ones, observed ones, and those they wait for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
+
+from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
+from perdure.client.histories.histories import named_in_errors, read_history
+from perdure.client.reading.info import Json
+from perdure.clock import to_datetime
+from perdure.core.deciders.answers import (
+    AcceptedReceipt,
+    CompletedReceipt,
+    DirectInput,
+    KeyTakenReceipt,
+    RejectedReceipt,
+    UnreadableReceipt,
+    read_receipt,
+)
+from perdure.core.deciders.execution import DeciderExecution
+from perdure.core.deciders.fold import refuse_removed
+from perdure.core.turn_builder import TurnTerms
+from perdure.errors import InstanceHeldError, NotRegisteredError, UniqueKeyError
+from perdure.model.feeds import Observation
+from perdure.model.histories.events import (
+    ChildScheduled,
+    EffectScheduled,
+    EventRecorded,
+    InputSent,
+    TimerArmed,
+    TimerDisarmed,
+    read_event,
+)
+from perdure.model.histories.rows import read_row
+from perdure.model.instances import DECIDER, Stamp, Status
+from perdure.store.base import Store
+from perdure.turns.unserved import LIVE_WORKER_MS, served_by
+
+E_co = TypeVar("E_co", covariant=True)
+S_co = TypeVar("S_co", covariant=True)
+X_co = TypeVar("X_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedEffect:
+    """An activity that a decision would have run."""
+
+    activity: str
+    arguments: dict[str, Json]
+    """By name, as they would be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun(Generic[E_co, S_co, X_co]):
+    """What an input would come to."""
+
+    outcome: Accepted[E_co, S_co] | Rejected[X_co] | AlreadyCompleted
+    effects: tuple[TriedEffect, ...] = ()
+    timers: Mapping[str, datetime] = field(default_factory=lambda: MappingProxyType({}))
+    """Timers that would be set, by key, and when they would be due."""
+    cancelled_timers: tuple[str, ...] = ()
+    sent: tuple[str, ...] = ()
+    """Instances that would get an input."""
+    started: tuple[str, ...] = ()
+    """Orchestrations that would be started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """An input that a decider's instance was given."""
+
+    no: int
+    """Its number among those of the instance."""
+    at: datetime
+    tag: str
+    """Which of the decider's inputs."""
+    input: Json
+    outcome: str
+    """accepted, rejected or completed"""
+    rejection: Json
+    """Why it was rejected."""
+    input_id: str
+
+
+def observed_of(one: Observation) -> Observed:
+    """Return a stored observation as people see it."""
+    return Observed(
+        no=one.no,
+        at=to_datetime(one.at_ms),
+        tag=one.tag,
+        input=json.loads(one.input),
+        outcome=one.outcome,
+        rejection=None if one.rejection is None else json.loads(one.rejection),
+        input_id=one.input_id,
+    )
+
+
+def dry_run_of(
+    execution: DeciderExecution, given: DirectInput, *, now_ms: int
+) -> DryRun[Any, Any, Any]:
+    """Decide an input on an execution that is thrown away.
+
+    Raises:
+        Exception: What the decider's code raised, or a conflict.
+    """
+    terms = TurnTerms(
+        stamp=Stamp(execution.id.incarnation, execution.execution, execution.last_seq + 1),
+        commit_id=0,
+        worker_id="",
+        seen_no=0,
+        lease_until_ms=0,
+        takes=lambda _: False,
+    )
+    execution.give([given])
+    turn = execution.run((), terms, now_ms=now_ms)
+    [answer] = execution.answers
+    if answer.error is not None:
+        raise answer.error
+    assert answer.outcome is not None, "one of the two is set"
+    asked = [read_event(kind, body) for kind, body in turn.events]
+    armed = {event.key: event.due_ms for event in asked if isinstance(event, TimerArmed)}
+    return DryRun(
+        answer.outcome,
+        tuple(
+            TriedEffect(event.name, json.loads(bytes(event.input)))
+            for event in asked
+            if isinstance(event, EffectScheduled)
+        ),
+        {key: to_datetime(due_ms) for key, due_ms in armed.items()},
+        tuple(event.key for event in asked if isinstance(event, TimerDisarmed)),
+        tuple(event.instance_id for event in asked if isinstance(event, InputSent)),
+        tuple(event.instance_id for event in asked if isinstance(event, ChildScheduled)),
+    )
+
+
+async def check_known(store: Store, decider: str, instance_id: str) -> None:
+    """Refuse a decider that is not known anywhere, given by a client without its code.
+
+    What is queued for a misspelled one would wait for ever. On a store where no worker was yet that
+    has a decider, that cannot be told.
+
+    Args:
+        store: Where deciders have been seen.
+        decider: Its name.
+        instance_id: As stored.
+
+    Raises:
+        NotRegisteredError: No live worker has it, and the store has never seen it.
+    """
+    [row] = await store.read_instances([instance_id])
+    if row is not None:
+        return
+    seen = {key.name for key in (await store.definitions()).values() if key.kind == DECIDER}
+    if decider in seen:
+        return
+    workers = await store.read_workers(seen_since_ms=store.clock() - LIVE_WORKER_MS)
+    served = {key.name for key in served_by(workers) if key.kind == DECIDER}
+    if decider in served or not (workers or seen):
+        return
+    raise NotRegisteredError(
+        "decider",
+        decider,
+        known=sorted(seen | served),
+        advice="no live worker has it, and this store has never seen it. For one whose workers "
+        "come later give allow_unknown=True",
+    )
+
+
+async def check_takes_inputs(store: Store, instance_id: str, input_id: str) -> None:
+    """Refuse to queue an input that would wait for an operator.
+
+    Args:
+        store: Where the instance is.
+        instance_id: As stored.
+        input_id: Of the input; one that has an outcome passes.
+
+    Raises:
+        InstanceHeldError: The instance is parked.
+    """
+    [row] = await store.read_instances([instance_id])
+    if row is None or row.status is not Status.PARKED:
+        return
+    if (await store.read_receipts(instance_id, [input_id])).get(input_id) is None:
+        raise InstanceHeldError(instance_id, row.status, row.reason or "")
+
+
+async def receipt_json(
+    store: Store, decider: str, instance_id: str, kept: bytes | None
+) -> dict[str, Json]:
+    """Return what an input came to as JSON, without the code of the decider.
+
+    Args:
+        store: Where the events are.
+        decider: Its name.
+        instance_id: As stored.
+        kept: The receipt; None: the instance ended before it was decided.
+
+    Raises:
+        UniqueKeyError: Another instance has the business key.
+        PayloadError: It is no input of the decider.
+        EventsRemovedError: It was accepted, and its events were removed.
+    """
+    match None if kept is None else read_receipt(kept):
+        case UnreadableReceipt() as unreadable:
+            raise unreadable.error()
+        case AcceptedReceipt(first=first, last=last, reply=reply):
+            return {
+                "outcome": "accepted",
+                "events": await _events(store, instance_id, first, last),
+                "state": None,
+                "version": last,
+                "reply": json.loads(bytes(reply)),
+            }
+        case RejectedReceipt(tag=tag, reason=reason):
+            return {"outcome": "rejected", "tag": tag, "reason": json.loads(bytes(reason))}
+        case KeyTakenReceipt(key=key, holder=holder):
+            raise UniqueKeyError(key, decider=decider, holder=holder)
+        case CompletedReceipt() | None:
+            return {"outcome": "completed"}
+
+
+async def _events(store: Store, instance_id: str, first: int, last: int) -> list[Json]:
+    [row] = await store.read_instances([instance_id])
+    if row is None:
+        return []
+    history = await read_history(store, row)
+    recorded = [event for event in history if event.kind == EventRecorded.kind]
+    found = []
+    with named_in_errors(row):
+        gone = 0
+        if first <= last:
+            gone = refuse_removed(history, first - 1, "the answer to a repeated input")
+        for stored in recorded[first - 1 - gone : last - gone]:
+            event = read_row(stored)
+            assert isinstance(event, EventRecorded)
+            found.append({"tag": event.tag, "event": json.loads(bytes(event.event))})
+    return found

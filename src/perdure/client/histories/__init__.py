@@ -1,0 +1,1 @@
+"""What is recorded of an instance: read, shown, replayed, and gone back in."""

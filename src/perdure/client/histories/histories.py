@@ -1,0 +1,30 @@
+"""The history of an instance's current execution, and what is said of a row that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from perdure.model.histories.events import StoredEvent, UnreadableEventError
+from perdure.model.instances import InstanceRow
+from perdure.store.base import ExecutionKey, Store
+
+
+def key_of(row: InstanceRow) -> ExecutionKey:
+    """Return which execution of an instance is the current one."""
+    return ExecutionKey(row.instance_id, row.incarnation, row.execution)
+
+
+async def read_history(store: Store, row: InstanceRow) -> list[StoredEvent]:
+    """Return all events of an instance."""
+    [history] = await store.read_histories([key_of(row)])
+    return history
+
+
+@contextmanager
+def named_in_errors(row: InstanceRow | None) -> Iterator[None]:
+    """Have a row of a history that cannot be read named with its instance."""
+    try:
+        yield
+    except UnreadableEventError as error:
+        raise error if row is None else error.of(row.instance_id, row.execution) from error

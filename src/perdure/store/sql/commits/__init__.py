@@ -1,0 +1,1 @@
+"""Batches of commits: load rows, decide in memory, write what was accepted."""

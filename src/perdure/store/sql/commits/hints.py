@@ -1,0 +1,109 @@
+"""Which hints the operations of a batch give to other processes, from what became of them.
+
+What an instance does in the memory of its worker concerns no other process: its new jobs run where
+it is, and it goes on there. Leases and signs of life concern none either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from perdure.model.hints import HINTS, Hint
+from perdure.model.instances import NewInstance
+from perdure.model.jobs import JobEnd
+from perdure.model.messages import Delivery, DeliveryStatus
+from perdure.model.turns import Hold, Turn, TurnReceipt, TurnStatus, has_sent
+from perdure.store.batching import LATER
+from perdure.store.locked_turns import LockedTurn
+from perdure.store.sql.commits.batch import Operation
+
+_UNSENT = (DeliveryStatus.ENDED, DeliveryStatus.ABSENT)
+
+
+def hints_of(operations: Iterable[Any], results: Iterable[Any]) -> Hint:
+    """Return which hints a batch gives that was committed.
+
+    Args:
+        operations: All of it.
+        results: What became of each.
+    """
+    has_work = has_news = False
+    for operation, result in zip(operations, results, strict=True):
+        hint = hint_of(operation, result)
+        if hint is Hint.BOTH:
+            return hint
+        has_work = has_work or hint is Hint.WORK
+        has_news = has_news or hint is Hint.NEWS
+        if has_work and has_news:
+            break
+    return HINTS[has_work + 2 * has_news]
+
+
+def hint_of(operation: Any, result: Any) -> Hint:
+    """Return which hints one operation gives."""
+    if result is LATER:
+        return Hint.NONE
+    if type(operation) is Turn:
+        return _hint_of_turn(operation, result)
+    match operation:
+        case LockedTurn():
+            # None: it was not thought, or too late.
+            turn = None if result is None else operation.turn
+            return Hint.NONE if turn is None else _hint_of_turn(turn, result)
+        case Operation():
+            return _hint_of_work(operation)
+        case NewInstance():
+            # If the id was taken, what came with the start may have been delivered.
+            return Hint.NONE if result is not None and not operation.messages else Hint.WORK
+        case Delivery():
+            return Hint.NONE if result in _UNSENT else Hint.WORK
+        case JobEnd():
+            return Hint.NONE if not result else _hint_of_end(operation)
+        case Hold():
+            # Other code may be tried on it, and callers are told that it stands.
+            return Hint.BOTH if result else Hint.NONE
+    return Hint.BOTH
+
+
+def _hint_of_work(operation: Operation) -> Hint:
+    if operation.is_news:
+        return Hint.NEWS
+    return Hint.NONE if operation.is_quiet else Hint.BOTH
+
+
+def _hint_of_end(end: JobEnd) -> Hint:
+    # What it sent to streams is read by those who wait for news.
+    return Hint.WORK if end.sent is None else Hint.BOTH
+
+
+def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
+    if receipt.status is not TurnStatus.ACCEPTED:
+        # Results of its jobs may be in the inbox, and what came with a start.
+        return Hint.WORK
+    if turn.rewound is not None:
+        return Hint.BOTH
+    has_work = (
+        turn.continued is not None
+        or turn.timers
+        or turn.deliveries
+        or turn.children
+        or (turn.vanishes and receipt.has_unseen)
+    )
+    if not has_work:
+        for job in turn.jobs:
+            if not job.leased:
+                has_work = True
+                break
+    has_news = (
+        turn.outcome is not None
+        or turn.continued is not None
+        or turn.jobs_gone
+        or turn.kv
+        or turn.report is not None
+        or has_sent(turn)
+        or turn.receipts
+        or turn.feed
+        or turn.observations
+    )
+    return HINTS[bool(has_work) + 2 * bool(has_news)]

@@ -1,0 +1,1 @@
+"""What is only read of a store: histories, lists, news, the feed."""

@@ -1,0 +1,115 @@
+"""Bringing instances in memory to what is stored: only what is missing is read and folded.
+
+Where others decide on the same instances, what is in memory is often a turn or two behind. A look
+at its row before it decides costs one small question, with those of all others that want one in the
+same pass of the loop; a turn in vain would cost a commit, and reading everything anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from perdure.model.blocked import is_held
+from perdure.model.instances import LiveRow
+from perdure.model.turns import NOBODY
+from perdure.store.base import Store
+from perdure.store.locked_turns import KnownInstance, News
+from perdure.turns.background import Background
+from perdure.turns.executions import Executions
+from perdure.turns.hot import HotInstance
+from perdure.turns.loading.pasts import Past
+from perdure.turns.watchdog import TurnTooLongError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_BATCH = 200
+"""Instances that are looked at together."""
+
+
+class CatchingUp:
+    """Looks at instances that are about to decide, many with one question."""
+
+    def __init__(
+        self,
+        store: Store,
+        executions: Executions,
+        background: Background,
+        *,
+        seen: Callable[[HotInstance, News], None],
+        failed: Callable[[HotInstance, BaseException], None],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            store: Where the instances are.
+            executions: Replay what is missing.
+            background: Runs what nothing awaits.
+            seen: Hears what is new of an instance, which is idle again.
+            failed: Hears of one that the store could not be asked about.
+        """
+        self._store = store
+        self._executions = executions
+        self._background = background
+        self._seen = seen
+        self._failed = failed
+        self._wanted: list[HotInstance] = []
+
+    def look(self, hot: HotInstance) -> None:
+        """Have an instance looked at. Until that is done nothing is applied to it."""
+        hot.is_ahead = True
+        if not self._wanted:
+            asyncio.get_running_loop().call_soon(self._look_at_wanted)
+        self._wanted.append(hot)
+
+    def _look_at_wanted(self) -> None:
+        wanted, self._wanted = self._wanted, []
+        for first in range(0, len(wanted), MAX_BATCH):
+            self._background.spawn(self._read(wanted[first : first + MAX_BATCH]))
+
+    async def _read(self, batch: list[HotInstance]) -> None:
+        try:
+            found = await self._store.read_news([known_as(hot) for hot in batch])
+        except Exception as error:
+            for hot in batch:
+                hot.is_ahead = False
+                self._failed(hot, error)
+            return
+        for hot, news in zip(batch, found, strict=True):
+            hot.is_ahead = False
+            self._seen(hot, news)
+
+    def catch_up(self, hot: HotInstance, news: News) -> bool:
+        """Bring an instance to what is stored of it; False: it has to be read anew, if it is there.
+
+        Raises:
+            NondeterminismError, UnreadableEventError, TurnTooLongError: The code does not fit what
+                others have recorded; what is in memory is spoiled.
+        """
+        live, events = news.live, news.events
+        if live is None or events is None or live.blocked_by == NOBODY:
+            return False
+        if live.stamp != hot.stamp:
+            self._executions.replay(hot.execution, Past(events))
+            hot.stamp = live.stamp
+            hot.seen_no = live.last_no
+            hot.tally.read(events)
+            hot.was_sent = hot.was_sent or may_have_mail(live, now_ms=self._store.clock())
+        return True
+
+
+UNFIT = (Exception, TurnTooLongError)
+"""What comes of replaying on code that does not fit."""
+
+
+def known_as(hot: HotInstance) -> KnownInstance:
+    """Return what is remembered of an instance."""
+    return KnownInstance(hot.execution.instance_id, hot.stamp)
+
+
+def may_have_mail(live: LiveRow, *, now_ms: int) -> bool:
+    """Tell whether messages may wait. What is held is not ready, whatever waits for it; what has no
+    history yet has its start in the inbox."""
+    is_due = live.wake_at_ms is not None and live.wake_at_ms <= now_ms
+    return is_due or is_held(live.blocked_by) or bool(live.lease) or live.stamp.next_seq == 1

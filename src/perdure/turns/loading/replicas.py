@@ -1,0 +1,68 @@
+"""Replicas: an execution replayed beside the live one, asked for a view, and thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from perdure.authoring.orchestration import Orchestration
+from perdure.core.identity import ExecutionId
+from perdure.model.histories.events import StoredEvent
+from perdure.turns.executions import Executions
+from perdure.turns.loading.pasts import Past
+
+
+class Replicas:
+    """Replays histories for callers. Nothing is written, and the live coroutine is not touched.
+
+    Args:
+        executions: Run user code.
+    """
+
+    def __init__(self, executions: Executions) -> None:
+        self._executions = executions
+
+    async def view(
+        self,
+        orchestration: Orchestration[..., Any],
+        execution_id: ExecutionId,
+        version: str,
+        history: Sequence[StoredEvent],
+        query: str,
+    ) -> bytes | None:
+        """Return what a view of a replayed execution answers, as JSON.
+
+        Args:
+            orchestration: Its code.
+            execution_id: Whose history it is.
+            version: The version on record.
+            history: As far as it is to be replayed.
+            query: Which view.
+
+        Returns:
+            The answer; None if the code has handed over no such view by then.
+
+        Raises:
+            NondeterminismError, UnreadableEventError, TurnTooLongError: It cannot be replayed.
+        """
+        replica = self._executions.new(orchestration, execution_id, version=version)
+        try:
+            await self._replay(replica, Past(list(history)))
+            view = replica.scope.views.get(query)
+            if view is None:
+                return None
+            with replica.entered():
+                return view()
+        finally:
+            replica.tear_down()
+
+    async def _replay(self, replica: Any, past: Past) -> None:
+        """Replay in slices; when the worker stops, the rest at once."""
+        pace = self._executions.pace
+        pace.begin()
+        slices = self._executions.replaying(replica, past)
+        with closing(slices):
+            if next(slices, self) is not self and not await pace.finish(slices):
+                for _ in slices:
+                    pass
