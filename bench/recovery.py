@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 
 from bench.harness import Case, Measured, Meter, Setup
@@ -28,6 +29,8 @@ from perdure import (
     orchestration,
 )
 from perdure.authoring.registry import Defined
+from perdure.model.turns import ProcessId
+from perdure.worker import serving
 
 QUICK = WorkerOptions(lease_for=timedelta(milliseconds=600), poll_max=timedelta(milliseconds=100))
 WITHIN_S = 120.0
@@ -147,22 +150,32 @@ async def build(engine: Engine, instance_id: str, length: int) -> None:
 
 
 async def killed(setup: Setup) -> list[Measured]:
+    """Kill a worker of the same host; where a server knows its connections, one of another too."""
+    found = await kill_one(setup)
+    if setup.url.startswith("postgresql"):
+        *_, leased, _ = await kill_one(setup, is_far=True)
+        found.append(replace(leased, row=f"{leased.row}, as if on another host"))
+    return found
+
+
+async def kill_one(setup: Setup, *, is_far: bool = False) -> list[Measured]:
     """Let one worker take two instances, kill it, and time what another one does with them."""
+    named = "far-" if is_far else ""
     options = QUICK if setup.quick else WorkerOptions()
-    async with Client(setup.url, create=True) as client, victim(setup) as kill:
-        await client.start("leased", call_hanging)
-        await client.start("waiting", wait_for_signal)
-        await until(lambda: has_running_job(client, "leased"))
-        await until(lambda: is_waiting(client, "waiting", 2))
+    async with Client(setup.url, create=True) as client, victim(setup, is_far=is_far) as kill:
+        await client.start(f"{named}leased", call_hanging)
+        await client.start(f"{named}waiting", wait_for_signal)
+        await until(lambda: has_running_job(client, f"{named}leased"))
+        await until(lambda: is_waiting(client, f"{named}waiting", 2))
         async with setup.engine(DEFINITIONS, options) as engine:
-            [job] = await engine._core.store.read_jobs("leased")
+            [job] = await engine._core.store.read_jobs(f"{named}leased")
             killed_s = time.time()
             kill()
-            waiting = engine.handle("waiting", wait_for_signal)
+            waiting = engine.handle(f"{named}waiting", wait_for_signal)
             await waiting.send(go_on, 1)
             assert await waiting.result() == 1, "the signal went astray"
             unleased_s = time.time() - killed_s
-            attempts = await engine.handle("leased", call_hanging).result()
+            attempts = await engine.handle(f"{named}leased", call_hanging).result()
             leased_s = time.time() - killed_s
     assert attempts == 2, "the activity was not tried again"
     lease_left_s = job.visible_at_ms / 1000 - killed_s
@@ -178,7 +191,7 @@ async def killed(setup: Setup) -> list[Measured]:
 
 
 @asynccontextmanager
-async def victim(setup: Setup) -> AsyncIterator[Callable[[], None]]:
+async def victim(setup: Setup, *, is_far: bool) -> AsyncIterator[Callable[[], None]]:
     """Run a worker in another process, and return what kills it."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -186,6 +199,7 @@ async def victim(setup: Setup) -> AsyncIterator[Callable[[], None]]:
         "from bench.recovery import serve; serve()",
         setup.url,
         "quick" if setup.quick else "full",
+        "far" if is_far else "near",
     )
     try:
         yield lambda: os.kill(process.pid, signal.SIGKILL)
@@ -197,7 +211,10 @@ async def victim(setup: Setup) -> AsyncIterator[Callable[[], None]]:
 
 def serve() -> None:
     """Be the worker that is killed."""
-    _, url, size = sys.argv
+    _, url, size, where = sys.argv
+    if where == "far":
+        # As if it ran elsewhere: no other process can tell whether it lives.
+        vars(serving)["own_process"] = lambda: ProcessId("", os.getpid(), 0)
 
     async def main() -> None:
         options = QUICK if size == "quick" else WorkerOptions()

@@ -3,7 +3,8 @@
 It works until SIGTERM, by a clock that others may set (`wrong_clock`), and with wake-ups that are
 spoilt where its environment says so (`wake_faults`). It also starts so many
 instances itself, so that the first turn goes with the start, and notes in the ledger what it asked
-for and what was acknowledged; also, how much of its work was refused.
+for and what was acknowledged; also, how much of its work was refused. Where callers note what they
+are told (`told`), it asks tills as well.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import random
 import signal
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,7 +23,9 @@ from perdure import Engine, Retention, WorkerOptions
 from perdure.clock import Clock
 from perdure.errors import StoreUnavailableError
 from tests.chaos import accounts, bank, pledges, till, wake_faults, workload
+from tests.chaos.bank_client import Customers
 from tests.chaos.ledger import FileLedger, Ledger, Line
+from tests.chaos.told import Telling
 from tests.chaos.workload import chain
 from tests.chaos.wrong_clock import own_clock
 
@@ -49,20 +53,28 @@ OPTIONS = WorkerOptions(
 )
 
 
-async def work(url: str, ledger: Ledger, clock: Clock, starts: int) -> None:
+async def work(url: str, ledger: Ledger, clock: Clock, starts: int, told: Path | None) -> None:
     """Serve everything until SIGTERM."""
-    told = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with await opened(url, ledger, clock) as engine:
         ledger.note("ready", "")
         tasks = [
             asyncio.create_task(start_some(engine, ledger, starts)),
             asyncio.create_task(tell_refused(engine, ledger)),
         ]
-        await told.wait()
+        if told is not None:
+            tasks.append(asyncio.create_task(customers_of(engine, told).ask_tills()))
+        await stopped.wait()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def customers_of(engine: Engine, told: Path) -> Customers:
+    """Return callers in the worker's own process."""
+    name = f"w{os.getpid()}-{time.monotonic_ns()}"
+    return Customers(engine, Telling(told), name, name)
 
 
 async def opened(url: str, ledger: Ledger, clock: Clock) -> Engine:
@@ -126,11 +138,13 @@ def main() -> None:
     handler.setFormatter(OneLine("%(process)d %(name)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     url, path, starts = sys.argv[1:]
+    beside = Path(path).parent / "told"
+    told = beside if beside.exists() else None
     clock = own_clock(url, Path(path).parent)
     if os.environ.get(wake_faults.SWITCH):
         wake_faults.spoil(url, random.Random())
     try:
-        asyncio.run(work(url, SeedingLedger(path), clock, int(starts)))
+        asyncio.run(work(url, SeedingLedger(path), clock, int(starts), told))
     except Exception:
         logging.getLogger(__name__).exception("a worker ended by itself")
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""`perdure update`, `kv`."""
+"""`perdure update`, `query`, `kv`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Engine, Key, Signal, Update, orchestration
+from perdure import Engine, Key, Query, Signal, Update, orchestration
 from tests.cli.commands import typed
 
 add = Update("add", int, str)
 total = Key("total", int)
 close = Signal("close", None)
+taken = Query("taken", list[int])
 
 
 @orchestration
 async def adding() -> None:
+    values: list[int] = []
+    taken.answer_with(lambda: values)
     async for request in add:
         if request.value < 0:
             request.refuse("less than nothing")
         else:
+            values.append(request.value)
             total.set(total.get(0) + request.value)
             request.answer(f"{total.get(0)} in all")
 
@@ -76,3 +80,34 @@ def test_values_are_printed_one_or_all(store: str) -> None:
     assert typed("kv", "a", store=store).stdout == '{"total":3}\n'
     assert typed("kv", "a", "nothing", store=store).stdout == "null\n"
     assert typed("kv", "nowhere", store=store).exit_code == 3
+
+
+CODE = ("--target", f"{__file__}:adding")
+
+
+def test_a_query_is_computed_here_from_the_code(store: str) -> None:
+    now = typed("query", "a", "taken", *CODE, store=store)
+    before = typed("query", "a", "taken", "--at", "1", "--json", *CODE, store=store)
+
+    assert (now.exit_code, now.stdout) == (0, "[3]\n")
+    assert before.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["a", "taken"], 2, "a query is computed by code: name"),
+        (["a", "other", *CODE], 2, "answer query 'other'"),
+        (["nowhere", "taken", *CODE], 3, "no instance 'nowhere'"),
+        (["a", "taken", "--at", "99", *CODE], 2, "has no event 99"),
+    ],
+    ids=["no code", "other", "nowhere", "no such event"],
+)
+def test_what_cannot_be_computed_is_an_error(
+    store: str, words: list[str], code: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PERDURE_TARGET", raising=False)
+    done = typed("query", *words, store=store)
+
+    assert done.exit_code == code, done.stderr
+    assert said in done.stderr

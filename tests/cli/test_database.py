@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,59 @@ def test_looking_works_on_postgresql_as_on_a_file(postgres: Server, seeded_datab
     assert "cannot move" in lines("explain", "wait-2", store=url)[0][0]
     rows = lines("replay", "greet-1", "till:t-1", "--target", "tests.cli.shop", store=url)
     assert [row[5] for row in rows] == ["fits", "fits"]
+
+
+def test_a_backup_is_a_store_of_its_own(shop: str, folder: Path) -> None:
+    copy = folder / "copy.db"
+
+    [[name, size]] = lines("db", "backup", str(copy), store=shop)
+    again = typed("db", "backup", str(copy), store=shop)
+
+    assert (name, int(size)) == (str(copy), copy.stat().st_size)
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert not list(folder.glob("*.part"))
+    assert again.exit_code == 2
+    assert "is there already" in again.stderr
+    assert lines("list", "--all", "-o", "ids", store=f"sqlite:///{copy}") == lines(
+        "list", "--all", "-o", "ids", store=shop
+    )
+
+
+def test_a_backup_that_cannot_be_written_leaves_nothing(shop: str, folder: Path) -> None:
+    nowhere = typed("db", "backup", str(folder / "none" / "copy.db"), store=shop)
+    (folder / "copy.db.part").write_text("of one that was killed")
+    broken_off = typed("db", "backup", str(folder / "copy.db"), store=shop)
+
+    assert nowhere.exit_code == 7
+    assert "cannot write" in nowhere.stderr
+    assert broken_off.exit_code == 2
+    assert "copy.db.part is there already, of a backup that was broken off" in broken_off.stderr
+    assert not (folder / "copy.db").exists()
+
+
+def test_a_backup_is_of_one_moment_while_others_write(shop: str, folder: Path) -> None:
+    """A writer has begun and not committed: none of it is in the copy, and neither waits."""
+    writing = sqlite3.connect(folder / "shop.db", isolation_level=None)
+    writing.execute("begin immediate")
+    writing.execute("delete from instances")
+
+    [[_, size]] = lines("db", "backup", str(folder / "copy.db"), store=shop)
+    writing.execute("rollback")
+    writing.close()
+
+    with sqlite3.connect(folder / "copy.db") as copy:
+        [(count,)] = copy.execute("select count(*) from instances")
+    copy.close()
+    assert count >= len(IDS)
+    assert int(size) > 0
+
+
+def test_postgresql_is_backed_up_by_its_own_programs(
+    postgres: Server, seeded_database: str
+) -> None:
+    url = postgres.create_database(template=seeded_database)
+
+    refused = typed("db", "backup", "copy.sql", store=url)
+
+    assert refused.exit_code == 2
+    assert "pg_dump --schema=perdure --file=copy.sql" in refused.stderr

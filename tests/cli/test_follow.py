@@ -179,3 +179,27 @@ def test_a_text_is_printed_as_it_is_when_that_is_asked_for(shop: str) -> None:
     assert (several.exit_code, "--raw is for one" in several.stderr) == (2, True)
     alone = typed("start", "greet", "[]", "--raw", store=shop)
     assert (alone.exit_code, "--raw is for --wait" in alone.stderr) == (2, True)
+
+
+def test_show_goes_on_to_the_end_when_it_is_to_follow(shop: str) -> None:
+    done = typed("show", "greet-1", "--follow", "--events", "2", store=shop)
+    two = typed("show", "greet-1", "fail-1", "--follow", store=shop)
+    table = typed("show", "greet-1", "--follow", "-o", "json", store=shop)
+
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1].split("\t")[2] == "completed"
+    assert (two.exit_code, table.exit_code) == (2, 2)
+    assert "--follow is for one instance, not for 2" in two.stderr
+    assert "use -o jsonl" in table.stderr
+
+
+async def test_show_follows_what_comes(shop: str, begin: Callable[..., Command]) -> None:
+    shown = begin("show", "wait-1", "--follow", "--store", shop)
+    await shown.says("signal awaited")
+
+    async with Client(shop) as client:
+        await client.handle("wait-1").terminate("enough")
+
+    await shown.says("terminated")
+    assert shown.end() == 5
+    assert shown.said().count("signal awaited") == 1

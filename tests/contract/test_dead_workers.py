@@ -9,7 +9,7 @@ import pytest
 
 from perdure.clock import ManualClock
 from perdure.model.instances import DefinitionKey
-from perdure.model.turns import Neighbour, ProcessId, WorkerRow
+from perdure.model.turns import Departed, Neighbour, ProcessId, WorkerRow
 from perdure.store.base import Store
 from tests.contract.store_values import (
     FED,
@@ -39,6 +39,26 @@ async def _beat(store: Store, clock: ManualClock, *worker_ids: str) -> None:
 
 class TestDeadWorkers:
     """What it held goes to others at once, as if its leases had run out."""
+
+    async def test_a_worker_that_lives_is_never_connected_no_more(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await _beat(store, clock, "lives", "w2")
+
+        assert (await store.read_presences()).departed == []
+
+    async def test_a_worker_that_is_said_to_be_gone_and_is_not_keeps_what_it_holds(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await _beat(store, clock, "lives", "w2")
+        await begun(store, jobs=(job(2),))
+        await claim_jobs(store, "lives")
+        clock.advance(MS)
+        said = Departed("lives", "host", 1, 1, LEASE_MS, is_lasting=False, life=1, key=1)
+
+        assert not await store.release_worker("lives", lease_ms=LEASE_MS, departed=said)
+
+        assert await claim_jobs(store, "w2") == []
 
     async def test_turns_of_a_dead_worker_are_claimed_at_once_and_their_attempts_count(
         self, store: Store, clock: ManualClock

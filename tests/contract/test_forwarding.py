@@ -7,9 +7,11 @@ from perdure.model.turns import TurnStatus
 from perdure.store.base import Store
 from tests.contract.store_values import (
     COMPLETED,
+    CONTINUED,
     STARTED,
     accepted,
     begun,
+    continuation,
     ended,
     first_turn,
     latest,
@@ -93,3 +95,15 @@ async def test_none_of_one_batch_is_lost(store: Store) -> None:
 
     # On PostgreSQL they may go through several connections, so in any order.
     assert sorted(await read(store)) == ["a", "b", "c"]
+
+
+async def test_what_is_for_an_execution_that_was_left_is_dropped(store: Store) -> None:
+    stamp = await begun(store)
+    [late] = to("i", stamp.incarnation, "late")
+    [early] = to("i", stamp.incarnation, "early")
+    await begun(store, "page 1", forwarded=(early._replace(execution=1, seq=1),))
+
+    await accepted(store, next_turn("i", stamp, events=(CONTINUED,), continued=continuation()))
+    await begun(store, "page 2", forwarded=(late._replace(execution=1, seq=1),))
+
+    assert await read(store) == ["early"]

@@ -87,6 +87,21 @@ class TestNews:
         assert [kinds(news) for news in found] == [[SCHEDULED.kind] * 2, [], [SCHEDULED.kind], None]
         assert found[3].live is None
 
+    async def test_what_is_too_much_to_be_read_at_once_is_read_anew(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("perdure.store.sql.questions.news.MAX_EVENTS_PER_READ", 3)
+        known = [KnownInstance(name, await begun(store, name)) for name in "ij"]
+        for one in known:
+            turn = next_turn(one.instance_id, one.stamp, events=(SCHEDULED, SCHEDULED))
+            await accepted(store, turn)
+
+        whole, cut = await store.read_news(known)
+
+        assert kinds(whole) == [SCHEDULED.kind] * 2
+        assert kinds(cut) is None
+        assert cut.live is not None
+
     async def test_a_turn_without_events_moves_only_the_stamp(self, store: Store) -> None:
         stamp = await begun(store)
         turn = next_turn("i", stamp)

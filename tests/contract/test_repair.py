@@ -6,21 +6,25 @@ from datetime import timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from perdure.clock import ManualClock
-from perdure.model.histories.events import Failure
+from perdure.model.histories.events import Failure, SignalReceived, write_event
 from perdure.model.instances import Status
 from perdure.model.jobs import JobEnd, JobFailures, JobKey
-from perdure.model.messages import DeliveryStatus
+from perdure.model.messages import CarriedMessage, DeliveryStatus
 from perdure.model.turns import Hold, TurnReceipt, TurnStatus
+from perdure.model.updates import request_message
 from perdure.store.base import Store
 from tests.contract.store_values import (
+    CONTINUED,
     LEASE_MS,
     ORDER,
     accepted,
     begun,
     claim,
     claim_jobs,
+    continuation,
     decided,
     given,
     job,
@@ -255,6 +259,30 @@ class TestRepair:
         assert await store.drop_message("i", 2)
 
         assert await store.deliver([taken]) == [DeliveryStatus.DUPLICATE]
+
+    @pytest.mark.parametrize("name", ["update", "promise"])
+    async def test_one_that_was_handed_on_may_be_sent_again_too(
+        self, store: Store, name: str
+    ) -> None:
+        """It has another number in the inbox than its receipt knows."""
+        if name == "update":
+            message_id, body = "update:once", request_message("add", "once", b"1")
+        else:
+            kept = SignalReceived(name="promise:paid#1.1", value=msgspec.Raw(b"1"))
+            message_id, body = "promise:1.1", write_event(kept)
+        stamp = await begun(store)
+        sent = message(message_id=message_id, kind=body.kind, body=body.body)
+        assert await store.deliver([sent]) == ["delivered"]
+        unread = CarriedMessage(1, *body)
+        turn = next_turn("i", stamp, events=(CONTINUED,), consumed=(1,))
+        await accepted(store, replace(turn, continued=continuation("next", unread)))
+        [_, waiting] = await store.read_inbox("i")
+        assert await store.deliver([sent]) == [DeliveryStatus.DUPLICATE]
+
+        assert await store.drop_message("i", waiting.no)
+
+        assert await store.read_receipts("i", [message_id]) == {}
+        assert await store.deliver([sent]) == [DeliveryStatus.DELIVERED]
 
     async def test_a_timer_can_be_dropped(self, store: Store, clock: ManualClock) -> None:
         due = clock() + 10

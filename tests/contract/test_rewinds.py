@@ -176,8 +176,9 @@ class TestRewinds:
 class TestRevivals:
     """An instance that has ended is running again."""
 
-    async def revived(self, store: Store) -> Stamp:
+    async def revived(self, store: Store, *waiting: str) -> Stamp:
         stamp = await begun(store)
+        await store.deliver([message(message_id=one) for one in waiting])
         end = outcome(Status.FAILED, output=b"why", digest=DIGEST)
         await accepted(store, next_turn("i", stamp, outcome=end))
         return Stamp(stamp.incarnation, 1, 4)
@@ -195,6 +196,16 @@ class TestRevivals:
         [claimed] = await claim(store)
         assert claimed.stamp == turn.next_stamp
         assert tuple(await history(store, stamp, 2)) == PREFIX
+
+    async def test_what_it_had_not_taken_may_be_sent_again(self, store: Store) -> None:
+        ids = ["update:taken", "update:lost", "promise:1.1", "promise:1.2", "mine", "update;"]
+        stamp = await self.revived(store, *ids)
+
+        kept = rewind(digest=DIGEST, heard=("update:taken",), unkept=("promise:1.2",))
+        await accepted(store, resetting(stamp, rewound=kept))
+
+        left = await store.read_receipts("i", ids)
+        assert sorted(left) == ["mine", "promise:1.1", "update:taken", "update;"]
 
     @pytest.mark.parametrize("digest", [b"another", None], ids=["other", "none"])
     async def test_one_that_ended_otherwise_stays_as_it_is(

@@ -1,7 +1,8 @@
 """A worker in a process of its own that comes to no end, to be killed: its leases last for long.
 
 Run as `python -m tests.engine.mortal URL`. What hangs there does not hang where a test goes on
-with it.
+with it. With `far` behind the URL it is as if it ran on another host: nothing is known of its
+process.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from datetime import timedelta
 
 from perdure import Worker, WorkerOptions, activity, activity_context, orchestration
 from perdure.authoring.registry import Defined
+from perdure.model.turns import ProcessId
 from perdure.projection import Subscription
+from perdure.worker import serving
 from tests.engine.fed import Order, Placed
 
 LASTING = WorkerOptions(lease_for=timedelta(minutes=10), session_lease=timedelta(minutes=10))
@@ -67,4 +70,6 @@ if __name__ == "__main__":
     from tests.engine import mortal
 
     mortal.hangs = True
+    if "far" in sys.argv:
+        vars(serving)["own_process"] = lambda: ProcessId("another host", 1, 1)
     asyncio.run(mortal.main(sys.argv[1]))

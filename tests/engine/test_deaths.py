@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from perdure import Client
+from perdure.worker import departures
 from tests.engine.fed import Placed
 from tests.engine.mortal import DEFINITIONS, acting, acting_in_session, computing
 from tests.engine.stage import Stage, until
@@ -77,3 +78,39 @@ async def test_who_starts_when_the_other_is_dead_already_goes_on(stage: Stage, k
     await stage.engine(DEFINITIONS)
 
     assert await handle.result() == 2
+
+
+@pytest.fixture
+def kill_far(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kill]:
+    """A worker as if on another host; what kills it. Here it is looked for without pauses."""
+    if not stage.url.startswith("postgresql"):
+        pytest.skip("a file has no connections that a server knows of")
+    for pause in ("LOOK_AGAIN_S", "ALONE_EVERY_S"):
+        monkeypatch.setattr(departures, pause, 0.02)
+    command = [sys.executable, "-m", "tests.engine.mortal", stage.url, "far"]
+    process = subprocess.Popen(command, cwd=ROOT)
+    yield process.kill
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("comes", ["before", "after"])
+async def test_what_a_process_of_another_host_held_goes_on_when_its_connections_are_gone(
+    stage: Stage, kill_far: Kill, comes: str
+) -> None:
+    client = await stage.client()
+    job = await client.start("job", acting)
+    bound = await client.start("bound", acting_in_session)
+    await until(lambda: has_job(client, "job"))
+    await until(lambda: has_job(client, "bound"))
+    turn = await client.start("turn", computing)
+    await until(lambda: has_lease(client, "turn"))
+    if comes == "before":
+        await stage.engine(DEFINITIONS)
+
+    kill_far()
+    if comes == "after":
+        await stage.engine(DEFINITIONS)
+
+    assert await turn.result() == "computed"
+    assert (await job.result(), await bound.result()) == (2, 2)

@@ -17,7 +17,7 @@ from perdure.model.messages import Message
 from perdure.model.turns import Turn, TurnReceipt
 from perdure.store.base import Store
 from perdure.store.locked_turns import KnownInstance, LockedTurn, News
-from tests.engine.stage import Stage, until
+from tests.engine.stage import Gate, Stage, until
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,9 @@ class Watched:
 
     def __init__(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         self.looks = 0
+        self.questions: list[int] = []
+        """How many instances were looked at with one question."""
+        self.looking: Gate | None = None
         self.locked = 0
         self.before_commit: Callable[[], Awaitable[object]] | None = None
         store = store_of(client)
@@ -105,6 +108,9 @@ class Watched:
 
     async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
         self.looks += len(known)
+        self.questions.append(len(known))
+        if self.looking is not None:
+            await self.looking.pass_through()
         return await self._read_news(known)
 
 
@@ -142,6 +148,32 @@ async def test_memory_that_others_have_overtaken_decides_nothing_in_vain(
         (*(f"warm-up {number}" for number in range(4)), *map(str, range(last + 1)))
         for last in range(20)
     ]
+
+
+async def test_inputs_that_come_while_a_look_is_under_way_share_the_next(
+    both: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = both
+    await meet(one, two)
+    names = ("q", "r", "s")
+    for name in names:
+        await one.execute(Page, Put(name, "first"))
+    watched = Watched(one, monkeypatch)
+    gate = watched.looking = Gate()
+
+    answers = [asyncio.create_task(put(one, "a"))]
+    await gate.reached()
+    answers += [asyncio.create_task(one.execute(Page, Put(name, "a"))) for name in names]
+    await until(lambda: all(is_ahead(one, f"page:{name}") for name in names))
+    gate.opened.set()
+    await asyncio.gather(*answers)
+
+    assert watched.questions == [1, 3]
+
+
+def is_ahead(client: Client, instance_id: str) -> bool:
+    hot = client._core.turns().hot.get(instance_id)
+    return hot is not None and hot.is_ahead
 
 
 async def test_what_a_look_finds_may_be_a_rejection(both: tuple[Client, Client]) -> None:
@@ -265,7 +297,6 @@ async def test_an_input_that_is_overtaken_is_never_queued(
     with pytest.raises(TroubleError):
         await put(one, "trouble")
 
-    assert watched.locked == 1
     assert (await put(two, "third")).state == ("first", "rival", "second", "third")
 
 

@@ -943,7 +943,7 @@ def a_page_sends_its_results(world: World) -> None:
     world.fail(3)
     world.complete(2, "first")
     [sent] = world.turns[-1].forwarded
-    assert sent == ("dunning-1", 4_400_000_044, "sent", (b'"first"', b'"third"'))
+    assert sent[:4] == ("dunning-1", 4_400_000_044, "sent", (b'"first"', b'"third"'))
 
 
 @golden(programs.makes_promises)

@@ -14,6 +14,7 @@ from perdure.jobs.sending import StreamFlusher
 from perdure.limits import MAX_UNFLUSHED_BYTES
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobKey, StreamAppend
+from perdure.model.streams import SentItems
 from perdure.telemetry import Counter
 
 QUEUE = DefinitionKey("activity", "write", "")
@@ -41,7 +42,7 @@ class Shelf:
         return [not self.refuses for _ in appends]
 
     def words(self) -> list[bytes]:
-        return [item for one in self.taken for _, items in one.sent for item in items]
+        return [item for one in self.taken for _, items, _ in one.sent for item in items]
 
 
 def flusher(shelf: Any, told: list[str] | None = None) -> StreamFlusher:
@@ -65,7 +66,7 @@ async def test_what_is_left_when_the_attempt_ends_goes_with_its_end() -> None:
     attempt.send("s", b"2")
     attempt.send("t", b"3")
 
-    assert await attempt.finish() == (("s", (b"2",)), ("t", (b"3",)))
+    assert await attempt.finish() == (SentItems("s", (b"2",)), SentItems("t", (b"3",)))
 
     await streams.write()
     assert shelf.words() == [b"1"]
@@ -87,7 +88,7 @@ async def test_an_end_waits_for_what_is_under_way() -> None:
 
     shelf.open.set()
 
-    assert await finishing == (("s", (b"2",)),)
+    assert await finishing == (SentItems("s", (b"2",)),)
     await writing
     assert shelf.words() == [b"1"]
 

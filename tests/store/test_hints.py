@@ -83,7 +83,11 @@ def test_a_vanished_start_hints_at_the_messages_that_are_left() -> None:
 
 @pytest.mark.parametrize("status", [TurnStatus.REFUSED, TurnStatus.TAKEN, TurnStatus.KEY_TAKEN])
 def test_a_refused_turn_hints_at_the_results_that_may_be_in_the_inbox(status: TurnStatus) -> None:
-    assert hint_of(turn(outcome=outcome()), TurnReceipt(status)) == WORK
+    end = JobEnd(key=KEY, token=1, kind="completed", body=b"")
+
+    assert hint_of(turn(outcome=outcome(), job_ends=(end,)), TurnReceipt(status)) == WORK
+    assert hint_of(first_turn(new_instance()), TurnReceipt(status)) == WORK
+    assert hint_of(turn(outcome=outcome()), TurnReceipt(status)) == NONE
 
 
 @pytest.mark.parametrize(

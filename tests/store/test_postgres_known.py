@@ -18,6 +18,7 @@ from perdure.model.jobs import JobKey
 from perdure.model.turns import ChildStart, Turn, TurnClaim, TurnStatus
 from perdure.store.base import Store
 from perdure.store.epoch import Epoch
+from perdure.store.locked_turns import KnownInstance
 from perdure.store.opening import open_store
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.lane import Lane
@@ -57,7 +58,11 @@ def url(postgres_url: str) -> str:
 
 
 @pytest.fixture
-async def store(url: str, clock: ManualClock) -> AsyncIterator[Store]:
+async def store(
+    url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Store]:
+    # Plans that are made anew take steps, however long a test may take.
+    monkeypatch.setattr("perdure.store.postgres.lane.PLANS_LAST_S", 3600.0)
     store = open_store(url, clock=clock)
     await store.open()
     for n in range(4):
@@ -102,6 +107,51 @@ async def test_a_new_instance_beside_one_that_is_known_is_in_the_same_call(store
     assert await statements_of(store, turn, first_turn(new_instance("j"))) == 2
 
     assert [row is not None for row in await store.read_instances(["child", "j"])] == [True, True]
+
+
+async def test_a_turn_on_what_was_read_of_another_process_is_one_call(
+    store: Store, other: Store
+) -> None:
+    """Where several processes decide on one instance, each look brings the row along."""
+    stamp = await begun(store)
+    theirs = next_turn("i", stamp, events=(SCHEDULED,))
+    await accepted(other, theirs)
+    [news] = await store.read_news([KnownInstance("i", stamp)])
+
+    assert news.live is not None
+    ours = next_turn("i", news.live.stamp, events=(SCHEDULED,))
+    assert await statements_of(store, ours) == 1
+
+    assert await events_of(store, "i", stamp.incarnation) == [STARTED, SCHEDULED, SCHEDULED]
+
+
+async def test_what_was_read_and_has_changed_since_decides_nothing(
+    store: Store, other: Store
+) -> None:
+    stamp = await begun(store)
+    await store.read_news([KnownInstance("i", stamp)])
+    await other.deliver([message()])
+    receipt = await accepted(store, next_turn("i", stamp, events=(SCHEDULED,)))
+    assert receipt.has_unseen
+
+    await store.read_news([KnownInstance("i", stamp)])
+    stamp = await latest(store, "i")
+    await accepted(other, next_turn("i", stamp, events=(SCHEDULED,)))
+    [late] = await store.commit([next_turn("i", stamp, events=(SCHEDULED,))])
+
+    assert late.status is TurnStatus.REFUSED
+
+
+async def test_what_was_read_in_another_life_of_the_database_is_not_remembered(
+    store: Store, other: Store
+) -> None:
+    stamp = await begun(store)
+    theirs = next_turn("i", stamp, events=(SCHEDULED,))
+    await accepted(other, theirs)
+    await store.read_news([KnownInstance("i", stamp)])
+    store.epoch.meet("another life")
+
+    assert await statements_of(store, next_turn("i", theirs.next_stamp, events=(SCHEDULED,))) > 1
 
 
 # ------------------------------------------------------------ what others have changed

@@ -16,7 +16,16 @@ from perdure.model.turns import Turn, TurnReceipt, TurnStatus
 from perdure.store.base import Store
 from perdure.store.locked_turns import KnownInstance, LockedTurn, News
 from perdure.store.opening import open_store
-from tests.contract.store_values import SCHEDULED, STARTED, begun, events_of, latest, message
+from perdure.store.postgres.store import PostgresStore
+from tests.contract.store_values import (
+    SCHEDULED,
+    STARTED,
+    accepted,
+    begun,
+    events_of,
+    latest,
+    message,
+)
 from tests.contract.store_values import next_turn as turn_on
 from tests.engine.stage import WITHIN_S, until
 from tests.wire import Proxy
@@ -56,6 +65,25 @@ def locked(stamp: Stamp, instance_id: str = "i", **fields: Any) -> LockedTurn:
         return turn_on(instance_id, news.live.stamp, **{"events": (SCHEDULED,), **fields})
 
     return LockedTurn(KnownInstance(instance_id, stamp), think, wants_inbox=lambda _: False)
+
+
+async def test_a_locked_turn_loads_nothing_twice(store: Store, other: Store) -> None:
+    """Begin, lock, write, commit; and if another process came between, what that has left."""
+    assert isinstance(store, PostgresStore)
+    stamp = await begun(store)
+    await store.commit_locked([locked(stamp)])  # The lane connects, and learns its definitions.
+    statements = []
+    for is_overtaken in (False, True):
+        stamp = await latest(store)
+        if is_overtaken:
+            await accepted(other, turn_on("i", stamp, events=(SCHEDULED,)))
+        before = store.counters.statements
+        [receipt] = await store.commit_locked([locked(stamp)])
+        statements.append(store.counters.statements - before)
+        assert receipt is not None
+        assert receipt.status is TurnStatus.ACCEPTED
+
+    assert statements == [4, 5]
 
 
 async def test_a_locked_turn_waits_for_whoever_has_the_instance(

@@ -7,6 +7,7 @@ from tools.mutants.mutant import Mutant
 CONTRACT = "tests/contract/"
 CUTS = "tests/store/test_postgres_cuts.py::"
 HINTS = "tests/store/test_hints.py::"
+PRESENCE = "tests/store/test_postgres_presence.py::"
 
 CLAIMS = (
     Mutant(
@@ -174,6 +175,22 @@ LEASES = (
             f"{CONTRACT}test_leases.py::TestTurnClaims"
             "::test_a_released_turn_is_claimable_at_once_and_does_not_count",
         ),
+    ),
+    Mutant(
+        "connected-workers-are-freed",
+        "a worker that was cut off for a moment loses what it has",
+        "store/postgres/sql/workers/lock_departed.sql",
+        "WHERE pg_try_advisory_xact_lock(:key::bigint)",
+        "WHERE :key::bigint IS NOT NULL",
+        (f"{PRESENCE}test_a_worker_that_was_cut_off_and_is_back_keeps_what_it_has",),
+    ),
+    Mutant(
+        "a-crash-of-the-server-frees-all",
+        "the first worker that is back after a crash takes what all others have",
+        "store/postgres/sql/workers/lock_departed.sql",
+        "WHERE marks.part > 0::smallint AND marks.mark = :key::bigint",
+        "",
+        (f"{PRESENCE}test_who_is_not_that_very_one_is_not_freed",),
     ),
     Mutant(
         "anybody-releases",

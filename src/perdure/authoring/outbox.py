@@ -10,10 +10,11 @@ from perdure.model.streams import ForwardedItems, SentItems
 class Outbox:
     """Items by stream, in the order in which they were sent."""
 
-    __slots__ = ("_items", "forwarded", "size")
+    __slots__ = ("_items", "_stretches", "forwarded", "size")
 
     def __init__(self) -> None:
         self._items: dict[str, list[bytes]] = {}
+        self._stretches: list[SentItems] = []
         self.size = 0
         """How many bytes they have."""
         self.forwarded: list[ForwardedItems] = []
@@ -24,10 +25,16 @@ class Outbox:
         self._items.setdefault(stream, []).append(item)
         self.size += len(item)
 
+    def end_stretch(self, seq: int) -> None:
+        """Note with which message the stretch began that sent what came since the last one."""
+        taken, self._items = self._items, {}
+        self._stretches += [SentItems(one, tuple(items), seq) for one, items in taken.items()]
+
     def take(self) -> tuple[SentItems, ...]:
         """Return what is there, and keep nothing."""
         taken, self._items, self.size = self._items, {}, 0
-        return tuple([SentItems(stream, tuple(items)) for stream, items in taken.items()])
+        stretches, self._stretches = self._stretches, []
+        return (*stretches, *[SentItems(one, tuple(items)) for one, items in taken.items()])
 
 
 def refuse_too_much(stream: str, size: int, *, sender: str, advice: str) -> None:

@@ -44,6 +44,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "diff": ListedCommand("histories", "Compare two histories."),
         "decider": ListedCommand("deciders", "Events and state of deciders."),
         "kv": ListedCommand("asking", "Print what an instance keeps under its keys."),
+        "query": ListedCommand("asking", "Compute a view of an instance's variables."),
         "job": ListedCommand("jobs", "Look at jobs, and mend what got stuck."),
         "queues": ListedCommand("overview", "List what waits, and who takes it."),
         "workers": ListedCommand("overview", "List the workers that live."),

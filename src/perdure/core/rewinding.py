@@ -9,7 +9,7 @@ message that began the stretch comes again, and today's code answers to it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import msgspec
 
@@ -34,6 +34,7 @@ from perdure.model.histories.events import (
     KvSet,
     MessageEvent,
     Origin,
+    PromiseMade,
     Reported,
     RestartedChild,
     Seed,
@@ -46,7 +47,10 @@ from perdure.model.histories.events import (
     write_event,
 )
 from perdure.model.histories.rewinds import RestoredValue, Rewind
+from perdure.model.message_ids import message_id_of
 from perdure.model.messages import CarriedMessage, Delivery
+from perdure.model.promises import promise_message_id
+from perdure.model.updates import UPDATE_PREFIX
 
 _KV = (KvSet, KvRemoved, KvCleared, KvPruned)
 _STARTS = (ChildScheduled.kind, DetachedScheduled.kind)
@@ -160,7 +164,7 @@ class _Beginning:
             reopened=tuple(
                 seq for seq in self._summary.open if seq != getattr(answer, "schedule", 0)
             ),
-            digest=source.digest() if source.has_ended else None,
+            **_heard(source),
         )
 
     def _row_reason(self) -> str:
@@ -248,6 +252,33 @@ def _taken(history: Sequence[StoredEvent], cut: Cut) -> list[str]:
             is_given = stored.seq > cut.kept and not is_made(event.instance_id)
             found.update([given_id(event.instance_id)] if is_given else [])
     return sorted(found)
+
+
+class _Heard(TypedDict, total=False):
+    """What an instance that has ended knew of what was sent to it."""
+
+    heard: tuple[str, ...]
+    unkept: tuple[str, ...]
+    digest: bytes
+
+
+def _heard(source: Source) -> _Heard:
+    """Return what was sent to an instance that has ended, as far as it had taken it."""
+    if not source.has_ended:
+        return {}
+    heard: set[str] = set()
+    promised: set[str] = set()
+    for stored in source.history:
+        if stored.kind not in (SignalReceived.kind, PromiseMade.kind):
+            continue
+        event = read_event(stored.kind, stored.body)
+        if isinstance(event, PromiseMade):
+            promised.add(promise_message_id(event.execution, event.number))
+        elif isinstance(event, SignalReceived):
+            heard.add(message_id_of(event) or "")
+    updates = sorted(one for one in heard if one.startswith(UPDATE_PREFIX))
+    unkept = sorted(promised - heard)
+    return {"heard": tuple(updates), "unkept": tuple(unkept), "digest": source.digest()}
 
 
 def _carried(source: Source, cut: Cut, answer: MessageEvent) -> CarriedMessage:

@@ -93,7 +93,7 @@ class SendingAttempt:
     def put_back(self) -> None:
         """Send again what could not be stored. Under the lock."""
         later, self.under_way, again = self.outbox.take(), (), self.under_way
-        for stream, items in (*again, *later):
+        for stream, items, _ in (*again, *later):
             for item in items:
                 self.outbox.add(stream, item)
 
@@ -190,7 +190,7 @@ class StreamFlusher:
                     sending.is_refused |= not was_ours
         for append, was_ours in zip(appends, stored, strict=True):
             if was_ours:
-                for stream, items in append.sent:
+                for stream, items, _ in append.sent:
                     self._items.add((stream,), len(items))
                 self._told(append.key.instance_id)
 
@@ -203,4 +203,4 @@ class StreamFlusher:
 
 
 def _size(sent: tuple[SentItems, ...]) -> int:
-    return sum(len(item) for _, items in sent for item in items) if sent else 0
+    return sum(len(item) for _, items, _ in sent for item in items) if sent else 0

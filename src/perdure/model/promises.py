@@ -49,7 +49,12 @@ class PromiseId(NamedTuple):
     @property
     def message_id(self) -> str:
         """The id under which it is kept: once, from wherever."""
-        return f"{SIGNAL_PREFIX}{self.execution}.{self.number}"
+        return promise_message_id(self.execution, self.number)
+
+
+def promise_message_id(execution: int, number: int) -> str:
+    """Return the id under which a promise is kept."""
+    return f"{SIGNAL_PREFIX}{execution}.{number}"
 
 
 def promise_name(signal: str) -> str | None:

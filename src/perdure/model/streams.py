@@ -10,16 +10,23 @@ class SentItems(NamedTuple):
 
     stream: str
     items: tuple[bytes, ...]
+    seq: int = 0
+    """In a turn, the number of the message that the code answered by sending it: what is behind a
+    reset's point is void. 0: the first event of the turn, or it is an activity's."""
 
 
 class ForwardedItems(NamedTuple):
     """What one instance sent to a stream of another, in order, each item as JSON. It is dropped if
-    that one has ended."""
+    that one has ended, or has left the execution that is named."""
 
     instance_id: str
     incarnation: int
     stream: str
     items: tuple[bytes, ...]
+    execution: int = 0
+    """Of the call for which it was sent; 0: any."""
+    seq: int = 0
+    """The number of that call: if a reset makes it again, the items are void. 0: not known."""
 
 
 class StreamPlace(NamedTuple):

@@ -381,3 +381,33 @@ class Neighbour(NamedTuple):
     born: int
     lease_ms: int
     is_lasting: bool
+
+
+class Departed(NamedTuple):
+    """A worker none of whose connections to the database is left, as the server knows."""
+
+    worker_id: str
+    host: str
+    pid: int
+    started_ms: int
+    """Since when: with the three above one process and no other."""
+    lease_ms: int
+    is_lasting: bool
+    life: int
+    """In which life of the server."""
+    key: int
+    """The lock that its connections have held."""
+
+
+class Presences(NamedTuple):
+    """What a server knows of the connections of workers."""
+
+    known: int
+    """Of how many workers it knows anything."""
+    departed: list[Departed]
+    """Those that are connected no more."""
+    stale: list[int]
+    """Locks of workers that are no more, which are not held either."""
+
+
+NO_PRESENCES = Presences(0, [], [])

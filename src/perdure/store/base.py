@@ -30,10 +30,12 @@ from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd, JobKey
 from perdure.model.messages import Delivery, DeliveryStatus, Message
 from perdure.model.turns import (
     ClaimedTurn,
+    Departed,
     Hold,
     JobClaim,
     KnownEnd,
     Neighbour,
+    Presences,
     ProcessId,
     Turn,
     TurnClaim,
@@ -112,6 +114,8 @@ class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):
     """Who is told of each operation."""
     is_server: bool
     """Whether what all workers ask together is the load of one server."""
+    knows_connections: bool
+    """Whether `read_presences` can tell of any worker."""
     locks_turns: bool
     """Whether `commit_locked` can be used: not in a transaction of the user's."""
 
@@ -308,9 +312,10 @@ class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):
         lease_ms: int,
         keeps_sessions: bool = False,
         process: ProcessId | None = None,
+        departed: Departed | None = None,
         retires: bool = True,
     ) -> bool:
-        """End everything that a worker holds whose process is known to be dead.
+        """End everything that a worker holds that is known to be dead, or to be cut off.
 
         Its leases on turns, jobs and the feed end now, as if they had run out: attempts are counted
         and jobs are lost.
@@ -320,8 +325,10 @@ class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):
             lease_ms: How long its leases last: what ends later than twice that is not looked at.
             keeps_sessions: Whether its sessions stay its own, for the next process of its name.
             process: The one that is dead. If the worker's last sign of life is of another one, or
-                it has retired, nothing is done. None: nothing fences this but the id, so no other
-                process may use that meanwhile.
+                it has retired, nothing is done. None, and no `departed`: nothing fences this but
+                the id, so no other process may use that meanwhile.
+            departed: What `read_presences` has told of it. If it is connected again, is another
+                process, or the server may have lost its connections itself, nothing is done.
             retires: Whether the worker retires, too. If not it can be released again, of what the
                 database had still under way for it.
 
@@ -370,6 +377,17 @@ class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):
 
     async def read_neighbours(self, worker_id: str, place: str) -> list[Neighbour]:
         """Return the other workers of a worker's place."""
+        ...
+
+    async def read_presences(self) -> Presences:
+        """Return of which workers the server knows that they are connected no more.
+
+        Of none where there is no server, or nothing is known of connections.
+        """
+        ...
+
+    async def forget_presence(self, key: int) -> None:
+        """Forget the lock of a worker that is no more."""
         ...
 
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:

@@ -48,6 +48,8 @@ class News(NamedTuple):
     which is of another execution, or of a past that the database has lost."""
     inbox: Sequence[Message] | None = None
     """All messages that wait; None: they were not wanted."""
+    writer: str | None = None
+    """The transaction that has written the row last, where that tells whether it has changed."""
 
 
 Think: TypeAlias = Callable[[News], Turn | None]

@@ -1,7 +1,7 @@
 """Looking after a database without working on it: its migrations, its settings, its health.
 
-None of this opens the store, and none of it writes: a store that cannot be opened, or must not be
-changed yet, can be looked at all the same. All of it blocks.
+None of this opens the store, and none of it writes to it: a store that cannot be opened, or must
+not be changed yet, can be looked at all the same. All of it blocks.
 """
 
 from __future__ import annotations
@@ -60,6 +60,16 @@ class Upkeep(Protocol):
 
     def size_bytes(self) -> int:
         """Return how large it is, roughly."""
+        ...
+
+    def backup(self, target: str) -> int:
+        """Write a copy of the database as it is at one moment to a new file, while others work on
+        it; return its size in bytes.
+
+        Raises:
+            UsageError: There is such a file already, or the database has a tool of its own for it.
+            StoreError: The database cannot be read, or the file not be written.
+        """
         ...
 
     def query(self, text: str, *, within_s: float, limit: int) -> QueryAnswer:

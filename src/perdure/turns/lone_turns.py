@@ -18,7 +18,12 @@ from perdure.turns.turns import TurnRunner
 
 
 def lone_turns(
-    store: Store, endings: Endings, metrics: Metrics, options: WorkerOptions | None = None
+    store: Store,
+    endings: Endings,
+    metrics: Metrics,
+    options: WorkerOptions | None = None,
+    *,
+    registry: Registry | None = None,
 ) -> TurnRunner:
     """Return what runs turns of deciders where there is no worker.
 
@@ -27,13 +32,14 @@ def lone_turns(
         endings: Who waits for ends in this process.
         metrics: Where to count.
         options: How turns are watched.
+        registry: The code of orchestrations that are replayed here; none if not given.
     """
     options = options or WorkerOptions()
     # Not among the workers, so it is no instance's home: any worker may claim at once.
     worker_id = f"client-{socket.gethostname()}-{os.getpid()}-{fresh_id():x}"
     return TurnRunner(
         store,
-        Coverage(Registry(()), options),
+        Coverage(registry or Registry(()), options),
         options,
         worker_id=worker_id,
         jobs=NoJobs(),

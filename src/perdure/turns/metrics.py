@@ -101,7 +101,7 @@ class TurnMetrics:
     def _sent(
         self, sent: tuple[SentItems, ...], forwarded: tuple[ForwardedItems, ...] = ()
     ) -> None:
-        for stream, items in sent:
+        for stream, items, _ in sent:
             self.metrics.stream_items.add((stream,), len(items))
         for one in forwarded:
             self.metrics.stream_items.add((one.stream,), len(one.items))

@@ -305,6 +305,7 @@ class TurnWay:
                 # An input for a decider: what is executed here after this must not overtake it.
                 self._memory.noticed_mail(child.instance.instance_id)
         if hot.asked is not None:
+            self.direct.contention.accepted(turn.instance_id)
             self.answer_inputs(hot)
         if receipt.has_unseen or turn.children or turn.deliveries:
             self._look(0)
@@ -373,8 +374,11 @@ class TurnWay:
             self.direct.contention.refused(turn.instance_id)
         self._metrics.refused(hot, turn, receipt)
         self._memory.unlease(turn.instance_id)
+        # What it took from the inbox is still there; what callers asked for is asked again.
+        has_work = not hot.asked or bool(turn.lease or turn.consumed or turn.job_ends)
         self.drop(hot)
-        self._look(0)
+        if has_work:
+            self._look(0)
 
     def _failed(self, hot: HotInstance, turn: Turn, error: StoreError) -> None:
         """The database does not take a turn: its callers are told, or people are."""

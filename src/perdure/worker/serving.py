@@ -41,6 +41,7 @@ from perdure.turns.endings import Endings
 from perdure.turns.metrics import TurnMetrics
 from perdure.turns.turns import TurnRunner
 from perdure.worker.claims import Claimer
+from perdure.worker.departures import Departures
 from perdure.worker.gauges import Gauges
 from perdure.worker.housekeeping import Housekeeping
 from perdure.worker.leases import LeaseKeeper
@@ -135,6 +136,7 @@ class Serving:
         )
         self._gauges = Gauges(store, options, metrics)
         self._neighbours = Neighbours(store, worker_id=self.worker_id, freed=self.notice)
+        self._departures = Departures(store, worker_id=self.worker_id, freed=self.notice)
         self._metrics = metrics
         self._heartbeats = Heartbeats(store, options.heartbeat_every)
         self._streams = StreamFlusher(store, endings.tell_change, metrics.stream_items)
@@ -211,6 +213,8 @@ class Serving:
         self._started_ms = self._store.clock()
         self._neighbours.own = own_process()
         await self.housekeeping.open()
+        if self._options.name is not None and self._store.knows_connections:
+            await self._departures.free_own()
         self.turns.sign_with(await self._store.read_secret())
         await self._beat_once(is_first=True)
 
@@ -243,6 +247,7 @@ class Serving:
             "cancellations": self._cancels.run,
             "sessions": self._sessions.run,
             "neighbours": self._neighbours.run,
+            **({"departures": self._departures.run} if self._store.knows_connections else {}),
             "housekeeping": self.housekeeping.run,
             "gauges": self._gauges.run,
             **self._duties,

@@ -1,7 +1,8 @@
-"""`perdure update`, `perdure kv`: asking an instance, and reading what it keeps."""
+"""`perdure update`, `query` and `kv`: asking an instance, and reading what it keeps."""
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +12,11 @@ from perdure.authoring.update import Update
 from perdure.cli.forms import result_text
 from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
-from perdure.cli.options import DURATION, form_options, raw_option, store_option
+from perdure.cli.options import DURATION, form_options, raw_option, store_option, target_option
+from perdure.cli.targets import load_target
 from perdure.client.client import Client
+from perdure.client.reading.views import ask_view
+from perdure.errors import UsageError
 
 
 @click.command("update")
@@ -48,6 +52,34 @@ def update_command(
         handle = client.handle(instance_id)
         answer = await handle.update(update, given, update_id=update_id, timeout=timeout)
         click.echo(result_text(form, answer, raw=raw), color=raw or None)
+
+    ask(url, work)
+
+
+@click.command("query")
+@click.argument("instance_id", metavar="ID")
+@click.argument("name")
+@click.option("--at", type=click.IntRange(min=1), help="As of this event.  [default: now]")
+@raw_option
+@target_option
+@form_options
+@store_option
+def query_command(
+    instance_id: str, name: str, at: int | None, raw: bool, target: str, form: str, url: str
+) -> None:
+    """Compute the query NAME of an orchestration: its code in TARGET is replayed here, and its
+    view asked. Nothing is written, and no worker is needed.
+    """
+    if not target:
+        raise UsageError(
+            "a query is computed by code: name the orchestration's module with --target, "
+            "$PERDURE_TARGET or target in [tool.perdure]; `perdure kv` needs none"
+        )
+    registry = load_target(target)
+
+    async def work(client: Client) -> None:
+        answer = await ask_view(client._core, instance_id, name, at=at, registry=registry)
+        click.echo(result_text(form, json.loads(answer), raw=raw), color=raw or None)
 
     ask(url, work)
 

@@ -15,7 +15,7 @@ from perdure.cli.exit_codes import ExitCode
 from perdure.cli.forms import Column, Listing, json_line, json_text
 from perdure.cli.opening import ask, require_store
 from perdure.cli.options import DURATION, form_options, store_option
-from perdure.cli.output import errors_as_lines, say
+from perdure.cli.output import errors_as_lines, printable, say
 from perdure.client.client import Client
 from perdure.client.reading.filters import parse_filter
 from perdure.client.reading.lists import InstanceQuery
@@ -72,6 +72,22 @@ def show_size(form: str, url: str) -> None:
         click.echo(f"{size:,} bytes ({size / (1 << 20):,.1f} MiB)")
     else:
         click.echo(size)
+
+
+@db_command.command("backup")
+@click.argument("file", type=click.Path(dir_okay=False))
+@form_options
+@store_option
+def backup(file: str, form: str, url: str) -> None:
+    """Write a copy of an SQLite store to FILE, as it is at one moment, while workers go on.
+
+    FILE is new, for its owner only, and there when it is whole. For PostgreSQL use pg_dump.
+    """
+    size = require_store(url).backup(file)
+    if form in ("json", "jsonl"):
+        click.echo(json_line({"file": file, "size_bytes": size}))
+    else:
+        click.echo(f"{printable(file)}\t{size}")
 
 
 @db_command.command("prune")

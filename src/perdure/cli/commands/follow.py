@@ -122,11 +122,30 @@ def tail_command(instance_id: str, events: int, form: str, url: str) -> None:
     sys.exit(_ENDED_AS.get(ask(url, work), ExitCode.RUNNING))
 
 
-async def _events_of(handle: Handle[Any], *, newest: int) -> AsyncIterator[HistoryEvent]:
-    """Return the newest events of an instance, and all that come until it ends."""
+async def follow_on(
+    handle: Handle[Any], form: str, execution: int, shown: Sequence[HistoryEvent]
+) -> ExitCode:
+    """Print what is recorded behind events of an execution that were shown, until the instance
+    ends; return how that ended."""
+    names = names_in(shown)
+    after = (execution, shown[-1].seq) if shown else None
+    async for event in _events_of(handle, newest=0, after=after):
+        names |= names_in([event])
+        click.echo(_event_line(form, event, names))
+    return _ENDED_AS.get((await handle.info()).status, ExitCode.RUNNING)
+
+
+async def _events_of(
+    handle: Handle[Any], *, newest: int, after: tuple[int, int] | None = None
+) -> AsyncIterator[HistoryEvent]:
+    """Return the newest events of an instance, or those after one of an execution, and all that
+    come until it ends."""
     info = await handle.info()
-    execution = info.execution
-    seen = max(0, (await handle.stats()).events - newest)
+    if after is not None:
+        execution, seen = after
+    else:
+        execution = info.execution
+        seen = max(0, (await handle.stats()).events - newest)
     while True:
         events = await handle.history(execution, after=seen, limit=EVENTS_PER_LOOK)
         for event in events:

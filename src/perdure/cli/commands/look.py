@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from perdure.client.reading.filters import parse_filter
 from perdure.client.reading.info import HistoryEvent, InstanceInfo, InstanceTree, JobInfo, Report
 from perdure.client.reading.lists import InstanceQuery
 from perdure.durations import shown_duration
+from perdure.errors import UsageError
 from perdure.limits import PAGE_MAX
 from perdure.model.instances import Status
 
@@ -116,20 +118,32 @@ class ShownInstance(NamedTuple):
     type=click.IntRange(0, 10_000),
     help="How many of the newest events.",
 )
+@click.option("--follow", "follows", is_flag=True, help="Print events as they come, until it ends.")
 @form_options
 @store_option
-def show_command(ids: tuple[str, ...], events: int, form: str, url: str) -> None:
+def show_command(ids: tuple[str, ...], events: int, follows: bool, form: str, url: str) -> None:
     """Show where an instance stands: what it waits for, its input, its newest events.
 
-    `-` reads ids from standard input.
+    `-` reads ids from standard input. With --follow the exit code is that of `perdure wait`.
     """
     wanted = read_ids(ids)
+    if follows and len(wanted) != 1:
+        raise UsageError(f"--follow is for one instance, not for {len(wanted)}")
+    if follows and form in ("json", "csv", "ids"):
+        raise UsageError(f"--follow has no end that -o {form} could close: use -o jsonl")
 
     async def work(client: Client) -> None:
         for number, instance_id in enumerate(wanted):
             if number and form in ("table", "wide", "tsv"):
                 click.echo()
-            _show(form, await _look_at(client, instance_id, events))
+            shown = await _look_at(client, instance_id, events)
+            _show(form, shown)
+            if follows:
+                from perdure.cli.commands.follow import follow_on  # late: it brings this file
+
+                execution = shown.instance.execution
+                handle = client.handle(instance_id)
+                sys.exit(await follow_on(handle, form, execution, shown.events))
 
     ask(url, work)
 
@@ -140,7 +154,8 @@ async def _look_at(client: Client, instance_id: str, newest: int) -> ShownInstan
     stats = await handle.stats()
     events: list[HistoryEvent] = []
     if newest:
-        events = await handle.history(after=max(0, stats.events - newest), limit=newest)
+        after = max(0, stats.events - newest)
+        events = await handle.history(info.execution, after=after, limit=newest)
     return ShownInstance(
         info, await handle.explain(), await handle.report(), await handle.jobs(), events
     )

@@ -66,6 +66,19 @@ MAX_PROCESSES = 512
     is_flag=True,
     help="Tell /metrics and /demand to everybody who reaches --http.",
 )
+@click.option(
+    "--code",
+    metavar="DIGEST",
+    help="Refuse to run any other code: how the digest begins that `perdure history` shows with "
+    "the start of an instance, and a mismatch beside it. For a worker with the code of before.",
+)
+@click.option(
+    "--systemd",
+    "is_unit",
+    is_flag=True,
+    help="Tell systemd when it works and stops, and with WatchdogSec= that it lives: for a unit "
+    "with Type=notify.",
+)
 @worker_flags
 def worker_command(
     target: str | None,
@@ -78,6 +91,8 @@ def worker_command(
     http: str | None,
     http_tokens: str | None,
     insecure_no_auth: bool,
+    code: str | None,
+    is_unit: bool,
     **flags: Any,
 ) -> None:
     """Run the definitions of TARGET until SIGTERM or Ctrl-C.
@@ -111,7 +126,7 @@ def worker_command(
         insecure_no_auth=insecure_no_auth,
         others=others,
     )
-    sys.exit(run_worker(settings, processes))
+    sys.exit(run_worker(settings, processes, code=code, is_unit=is_unit))
 
 
 @click.command("dev")

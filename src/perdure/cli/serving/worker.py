@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from perdure.authoring.registry import Registry
 from perdure.cli.output import say
 from perdure.cli.serving.fleet import STOPPING, Fleet
+from perdure.cli.serving.systemd import Notifier
 from perdure.cli.serving.worker_flags import RETAIN, WORKER_FLAGS
 from perdure.cli.targets import described, load_target
 from perdure.client.worker import Worker
@@ -25,6 +26,8 @@ from perdure.errors import PerdureError, UsageError
 from perdure.model.options import WorkerOptions
 from perdure.store.opening import open_store
 from perdure.store.urls import shown_url
+
+T = TypeVar("T")
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -95,28 +98,46 @@ def _typed(name: str, value: Any) -> Any:
     return value
 
 
-def run_worker(settings: WorkerSettings, processes: int) -> int:
-    """Serve a target with so many processes until SIGTERM or SIGINT; return the exit code."""
+def run_worker(
+    settings: WorkerSettings, processes: int, *, code: str | None = None, is_unit: bool = False
+) -> int:
+    """Serve a target with so many processes until SIGTERM or SIGINT; return the exit code.
+
+    Args:
+        settings: What the command line says of each process.
+        processes: How many.
+        code: How the digest of the target's code must begin.
+        is_unit: Whether systemd is told how it is.
+    """
     options = settings.options()
     if settings.http is not None:
         from perdure.cli.serving.worker_http import check_http  # late: brings the web
 
         check_http(settings)
+    notifier = Notifier() if is_unit else None
     registry = load_target(settings.target)
+    if code is not None:
+        check_code(registry, code)
     start_logging()
 
     def started(worker_ids: Sequence[str]) -> None:
         say(_headline(settings, registry, worker_ids))
+        if notifier is not None:
+            notifier.ready(f"{described(registry)} in {len(worker_ids)} of {processes} processes")
+
+    def stopping() -> None:
+        say(STOPPING)
+        if notifier is not None:
+            notifier.stopping()
 
     if processes == 1:
-        asyncio.run(
-            serve(
-                settings,
-                registry,
-                started=lambda worker_id: started([worker_id]),
-                stopping=lambda: say(STOPPING),
-            )
+        serving = serve(
+            settings,
+            registry,
+            started=lambda worker_id: started([worker_id]),
+            stopping=stopping,
         )
+        asyncio.run(_alive(notifier, serving))
         return 0
     if ":memory:" in settings.url:
         raise UsageError("processes cannot share a store in memory: give --store a file")
@@ -128,7 +149,33 @@ def run_worker(settings: WorkerSettings, processes: int) -> int:
         started=started,
         died=partial(_end_leases, settings.url, options),
     )
-    return asyncio.run(fleet.run())
+    return asyncio.run(_alive(notifier, fleet.run()))
+
+
+def check_code(registry: Registry, digest: str) -> None:
+    """Refuse a target that is not the code that was meant.
+
+    Raises:
+        UsageError: None of its definitions has a digest that begins so.
+    """
+    found = {
+        **{
+            f"{name} {version}": registry.code_of(name, version)
+            for name, version in registry.orchestrations
+        },
+        **{name: registry.code_of_decider(name) for name in registry.deciders},
+    }
+    if not digest or not any(code.startswith(digest) for code in found.values()):
+        known = ", ".join(f"{name}: {code}" for name, code in sorted(found.items()))
+        raise UsageError(
+            f"--code {digest}: this is other code ({known or 'no definition'}); nothing was started"
+        )
+
+
+async def _alive(notifier: Notifier | None, work: Coroutine[Any, Any, T]) -> T:
+    """Do something, and let systemd see meanwhile that the loop runs."""
+    async with nullcontext() if notifier is None else notifier.alive():
+        return await work
 
 
 async def serve(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from perdure.client.histories.histories import key_of, named_in_errors, read_history
@@ -11,12 +12,22 @@ from perdure.core.identity import ExecutionId
 from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.model.histories.events import KINDS, MessageEvent, StoredEvent
 from perdure.model.instances import DECIDER
+from perdure.turns.lone_turns import lone_turns
 
 if TYPE_CHECKING:
+    from perdure.authoring.registry import Registry
     from perdure.client.core import ClientCore
+    from perdure.turns.turns import TurnRunner
 
 
-async def ask_view(core: ClientCore, instance_id: str, query: str, *, at: int | None) -> bytes:
+async def ask_view(
+    core: ClientCore,
+    instance_id: str,
+    query: str,
+    *,
+    at: int | None,
+    registry: Registry | None = None,
+) -> bytes:
     """Return the answer to a query as JSON.
 
     Args:
@@ -24,6 +35,7 @@ async def ask_view(core: ClientCore, instance_id: str, query: str, *, at: int | 
         instance_id: The instance.
         query: The name of the query.
         at: As of which event; as of now if not given.
+        registry: Where the code is; with the worker of this process if not given.
     """
     if at is not None:
         check_count("at", at, least=1)
@@ -34,21 +46,24 @@ async def ask_view(core: ClientCore, instance_id: str, query: str, *, at: int | 
         raise UsageError(
             f"instance {instance_id!r} is of a decider, which has no queries: use client.state"
         )
-    code = core.find_code(row)
+    code = (
+        core.find_code(row) if registry is None else registry.orchestration(row.name, row.version)
+    )
     if code is None:
         raise UsageError(
             f"query {query!r} is computed by the code of {row.name!r}, which is not here: ask with "
             "an Engine that has it, or let the orchestration set a Key, which can be read anywhere"
         )
     history = await read_history(core.store, row)
-    with named_in_errors(row):
-        answer = await core.turns().view(
-            code,
-            ExecutionId(*key_of(row)),
-            row.version or code.version,
-            _as_of(history, at, instance_id),
-            query,
-        )
+    async with _turns(core, registry) as turns:
+        with named_in_errors(row):
+            answer = await turns.view(
+                code,
+                ExecutionId(*key_of(row)),
+                row.version or code.version,
+                _as_of(history, at, instance_id),
+                query,
+            )
     if answer is None:
         when = "yet" if at is None else f"by event {at}"
         raise UsageError(
@@ -56,6 +71,19 @@ async def ask_view(core: ClientCore, instance_id: str, query: str, *, at: int | 
             f"{query!r}: call answer_with(...) on it in the orchestration"
         )
     return answer
+
+
+@asynccontextmanager
+async def _turns(core: ClientCore, registry: Registry | None) -> AsyncIterator[TurnRunner]:
+    """What replays: the client's own, or one for code that was brought along."""
+    if registry is None:
+        yield core.turns()
+        return
+    turns = lone_turns(core.raw_store, core.endings, core.metrics, registry=registry)
+    try:
+        yield turns
+    finally:
+        await turns.close()
 
 
 def _as_of(

@@ -112,8 +112,11 @@ class _Changes:
             return
         self._settle(event, message.timer_key)
         came = Body(message.kind, message.body)
+        seq = self._terms.stamp.next_seq + len(self._events)
         for ask in execution.advance(event, self._events, came):
             self._change(ask)
+        if execution.scope.sent is not None:
+            execution.scope.sent.end_stretch(seq)
         if isinstance(event, WentBack):
             self._open_again(event)
 
@@ -149,7 +152,7 @@ class _Changes:
         sent: tuple[SentItems, ...] = ()
         forwarded: tuple[ForwardedItems, ...] = ()
         if scope.sent is not None:
-            forwarded = tuple(scope.sent.forwarded)
+            forwarded = tuple(map(self._for_call, scope.sent.forwarded))
             sent, scope.sent = scope.sent.take(), None
         return Turn(
             instance_id=execution.instance_id,
@@ -180,6 +183,14 @@ class _Changes:
             continued=continued,
             outcome=outcome,
         )
+
+    def _for_call(self, items: ForwardedItems) -> ForwardedItems:
+        """Say for which call of an instance above items are sent to it."""
+        lineage = self._execution.lineage or FIRST
+        for above in lineage.above:
+            if (above.instance_id, above.incarnation) == items[:2]:
+                return items._replace(execution=above.execution, seq=above.seq)
+        return items
 
     def _settle(self, event: MessageEvent, timer_key: str | None) -> None:
         """Remove the rest of a call that is answered: a job that is late, and timers."""

@@ -35,5 +35,10 @@ class Rewind(NamedTuple):
     """What its row says: that it was reset, and why."""
     reopened: tuple[int, ...] = ()
     """Schedule numbers of the calls that are made again: what they sent to streams is void."""
+    heard: tuple[str, ...] = ()
+    """Of an instance that has ended: under which ids the updates came that it had taken. What else
+    came went with its inbox, and may be sent again."""
+    unkept: tuple[str, ...] = ()
+    """The same: under which ids promises are kept that it had made and not heard of."""
     digest: bytes | None = None
     """Of an instance that has ended: the hash that it ended with, which must be the stored one."""

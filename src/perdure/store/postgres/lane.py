@@ -14,7 +14,8 @@ what has to be put off.
 
 A commit whose answer is lost is asked about before anything else is done: see `lost_answers`.
 
-Turns whose rows the lane knows from its own last commits need none of these steps: one call checks
+Turns whose rows the lane knows from its own last commits, or from what was read a moment ago
+because other processes decide on the same instances, need none of these steps: one call checks
 that the rows are still the same and writes, and what it finds otherwise is run in steps.
 
 Turns that are thought under the lock of their instance wait for it. They have a lane of their own,
@@ -32,7 +33,7 @@ from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.ids import chance, fresh_id
 from perdure.model.hints import Hint
-from perdure.model.instances import part_of
+from perdure.model.instances import LiveRow, part_of
 from perdure.model.turns import Turn, has_sent
 from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
@@ -50,7 +51,7 @@ from perdure.store.sql.commits.remembered_check import (
     check_remembered,
     is_switched_on,
 )
-from perdure.store.sql.commits.remembered_rows import RememberedRows
+from perdure.store.sql.commits.remembered_rows import MAX_REMEMBERED, RememberedRows
 from perdure.store.sql.commits.rows import LoadedRows, ids_of
 from perdure.store.sql.commits.writes import Writes
 from perdure.store.sql.definitions import Definitions
@@ -118,16 +119,36 @@ class Lane:
         """What the server has as long as it does not crash."""
         self._lost_answers = LostAnswers()
         self._remembered = RememberedRows()
+        self._learned: dict[str, tuple[LiveRow, str, int]] = {}
+        """Rows that were read elsewhere in this process since, the transactions that have written
+        them, and the life of the database. Other threads put them here, and this one takes them."""
         self._checks_remembered = is_switched_on()
         self._hurry_until_s = 0.0
         self._plans_until_s = 0.0
         self._plans_until_rows = FIRST_PLANS_LAST_ROWS
+
+    @property
+    def connection(self) -> PostgresConnection | None:
+        """The connection that it has at the moment, if any; for any thread to compare."""
+        return self._connection
 
     def use(self, connection: PostgresConnection) -> None:
         """Take a connection that is open already."""
         connection.clock = self._clock if isinstance(self._clock, DatabaseClock) else None
         self._connection = connection
         self._remembered.forget()
+
+    def learn(self, live: LiveRow, writer: str, *, epoch_no: int) -> None:
+        """Hear what the row of an instance is now. Called by any thread.
+
+        Args:
+            live: The row.
+            writer: The transaction that has written it.
+            epoch_no: Which life of the database it was asked in.
+        """
+        if len(self._learned) >= MAX_REMEMBERED:
+            self._learned.clear()
+        self._learned[live.instance_id] = (live, writer, epoch_no)
 
     def execute(self, operations: Sequence[Any]) -> list[Any]:
         """Run operations as one transaction and return their results.
@@ -256,7 +277,18 @@ class Lane:
             return None
         if not all(map(_is_known_by_id, operations)):
             return None
+        if self._learned:
+            self._remember_learned(operations)
         return self._remembered.find(operations)
+
+    def _remember_learned(self, turns: Sequence[Turn]) -> None:
+        """Remember the rows of turns as they were read before these were thought."""
+        for turn in turns:
+            found = self._learned.pop(turn.instance_id, None)
+            if found is not None:
+                live, writer, epoch_no = found
+                if epoch_no == self._epoch_no:
+                    self._remembered.learn(live, writer)
 
     def _run_in_steps(self, connection: PostgresConnection, operations: Sequence[Any]) -> list[Any]:
         """Begin a transaction, run operations in it, and commit."""

@@ -91,6 +91,10 @@ class Notifications:
         """Whether such a one has ended that others were not told of yet."""
         self.has_arrivals = True
         """Whether there may be messages that users' transactions have put on their way."""
+        self._find_lock: Callable[[int], int] | None = None
+        """Returns the lock that the worker of this process holds, in a life of the server."""
+        self._is_attending = False
+        """Whether it was taken by the connection that there is, or cannot be."""
 
     def start(self) -> None:
         """Begin to listen."""
@@ -118,6 +122,17 @@ class Notifications:
             if hints is not self._untold:
                 self._untold |= hints
         if not is_told_soon:
+            with suppress(RuntimeError):  # Closed meanwhile.
+                self._loop.call_soon_threadsafe(self._stirred.set)
+
+    def attend(self, find_lock: Callable[[int], int]) -> None:
+        """Hold a worker's lock by each connection that there will be. Called by any thread.
+
+        Args:
+            find_lock: Returns it for a life of the server: see `presence`.
+        """
+        self._find_lock = find_lock
+        if self._loop is not None:
             with suppress(RuntimeError):  # Closed meanwhile.
                 self._loop.call_soon_threadsafe(self._stirred.set)
 
@@ -212,8 +227,10 @@ class Notifications:
         await connection.add_listener(self._channel, self._hear)
         self.statements += 1
         self._heard()  # What was committed while there was no listener is found by looking.
+        self._is_attending = False
         pause, gap = GrowingPause(ENDED_MIN_S, ENDED_MAX_S), GrowingPause(GAP_MIN_S, GAP_MAX_S)
         while True:
+            await self._hold_lock(connection)
             rested_s = monotonic()
             await _first_of(self._stirred, lost, within_s=pause.seconds if self._open else None)
             if monotonic() - rested_s < GAP_MIN_S:
@@ -230,6 +247,15 @@ class Notifications:
             await self._see_ended(connection)
             await self._tell(connection)
             await asyncio.sleep(gap.seconds)
+
+    async def _hold_lock(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        """Hold the worker's lock by this connection, if there is a worker."""
+        if self._find_lock is None or self._is_attending:
+            return
+        self._is_attending = True
+        [(life,)] = await self._ask(connection, "read_life")
+        key, pid = self._find_lock(life), connection.get_server_pid()
+        await self._ask(connection, "attend", key=key, pid=pid)
 
     async def _tell(self, connection: asyncpg.Connection[asyncpg.Record]) -> int | None:
         """Tell of our own commits, if there are any; return the number that stands for it."""
@@ -336,7 +362,7 @@ class Notifications:
                 self._heard()
 
     async def _ask(
-        self, connection: asyncpg.Connection[asyncpg.Record], name: str, **params: str
+        self, connection: asyncpg.Connection[asyncpg.Record], name: str, **params: str | int
     ) -> list[asyncpg.Record]:
         """Run a statement, to its end also when told to end meanwhile."""
         text, names = statement(name, self._address.quoted_schema)

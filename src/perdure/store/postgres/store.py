@@ -23,10 +23,19 @@ from perdure.model.hints import Hint
 from perdure.model.instances import DefinitionKey, NewInstance, part_of
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery
-from perdure.model.turns import ClaimedTurn, Hold, Turn, TurnClaim
+from perdure.model.turns import (
+    ClaimedTurn,
+    Departed,
+    Hold,
+    Neighbour,
+    Presences,
+    Turn,
+    TurnClaim,
+    WorkerRow,
+)
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
-from perdure.store.locked_turns import LockedTurn
+from perdure.store.locked_turns import KnownInstance, LockedTurn, News
 from perdure.store.observing import observable
 from perdure.store.off_loop import wait_off_loop
 from perdure.store.postgres.address import Address
@@ -36,6 +45,7 @@ from perdure.store.postgres.connection import PostgresConnection
 from perdure.store.postgres.database import prepare
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.notifications import Notifications
+from perdure.store.postgres.presence import attend, key_of, presences_in
 from perdure.store.postgres.readers import PostgresReaders
 from perdure.store.postgres.within.arrivals import Arrivals
 from perdure.store.postgres.within.async_transactions import AsyncTransactions
@@ -49,6 +59,7 @@ from perdure.store.postgres.within.threaded_transactions import ThreadedTransact
 from perdure.store.postgres.within.transactions import Ending, check_drivers
 from perdure.store.sql.commits.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
+from perdure.store.sql.packing import unpack
 from perdure.store.sql.store import SqlStore
 from perdure.store.within.borrowing import RunOnThread
 from perdure.store.within.transactions import OwnWork
@@ -84,6 +95,11 @@ class PostgresStore(SqlStore):
             clock=DatabaseClock() if is_real else clock, approval=PostgresApproval(address)
         )
         self.address = address
+        self.knows_connections = not address.is_pooled
+        self._attended: PostgresConnection | None = None
+        """The connection of the first lane by which the worker's lock was taken, or tried."""
+        self._presence: int | None = None
+        """The worker's lock."""
         self._lanes: list[Lane] = []
         self._batchers: list[Batcher] = []
         self._readers = PostgresReaders(address)
@@ -193,6 +209,62 @@ class PostgresStore(SqlStore):
         for lane in self._lanes:
             total.add(lane.counters)
         return total
+
+    async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
+        """Return what is new of instances; the lanes of their turns hear of it too."""
+        epoch_no = self.epoch.number
+        found = await super().read_news(known)
+        for live, *_, writer in found:
+            if live is not None and writer is not None:
+                lane = self._lanes[_lane_of_instance(live.instance_id)]
+                lane.learn(live, writer, epoch_no=epoch_no)
+        return found
+
+    # ------------------------------------------------- that workers are connected
+
+    async def beat(self, worker: WorkerRow, *, is_first: bool = False) -> list[Neighbour]:
+        """Record a worker's sign of life, and hold its lock."""
+        others = await super().beat(worker, is_first=is_first)
+        if self.knows_connections and self._lanes[0].connection is not self._attended:
+            self._attended, self._presence = await self._work(
+                lambda t: self._attend(t.connection, worker), is_quiet=True
+            )
+            self._notifications.attend(partial(key_of, self.address.schema, worker))
+        return others
+
+    def _attend(
+        self, connection: Connection, worker: WorkerRow
+    ) -> tuple[PostgresConnection, int | None]:
+        assert isinstance(connection, PostgresConnection), "a lane has no other"
+        return connection, attend(connection, self.address.schema, worker)
+
+    async def retire(self, worker_id: str) -> None:
+        """Remove a worker that stops, and its claim to be anybody's home."""
+        await super().retire(worker_id)
+        if self._presence is not None:
+            await self.forget_presence(self._presence)
+
+    async def read_presences(self) -> Presences:
+        """Return of which workers the server knows that they are connected no more."""
+        [(found,)] = await self._read_once(lambda c: c.run("read_presences"))
+        return presences_in(self.address.schema, unpack(found))
+
+    async def forget_presence(self, key: int) -> None:
+        """Forget the lock of a worker that is no more."""
+        await self._work(lambda t: t.connection.run("forget_presence", key=key), is_quiet=True)
+
+    def _is_departed(self, connection: Connection, departed: Departed) -> bool:
+        worker_id, host, pid, started_ms, _, _, life, key = departed
+        found = connection.run(
+            "lock_departed",
+            worker_id=worker_id,
+            host=host,
+            pid=pid,
+            started_ms=started_ms,
+            life=life,
+            key=key,
+        )
+        return bool(found)
 
     # ------------------------------------------- what users' transactions have sent
 
@@ -366,6 +438,10 @@ def _lane_of(operation: Any) -> int:
             return LOCKED
         case _:
             return 0
+    return _lane_of_instance(instance_id)
+
+
+def _lane_of_instance(instance_id: str) -> int:
     try:
         return part_of(instance_id) % LANES
     except UnicodeError:

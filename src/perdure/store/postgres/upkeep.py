@@ -13,6 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
 
+from perdure.errors import UsageError
 from perdure.store.findings import Finding
 from perdure.store.migrate import Migration, read_migrations
 from perdure.store.postgres import read_only_query
@@ -59,6 +60,14 @@ class PostgresUpkeep:
         """Return how much room the tables and indexes take."""
         [(size,)] = self._read(lambda one: self._ask(one, "size"))
         return int(size)
+
+    def backup(self, target: str) -> int:
+        """Refused: PostgreSQL comes with programs for that."""
+        raise UsageError(
+            f"PostgreSQL is backed up by its own programs: pg_dump --schema={self._address.schema} "
+            f"--file={target} DATABASE writes all that perdure has there, pg_basebackup the "
+            "whole server"
+        )
 
     def query(self, text: str, *, within_s: float, limit: int) -> QueryAnswer:
         """Run one statement of a person's own, read-only."""

@@ -27,8 +27,8 @@ _OTHER_ROWS = (
     "delete_receipts",
     "delete_kv",
     "delete_reports",
-    "delete_streams",
     "delete_stream_heads",
+    "delete_streams",
     "delete_dead_jobs_of",
     *DECIDER_ROWS,
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.ids import fresh_id
+from perdure.model.histories.events import SignalReceived, UnreadableEventError, read_event
 from perdure.model.instances import part_of
 from perdure.model.jobs import JobEnd, JobKey
+from perdure.model.message_ids import message_id_of
 from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.commits.commit import Commit
 from perdure.store.sql.commits.flush import flush
@@ -69,13 +71,27 @@ def drop_message(connection: Connection, instance_id: str, no: int, *, now_ms: i
     # A commit that took the message is through, and the message gone, or it waits and is refused
     # because the stamp has changed.
     lock_instances(connection, [instance_id])
-    if not connection.run("drop_message", part=part, instance_id=instance_id, no=no):
+    place: dict[str, int | str] = {"part": part, "instance_id": instance_id, "no": no}
+    dropped = connection.run("drop_message", **place)
+    if not dropped:
         return False
-    connection.run("drop_receipt", part=part, instance_id=instance_id, no=no)
+    [(kind, body)] = dropped
+    connection.run("drop_receipt", **place, message_id=_message_id(kind, body))
     connection.run(
         "end_lease", part=part, instance_id=instance_id, commit_id=fresh_id(), now_ms=now_ms
     )
     return True
+
+
+def _message_id(kind: str, body: bytes) -> str:
+    """Return under which id a message was sent, if it says so; else nothing."""
+    if kind != SignalReceived.kind:
+        return ""
+    try:
+        event = read_event(kind, body)
+    except UnreadableEventError:
+        return ""
+    return (message_id_of(event) or "") if isinstance(event, SignalReceived) else ""
 
 
 def _pack(keys: Sequence[JobKey]) -> str:

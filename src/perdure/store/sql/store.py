@@ -22,11 +22,14 @@ from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInst
 from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd
 from perdure.model.messages import Delivery, DeliveryStatus, Message
 from perdure.model.turns import (
+    NO_PRESENCES,
     ClaimedTurn,
+    Departed,
     Hold,
     JobClaim,
     KnownEnd,
     Neighbour,
+    Presences,
     ProcessId,
     Turn,
     TurnClaim,
@@ -80,6 +83,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
     """
 
     is_server = False
+    knows_connections = False
     locks_turns = True
 
     def __init__(self, *, clock: Clock, approval: Approval) -> None:
@@ -333,15 +337,18 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         lease_ms: int,
         keeps_sessions: bool = False,
         process: ProcessId | None = None,
+        departed: Departed | None = None,
         retires: bool = True,
     ) -> bool:
-        """End everything that a worker holds whose process is known to be dead."""
+        """End everything that a worker holds that is known to be dead, or to be cut off."""
 
         def release(transaction: Transaction) -> bool:
             connection, now_ms = transaction.connection, transaction.now_ms
             if process is not None and not connection.run(
                 "lock_worker", worker_id=worker_id, **process._asdict()
             ):
+                return False
+            if departed is not None and not self._is_departed(connection, departed):
                 return False
             # Twice: the clock by which the worker has reckoned may be ahead of this one.
             until_ms = now_ms + 2 * lease_ms
@@ -355,6 +362,10 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
             return True
 
         return await self._work(release)
+
+    def _is_departed(self, connection: Connection, departed: Departed) -> bool:
+        """Tell whether a worker is still not connected, and keep it so."""
+        return False
 
     # ---------------------------------------------------------------- reading
 
@@ -381,7 +392,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
 
     async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
         """Return what is new of instances that are remembered."""
-        return await self._read(lambda c: news.read_news(c, known))
+        return await self._read_once(lambda c: news.read_news(c, known))
 
     async def read_inbox(self, instance_id: str) -> list[Message]:
         """Return all messages of an instance in the order they are applied."""
@@ -398,6 +409,13 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
     async def read_neighbours(self, worker_id: str, place: str) -> list[Neighbour]:
         """Return the other workers of a worker's place."""
         return await self._read(lambda c: reading.read_neighbours(c, worker_id, place))
+
+    async def read_presences(self) -> Presences:
+        """Return of which workers the server knows that they are connected no more."""
+        return NO_PRESENCES
+
+    async def forget_presence(self, key: int) -> None:
+        """Forget the lock of a worker that is no more."""
 
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
         """Return when the next turn or job of these becomes claimable; None for never."""

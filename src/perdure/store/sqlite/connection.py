@@ -237,6 +237,16 @@ class SqliteConnection:
         """Have a function asked about every statement that is prepared from now on."""
         self.bare.set_authorizer(authorizer)
 
+    def copy_into(self, path: str) -> None:
+        """Write all of the database, as it is at one moment, to a file that is empty."""
+        other = sqlite3.connect(path)
+        try:
+            self.bare.backup(other)
+        except sqlite3.Error as error:
+            raise_ours(f"{self._path} or its copy {path}", error)
+        finally:
+            other.close()
+
     def set_deadline(self, until_s: float | None) -> None:
         """See `Connection`."""
         self.bare.set_progress_handler(_looks_at(until_s), STEPS_PER_LOOK)

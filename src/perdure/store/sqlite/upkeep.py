@@ -14,6 +14,7 @@ from perdure.store.findings import Finding, fail, ok, skipped, warn
 from perdure.store.migrate import Migration, missing, read_migrations
 from perdure.store.read_only_query import QueryAnswer
 from perdure.store.sqlite import read_only_query
+from perdure.store.sqlite.backup import write_backup
 from perdure.store.sqlite.connection import (
     OLDEST_SQLITE,
     SAFE_SQLITE,
@@ -66,6 +67,10 @@ class SqliteUpkeep:
     def size_bytes(self) -> int:
         """Return the size of the file and its WAL."""
         return _size(self._path) + _size(f"{self._path}-wal")
+
+    def backup(self, target: str) -> int:
+        """Copy the file, with what is in its WAL, to a new one for its owner only."""
+        return write_backup(self._path, target)
 
     def query(self, text: str, *, within_s: float, limit: int) -> QueryAnswer:
         """Run one statement of a person's own, read-only."""

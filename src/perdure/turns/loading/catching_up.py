@@ -7,7 +7,6 @@ same pass of the loop; a turn in vain would cost a commit, and reading everythin
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from perdure.model.blocked import is_held
@@ -55,18 +54,24 @@ class CatchingUp:
         self._seen = seen
         self._failed = failed
         self._wanted: list[HotInstance] = []
+        self._is_looking = False
 
     def look(self, hot: HotInstance) -> None:
         """Have an instance looked at. Until that is done nothing is applied to it."""
         hot.is_ahead = True
-        if not self._wanted:
-            asyncio.get_running_loop().call_soon(self._look_at_wanted)
         self._wanted.append(hot)
+        if not self._is_looking:
+            self._is_looking = True
+            self._background.spawn(self._look_at_wanted())
 
-    def _look_at_wanted(self) -> None:
-        wanted, self._wanted = self._wanted, []
-        for first in range(0, len(wanted), MAX_BATCH):
-            self._background.spawn(self._read(wanted[first : first + MAX_BATCH]))
+    async def _look_at_wanted(self) -> None:
+        """Ask one question after another, each for all that came meanwhile."""
+        try:
+            while self._wanted:
+                batch, self._wanted = self._wanted[:MAX_BATCH], self._wanted[MAX_BATCH:]
+                await self._read(batch)
+        finally:
+            self._is_looking = False
 
     async def _read(self, batch: list[HotInstance]) -> None:
         try:

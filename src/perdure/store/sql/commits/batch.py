@@ -24,7 +24,7 @@ from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.locking import PutOffError
 from perdure.store.sql.questions import reading
 from perdure.store.sql.questions.looking import Look, look_together
-from perdure.store.sql.questions.news import think_locked
+from perdure.store.sql.questions.news import find_held, think_locked
 
 
 @dataclass(slots=True)
@@ -81,10 +81,11 @@ def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list
         return results, _change(transaction, changes, results) if changes else 0
     locked = [(index, one) for index, one in enumerate(operations) if type(one) is LockedTurn]
     waiting = {index: one for index, one in locked if one.is_waiting}
-    if waiting:
-        think_locked(transaction.connection, list(waiting.values()))
+    held = think_locked(transaction.connection, list(waiting.values())) if waiting else None
     # What was thought before, in a transaction that has to be run again, is what it was.
     changes += [(index, one.turn) for index, one in locked if one.turn is not None]
+    if held is not None and transaction.known is None:
+        transaction.known = find_held([change for _, change in changes], held)
     rows = _change(transaction, changes, results) if changes else 0
     for index in waiting:
         if results[index] is LATER:

@@ -152,6 +152,16 @@ class DecisionChanges:
     observations: list[ObservationRow] = field(default_factory=list)
 
 
+class UnheardMessages(NamedTuple):
+    """What was sent to an instance that has ended since and had not taken it: receipts of updates,
+    but for those that are named, and those of some promises."""
+
+    part: int
+    instance_id: str
+    heard: tuple[str, ...]
+    unkept: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Changes:
     """What a batch writes beside its live rows."""
@@ -160,6 +170,7 @@ class Changes:
     kept: list[KeptEvents] = field(default_factory=list)
     revived: list[tuple[int, str, int]] = field(default_factory=list)
     """Instances that had ended and are running again."""
+    unheard: list[UnheardMessages] = field(default_factory=list)
     started: list[StartedInstance] = field(default_factory=list)
     ended: list[EndedInstance] = field(default_factory=list)
     moved: dict[str, MovedInstance] = field(default_factory=dict)

@@ -224,15 +224,19 @@ class Commit:
     def _send(self, turn: Turn, row: LiveState, first_seq: int) -> None:
         """Send items to own streams, and to those of others that have not ended and are the ones
         that were meant."""
-        if turn.sent:
-            key = JobKey(row.instance_id, row.incarnation, row.execution, first_seq)
-            self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, turn.sent))
-        for to_id, incarnation, stream, items in turn.forwarded:
+        for one in turn.sent:
+            key = JobKey(row.instance_id, row.incarnation, row.execution, one.seq or first_seq)
+            self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, (one,)))
+        for to_id, incarnation, stream, items, execution, seq in turn.forwarded:
             other = self.rows.live.get(to_id)
-            if other is not None and other.is_born and other.incarnation == incarnation:
-                key = JobKey(to_id, incarnation, other.execution, other.next_seq)
-                sent = (SentItems(stream, items),)
-                self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, sent))
+            if other is None or not other.is_born or other.incarnation != incarnation:
+                continue
+            if execution not in (0, other.execution):
+                continue
+            # What was sent for a call is like what an attempt of that call sent.
+            key = JobKey(to_id, incarnation, other.execution, seq or other.next_seq)
+            sent = (SentItems(stream, items),)
+            self.changes.sent.append(SentBatch(key, 1 if seq else 0, 0, turn.now_ms, sent))
 
     def _tell_others(self, turn: Turn) -> None:
         for child in turn.children:

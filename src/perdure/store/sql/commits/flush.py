@@ -28,7 +28,7 @@ from perdure.store.sql.commits.row_types import (
     StatusValues,
 )
 from perdure.store.sql.commits.rows import LiveState, PendingJob
-from perdure.store.sql.commits.streams import rewind_streams, write_sent
+from perdure.store.sql.commits.streams import lock_heads, rewind_streams, write_sent
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import Rows, pack
 from perdure.store.sql.sessions import touch_sessions
@@ -87,6 +87,10 @@ class _Flush:
             # Not with the others: only a reset has it, which can wait for a statement of its own.
             keys = pack(changes.revived)
             self._bulk.connection.change("revive_instances", keys=keys, now_ms=self._now_ms)
+        for part, instance_id, heard, unkept in changes.unheard:
+            place: dict[str, int | str] = {"part": part, "instance_id": instance_id}
+            names = {"heard": pack(heard), "unkept": pack(unkept)}
+            self._bulk.connection.change("forget_unheard", **place, **names)
         if changes.started:
             self._put_instances(changes.started)
         if changes.moved:
@@ -107,12 +111,19 @@ class _Flush:
             self._put_kv()
         if changes.reports:
             self._put_reports()
-        for rewound in changes.rewound:
-            rewind_streams(self._bulk.connection, rewound)
+        if changes.rewound:
+            self._rewind_streams()
         if changes.sent:
             write_sent(self._bulk, changes.sent, changes.senders)
         if changes.sessions_used:
             touch_sessions(self._bulk.connection, list(changes.sessions_used), now_ms=self._now_ms)
+
+    def _rewind_streams(self) -> None:
+        connection, changes = self._bulk.connection, self._changes
+        sending = [one.key.instance_id for one in changes.sent]
+        lock_heads(connection, [*[one.instance_id for one in changes.rewound], *sending])
+        for rewound in changes.rewound:
+            rewind_streams(connection, rewound)
 
     # --------------------------------------------------------------- deletes
 
@@ -124,8 +135,8 @@ class _Flush:
         self._bulk.run_keys("free_children", replaced)
         self._bulk.run_keys("delete_kv", replaced)
         self._bulk.run_keys("delete_reports", replaced)
-        self._bulk.run_keys("delete_streams", replaced)
         self._bulk.run_keys("delete_stream_heads", replaced)
+        self._bulk.run_keys("delete_streams", replaced)
         self._bulk.run_keys("delete_dead_jobs_of", replaced)
         # A dead job may have been put back after its instance had ended.
         self._bulk.run_keys("delete_jobs_of", replaced)

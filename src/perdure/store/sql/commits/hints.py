@@ -80,7 +80,7 @@ def _hint_of_end(end: JobEnd) -> Hint:
 def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
     if receipt.status is not TurnStatus.ACCEPTED:
         # Results of its jobs may be in the inbox, and what came with a start.
-        return Hint.WORK
+        return Hint.WORK if turn.job_ends or turn.start is not None else Hint.NONE
     if turn.rewound is not None:
         return Hint.BOTH
     has_work = (

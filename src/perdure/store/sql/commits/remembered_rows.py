@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from perdure.model.instances import LiveRow, part_of
 from perdure.model.jobs import JobKey
 from perdure.model.turns import Turn
 from perdure.store.sql.commits.changes import Changes
@@ -117,6 +118,24 @@ class RememberedRows:
                 jobs.pop(key, None)
         for instance_id in _unknown_after(commit.changes):
             self._forget(instance_id)
+        self._keep_newest()
+
+    def learn(self, live: LiveRow, writer: str) -> None:
+        """Remember a row as another process has left it.
+
+        Args:
+            live: The row.
+            writer: The transaction that has written it.
+        """
+        known = self._live.get(live.instance_id)
+        if known is not None and known.writer == writer and known.last_commit == live.stamp[3]:
+            return
+        self._forget(live.instance_id)
+        if live.definition_no is not None:
+            self._live[live.instance_id] = live_state(live, writer)
+            self._keep_newest()
+
+    def _keep_newest(self) -> None:
         while len(self._live) > MAX_REMEMBERED:
             self._forget(next(iter(self._live)))
 
@@ -159,6 +178,24 @@ class RememberedRows:
     def _forget(self, instance_id: str) -> None:
         self._live.pop(instance_id, None)
         self._jobs.pop(instance_id, None)
+
+
+def live_state(live: LiveRow, writer: str) -> LiveState:
+    """Return a stored row as a batch works on it."""
+    row = LiveState(part_of(live.instance_id), live.instance_id)
+    row.stored = True
+    row.writer = writer
+    row.incarnation, row.execution, row.next_seq, row.last_commit = live.stamp
+    row.definition_no = live.definition_no
+    row.wake_at_ms = live.wake_at_ms
+    row.lease = live.lease
+    row.lease_until_ms = live.lease_until_ms
+    row.home = live.home
+    row.last_no = live.last_no
+    row.last_at_ms = live.last_at_ms
+    row.attempts = live.attempts
+    row.blocked_by = live.blocked_by
+    return row
 
 
 def _are_next(turns: Sequence[Turn], rows: LoadedRows) -> bool:

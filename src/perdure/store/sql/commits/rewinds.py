@@ -5,7 +5,14 @@ from __future__ import annotations
 from perdure.model.histories.rewinds import Rewind
 from perdure.model.instances import part_of
 from perdure.model.turns import Turn
-from perdure.store.sql.commits.changes import Changes, KeptEvents, KvRowChange, ReportChange
+from perdure.model.updates import UPDATE_PREFIX
+from perdure.store.sql.commits.changes import (
+    Changes,
+    KeptEvents,
+    KvRowChange,
+    ReportChange,
+    UnheardMessages,
+)
 from perdure.store.sql.commits.inboxes import Inboxes
 from perdure.store.sql.commits.rows import RANK_START, LiveState, LoadedRows
 
@@ -53,4 +60,17 @@ class Rewinds:
         row.next_seq, row.last_commit = turn.stamp.next_seq, turn.stamp.commit_id
         self._rows.live[turn.instance_id] = row
         self._changes.revived.append((row.part, row.instance_id, row.incarnation))
+        self._forget_unheard(
+            UnheardMessages(row.part, row.instance_id, rewind.heard, rewind.unkept)
+        )
         return row
+
+    def _forget_unheard(self, unheard: UnheardMessages) -> None:
+        """Let what the instance never took be sent again: it went with its inbox."""
+        self._changes.unheard.append(unheard)
+        receipts = self._rows.receipts
+        for owner, message_id in list(receipts):
+            if owner == unheard.instance_id and not receipts[owner, message_id].is_decided:
+                is_update = message_id.startswith(UPDATE_PREFIX) and message_id not in unheard.heard
+                if is_update or message_id in unheard.unkept:
+                    del receipts[owner, message_id]

@@ -290,7 +290,7 @@ def _look_again(
     keys = [(part_of(one), one) for one in unsure]
     [text] = connection.load([("lock_live" if waits else "load_live", pack(keys))])
     if waits:
-        _keep_live(rows, keys, unpack(text))
+        keep_live(rows, keys, unpack(text))
     else:
         rows.busy.update(unsure[row[0]] for row in unpack(text))
 
@@ -309,7 +309,7 @@ def _asked(wanted: WantedRows, look: str) -> Iterator[tuple[str, list[Any], _Kee
     """Yield the statements to run, with their keys and what to do with their rows."""
     if wanted.ids:
         ids = [(part_of(instance_id), instance_id) for instance_id in wanted.ids]
-        yield look, ids, _keep_live
+        yield look, ids, keep_live
     if wanted.starts:
         starts = [(part_of(instance_id), instance_id) for instance_id in wanted.starts]
         yield "load_instances", starts, _keep_wide
@@ -431,7 +431,8 @@ class WantedRows:
         self.ids[end.key.instance_id] = None
 
 
-def _keep_live(rows: LoadedRows, keys: Sequence[Any], found: list[Any]) -> None:
+def keep_live(rows: LoadedRows, keys: Sequence[Any], found: list[Any]) -> None:
+    """Keep live rows as statements return them: the place of the key, and the columns."""
     for values in found:
         row = LiveState(*keys[values[0]])
         row.stored = True

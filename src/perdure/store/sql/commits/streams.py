@@ -7,7 +7,7 @@ removed by who comes across it: a reader, or the next attempt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -73,6 +73,9 @@ class _NewRow(NamedTuple):
 
 def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] = ()) -> None:
     """Store what was sent, in order, and let count for good what successful attempts sent."""
+    if kept:
+        keys = [*(end.key for end in kept), *(batch.key for batch in batches)]
+        lock_heads(bulk.connection, [key.instance_id for key in keys])
     bulk.run_keys(
         "keep_stream_rows",
         [(part_of(end.key.instance_id), end.key.instance_id, end.token) for end in kept],
@@ -80,7 +83,7 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
     counts: dict[tuple[str, str], int] = {}
     new: list[_NewRow] = []
     for batch in batches:
-        for stream, all_items in batch.sent:
+        for stream, all_items, _ in batch.sent:
             place = (batch.key.instance_id, stream)
             for some in _rows_of(all_items):
                 new.append(_NewRow(batch, stream, counts.get(place, 0), some))
@@ -113,8 +116,23 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
     bulk.write_rows("insert_stream_rows", rows)
 
 
+def lock_heads(connection: Connection, instance_ids: Iterable[str]) -> None:
+    """Let no other send to streams of these instances, or take back, until the transaction ends.
+
+    Who touches rows of a stream locks its head before, and heads in one order: so none of them
+    waits for one that waits for it.
+    """
+    if connection.locks:
+        connection.run("lock_stream_heads", keys=_keys_of(instance_ids))
+
+
+def _keys_of(instance_ids: Iterable[str]) -> str:
+    return pack([(part_of(one), one) for one in dict.fromkeys(instance_ids)])
+
+
 def rewind_streams(connection: Connection, rewound: RewoundStreams) -> None:
-    """Let what was sent behind a cut be void, and give the rest to the next execution."""
+    """Let what was sent behind a cut be void, and give the rest to the next execution. The heads
+    are locked."""
     connection.write(
         "rewind_streams",
         **{**rewound._asdict(), "reopened": pack(rewound.reopened)},
@@ -144,6 +162,8 @@ def append_streams(
     [(text,)] = connection.run("lock_senders", leases=pack(leases))
     held = set(unpack(text))
     taken = [append for index, append in enumerate(appends) if index in held]
+    if any(one.is_first for one in taken):
+        lock_heads(connection, [one.key.instance_id for one in taken])
     for instance_id in sorted({one.key.instance_id for one in taken if one.is_first}):
         take_back(connection, instance_id, now_ms=now_ms)
     write_sent(
@@ -157,7 +177,7 @@ def take_back(connection: Connection, instance_id: str, *, now_ms: int) -> None:
     """Remove what is void of an instance's streams, and put take-backs in its place."""
     part = part_of(instance_id)
     place: dict[str, int | str] = {"part": part, "instance_id": instance_id}
-    heads = dict(connection.run("lock_stream_heads", **place))
+    heads = dict(connection.run("lock_stream_heads", keys=_keys_of([instance_id])))
     void = connection.run("find_void_rows", **place) if heads else []
     if not void:
         return

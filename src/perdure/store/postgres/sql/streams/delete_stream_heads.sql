@@ -1,4 +1,4 @@
--- Remove the streams of instances. What was sent to them goes by itself: delete_streams.
+-- Remove the streams of instances, before what was sent to them: see lock_stream_heads.
 -- Params: keys, JSON [[part, instance_id, ...], ...]. Returns: nothing.
 -- ANY: see load_live.
 DELETE FROM perdure.perdure_stream_heads

@@ -1,7 +1,8 @@
 -- Forget a message that was dropped, so that its id may be given again. What was decided stays.
--- Params: part; instance_id; no. Returns: nothing.
+-- Params: part; instance_id; no; message_id, or empty text if only the number is known.
+-- Returns: nothing. One that was handed on to another execution has another number since.
 DELETE FROM receipts
 WHERE part = :part
   AND instance_id = :instance_id
-  AND no = :no
+  AND (no = :no OR message_id = :message_id)
   AND outcome IS NULL;

@@ -1,4 +1,4 @@
--- Remove the streams of instances. What was sent to them goes by itself: delete_streams.
+-- Remove the streams of instances, before what was sent to them: see lock_stream_heads.
 -- Params: keys, JSON [[part, instance_id, ...], ...]. Returns: nothing.
 -- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone.
 DELETE FROM perdure_stream_heads
