@@ -227,7 +227,8 @@ class Desk:
 
     def restored(self, snapshot: StoredSnapshot) -> DeciderExecution:
         execution = self.new()
-        assert execution.restore(snapshot, self.history[snapshot.seq :])
+        assert execution.restore(snapshot)
+        execution.replay(self.history[snapshot.seq :])
         return execution
 
     def reload(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 import perdure.web
 from perdure import Engine, Key, Orchestration, Query, Signal, Update, orchestration
 from perdure.errors import (
+    AlreadyExistsError,
     InputIdReusedError,
     InstanceEndedError,
     InstanceNotFoundError,
@@ -95,8 +96,40 @@ async def test_it_is_refused_with_the_same_errors(pair: Pair) -> None:
     assert unanswered.value.status == "completed"
     with pytest.raises(InstanceEndedError):
         await handle.update(add, 1)
-    with pytest.raises(UsageError, match="update_with_start"):
-        await pair.remote.update_with_start(add, 1, "b", adding)
+
+
+async def test_a_client_of_a_server_asks_and_starts_in_one_commit(pair: Pair) -> None:
+    once = add.with_options(update_id="u-1")
+
+    assert await pair.remote.update_with_start(once, 5, "b", adding) == 1
+    assert await pair.remote.update_with_start(once, 5, "b", adding) == 1
+    assert await pair.remote.update_with_start(add, 6, "b", adding) == 2
+    assert await pair.remote.handle("b").kv(total) == 11
+    assert await pair.local.update_with_start(add, 7, "b", adding) == 3
+    [first, *_] = await pair.local.handle("b").history()
+    assert first.kind == "started"
+
+
+async def test_an_ask_with_a_start_is_refused_with_the_same_errors(pair: Pair) -> None:
+    remote = pair.remote
+    other = Orchestration.named("elsewhere", None)
+    await pair.local.handle("a").send(close, None)
+    await pair.local.handle("a").result()
+
+    with pytest.raises(InstanceEndedError):
+        await remote.update_with_start(add, 1, "a", adding)
+    again = adding.with_options(if_exists="restart")
+    assert await remote.update_with_start(add, 1, "a", again) == 1
+    with pytest.raises(AlreadyExistsError):
+        await remote.update_with_start(add, 1, "a", other)
+    with pytest.raises(UpdateRefusedError):
+        await remote.update_with_start(Update("add", str, int), "three", "c", adding)
+    with pytest.raises(UsageError, match="is not an update"):
+        await remote.update_with_start("add", 1, "c", adding)  # type: ignore[arg-type]
+    # Whether it is started by then or not.
+    late = unheard.with_options(timeout=timedelta(milliseconds=1))
+    with pytest.raises(ResultTimeoutError, match="answer to update 'unheard'"):
+        await remote.update_with_start(late, 1, "d", adding)
 
 
 async def test_a_request_that_waits_is_shown_in_the_inbox() -> None:

@@ -251,7 +251,7 @@ class Client:
         handle: Handle[Any] = Handle(core, checked, asked.definition.codec.returns)
         waiting = ask_with_start(core, request, asked, args, kwargs)
         what = f"answer to update {update.name!r}"
-        answer = await handle._within(update.options.timeout, waiting, what)
+        answer = await handle._within(update.options.timeout, waiting, what, starts=True)
         return update.answers_codec.decode(answer)
 
     @overload

@@ -404,9 +404,15 @@ class Handle(Generic[R_co]):
         )
 
     async def _within(
-        self, given: Duration | None, waiting: Coroutine[Any, Any, T], what: str = "result"
+        self,
+        given: Duration | None,
+        waiting: Coroutine[Any, Any, T],
+        what: str = "result",
+        *,
+        starts: bool = False,
     ) -> T:
-        """Wait for so long; then say what the instance itself waits for."""
+        """Wait for so long; then say what the instance itself waits for, which may not be there yet
+        if what is waited for starts it."""
         if given is None:
             return await waiting
         try:
@@ -420,7 +426,12 @@ class Handle(Generic[R_co]):
         except TimeoutError:
             if not scope.expired():
                 raise
-            explanation = await self.explain()
+            try:
+                explanation = await self.explain()
+            except InstanceNotFoundError:
+                if not starts:
+                    raise
+                explanation = f"instance {self.instance_id!r} was not started in time"
             raise ResultTimeoutError(self.instance_id, limit, explanation, what=what) from None
 
     async def _deliver(self, delivery: Delivery) -> DeliveryStatus:

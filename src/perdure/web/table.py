@@ -26,10 +26,10 @@ from perdure.web.api import (
     promises,
     repair,
     streams,
-    updates,
 )
 from perdure.web.operations import ApiRoute
 from perdure.web.schedule_table import SCHEDULE_ROUTES
+from perdure.web.update_table import UPDATE_ROUTES
 
 ONE = "/instances/{instance_id}"
 DECIDER = "/deciders/{decider}"
@@ -218,22 +218,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         returns=None,
         status=204,
     ),
-    ApiRoute(
-        method="POST",
-        path=f"{ONE}/updates",
-        scope="write",
-        handler=updates.ask_update,
-        body=updates.UpdateAskedBody,
-        returns=updates.UpdateAnswer,
-    ),
-    ApiRoute(
-        method="GET",
-        path=f"{ONE}/queries/{{query}}",
-        scope="read",
-        handler=updates.ask_query,
-        query=updates.AtQuery,
-        returns=updates.ViewAnswer,
-    ),
+    *UPDATE_ROUTES,
     ApiRoute(
         method="POST",
         path=f"{ONE}/cancel",

@@ -14,7 +14,7 @@ from perdure.authoring.query import AskedQuery, Query
 from perdure.authoring.signal import Signal
 from perdure.authoring.stream import Stream
 from perdure.authoring.update import AskedUpdate
-from perdure.client.acting.update_requests import checked_request
+from perdure.client.acting.update_requests import UpdateRequest, checked_request
 from perdure.client.handle import Handle
 from perdure.client.histories.history import History
 from perdure.client.histories.points import Point, check_point, point_parts
@@ -41,6 +41,7 @@ from perdure.errors import (
     InstanceCancelledError,
     InstanceFailedError,
     InstanceHeldError,
+    InstanceNotFoundError,
     InstanceTerminatedError,
     ResultTimeoutError,
     UsageError,
@@ -262,22 +263,41 @@ class RemoteHandle(Handle[R_co]):
         # Its id is made here: a request that is sent again after a fault must not count twice.
         asked = checked_request(self.instance_id, update, value, update_id=update_id)
         waiting = WaitLimit(update.options.timeout if timeout is None else timeout)
+        return await self._ask_until_answered(update, asked, waiting, "updates")
+
+    async def _ask_until_answered(
+        self,
+        update: AskedUpdate[Any, A],
+        asked: UpdateRequest,
+        waiting: WaitLimit,
+        route: str,
+        **more: Any,
+    ) -> A:
+        """Send a request again and again until its answer has come."""
         while True:
             wait_s = waiting.next_s()
             told = await self._connection.post(
-                *("instances", self.instance_id, "updates"),
+                *("instances", self.instance_id, route),
                 wait_s=wait_s,
                 name=asked.name,
                 value=encoded(asked.value),
                 update_id=asked.update_id,
                 wait=wait_s,
+                **more,
             )
             if told["is_answered"]:
                 answer: A = _decoded(update.answers_codec, told["answer"])
                 return answer
             if waiting.is_over():
                 what = f"answer to update {asked.name!r}"
-                self._refuse_late(waiting, await self.explain(), what)
+                self._refuse_late(waiting, await self._explain_if_there(), what)
+
+    async def _explain_if_there(self) -> str:
+        """Return what the instance waits for; one that is still to be started may not be there."""
+        try:
+            return await self.explain()
+        except InstanceNotFoundError:
+            return f"instance {self.instance_id!r} was not started in time"
 
     async def ask(self, query: AskedQuery[T], /, *, at: int | None = None) -> T:
         """Compute a view of the orchestration's variables, where the server has its code; see

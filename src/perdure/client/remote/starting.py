@@ -1,4 +1,4 @@
-"""Methods of `RemoteClient` that would start an instance and send to it in one commit: refused."""
+"""Methods of `RemoteClient` that start an instance and send to it in one commit."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.authoring.update import AskedUpdate
-from perdure.client.remote.handle import RemoteHandle
-from perdure.client.remote.values import refuse
+from perdure.client.acting.starting import check_orchestration
+from perdure.client.acting.update_requests import checked_request
+from perdure.client.remote.connection import encoded
+from perdure.client.remote.handle import RemoteHandle, WaitLimit
+from perdure.client.remote.values import arguments_of, refuse
+from perdure.codec import JSON, check_id
 
 if TYPE_CHECKING:
     from perdure.client.remote.client import RemoteClient
@@ -29,7 +33,7 @@ async def send_with_start(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> RemoteHandle[R]:
-    """Refused: the API has no such route."""
+    """Refused: a signal without an id of its own would come twice when a request is repeated."""
     refuse("send_with_start", "start the instance, then send: a signal waits until it is read")
 
 
@@ -43,5 +47,18 @@ async def update_with_start(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> A:
-    """Refused: the API has no such route."""
-    refuse("update_with_start", "start the instance, then ask: handle.update waits for it")
+    """Ask an instance, and start it first if it does not exist; see `Client.update_with_start`."""
+    asked = check_orchestration("update_with_start", orchestration)
+    # Its id is made here: a request that is sent again after a fault must not count twice.
+    request = checked_request(check_id("instance id", instance_id), update, value)
+    handle: RemoteHandle[Any] = RemoteHandle(self._connection, request.instance_id, JSON)
+    return await handle._ask_until_answered(
+        update,
+        request,
+        WaitLimit(update.options.timeout),
+        "updates-with-start",
+        orchestration=asked.name,
+        version=asked.version or None,
+        input=arguments_of(encoded(asked.definition.codec.encode(args, kwargs))),
+        if_exists=asked.options.if_exists,
+    )

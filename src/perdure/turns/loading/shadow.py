@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import closing
 
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.orchestrations.execution import Execution
@@ -70,7 +69,7 @@ class ShadowReplays:
                 self.report(execution.instance_id, NondeterminismError(lost))
         shadow = self._executions.again(execution)
         try:
-            await self._replay(shadow, Past(history))
+            await self._executions.replay_beside(shadow, Past(history))
             self._compare(execution, shadow, facts)
         except NondeterminismError as error:
             self.mismatches += 1
@@ -95,15 +94,6 @@ class ShadowReplays:
             )
         finally:
             shadow.tear_down()
-
-    async def _replay(self, shadow: AnyExecution, past: Past) -> None:
-        """Replay in slices; when the worker stops, the rest at once."""
-        self._executions.pace.begin()
-        slices = self._executions.replaying(shadow, past)
-        with closing(slices):
-            if next(slices, self) is not self and not await self._executions.pace.finish(slices):
-                for _ in slices:
-                    pass
 
     def _compare(
         self, execution: AnyExecution, shadow: AnyExecution, facts: dict[str, object]

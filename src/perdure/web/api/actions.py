@@ -127,18 +127,36 @@ async def start_instance(ask: CheckedRequest[Nothing, StartBody]) -> InstanceInf
     `Idempotency-Key` is taken as the instance id where the body has none.
     """
     body = ask.body
-    named: Orchestration[..., Any] = Orchestration.named(body.name, Any)
-    named = named.with_options(if_exists=body.if_exists)
-    if body.version is not None:
-        named = named.with_options(version=body.version)
+    named, args, kwargs = named_start(
+        ask.client, body.name, body.version, body.input, body.if_exists
+    )
     if body.delay_s:
         named = named.with_options(delay=timedelta(seconds=body.delay_s))
-    args, kwargs = ((), body.input) if isinstance(body.input, dict) else (body.input, {})
-    _check_arguments(ask.client, body, named.definition.codec.encode(tuple(args), kwargs))
     instance_id = ask.repeat_key(body.instance_id, "instance_id")
     first: Any = (named,) if instance_id is None else (instance_id, named)
     handle = await ask.client.start(*first, *args, **kwargs)
     return await handle.info()
+
+
+def named_start(
+    client: Client,
+    name: str,
+    version: str | None,
+    input: dict[str, Json] | list[Json],
+    if_exists: IfExists,
+) -> tuple[Orchestration[..., Any], tuple[Json, ...], dict[str, Json]]:
+    """Return what a request starts: the orchestration, and its arguments by position and by name.
+
+    Raises:
+        PayloadError: They do not fit the code, where that is at hand.
+    """
+    named: Orchestration[..., Any] = Orchestration.named(name, Any)
+    named = named.with_options(if_exists=if_exists)
+    if version is not None:
+        named = named.with_options(version=version)
+    args, kwargs = ((), input) if isinstance(input, dict) else (tuple(input), {})
+    _check_arguments(client, name, version, named.definition.codec.encode(args, kwargs))
+    return named, args, kwargs
 
 
 async def send_signal(ask: CheckedRequest[Nothing, SignalBody]) -> None:
@@ -246,7 +264,7 @@ async def _act(ask: CheckedRequest[Nothing, BulkBody], which: InstanceQuery) -> 
     raise AssertionError(f"{body.action} is not done by a filter")
 
 
-def _check_arguments(client: Client, body: StartBody, stored: bytes) -> None:
+def _check_arguments(client: Client, name: str, version: str | None, stored: bytes) -> None:
     """Refuse arguments that do not fit, where the code is at hand; elsewhere a worker does so.
 
     Raises:
@@ -256,8 +274,8 @@ def _check_arguments(client: Client, body: StartBody, stored: bytes) -> None:
     known = {} if beside is None else beside.registry.orchestrations
     found = [
         one
-        for (name, version), one in known.items()
-        if name == body.name and body.version in (None, version)
+        for (its_name, its_version), one in known.items()
+        if its_name == name and version in (None, its_version)
     ]
     if len(found) == 1:  # Without a version a worker chooses among several.
         found[0].definition.codec.decode(stored)

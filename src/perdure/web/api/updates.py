@@ -11,6 +11,8 @@ from perdure.authoring.update import Update
 from perdure.client.reading.info import Json
 from perdure.errors import ResultTimeoutError
 from perdure.ids import fresh_name
+from perdure.model.options import IfExists
+from perdure.web.api.actions import named_start
 from perdure.web.api.instances import handle_of, wait_limit
 from perdure.web.operations import CheckedRequest, Nothing
 
@@ -25,6 +27,18 @@ class UpdateAskedBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Given again with the same id, it gets the same outcome; made if not given."""
     wait: Annotated[float, msgspec.Meta(ge=0)] = 30
     """How long to wait for the answer, in seconds."""
+
+
+class AskWithStartBody(UpdateAskedBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to ask, and what to start for it."""
+
+    orchestration: str
+    """The orchestration's name."""
+    version: str | None = None
+    input: dict[str, Json] | list[Json] = []
+    """Its arguments: by name as an object, by position as an array."""
+    if_exists: IfExists = "join"
+    """What becomes of an instance that has ended: `restart` and `terminate` replace it."""
 
 
 class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +73,28 @@ async def ask_update(ask: CheckedRequest[Nothing, UpdateAskedBody]) -> UpdateAns
     limit = wait_limit(ask, body.wait)
     try:
         answer = await handle_of(ask).update(update, body.value, update_id=update_id, timeout=limit)
+    except ResultTimeoutError:
+        return UpdateAnswer(update_id=update_id, is_answered=False)
+    return UpdateAnswer(update_id=update_id, is_answered=True, answer=answer)
+
+
+async def ask_with_start(ask: CheckedRequest[Nothing, AskWithStartBody]) -> UpdateAnswer:
+    """Ask an instance, and start it first if it does not exist, in one commit.
+
+    Waits for the answer. An instance that is live is only asked, whatever its input.
+    `Idempotency-Key` is taken as the update's id.
+    """
+    body = ask.body
+    update_id = ask.repeat_key(body.update_id, "update_id") or fresh_name()
+    update: Update[Any, Any] = Update(body.name, Any, Any)
+    named, args, kwargs = named_start(
+        ask.client, body.orchestration, body.version, body.input, body.if_exists
+    )
+    asked = update.with_options(update_id=update_id, timeout=wait_limit(ask, body.wait))
+    try:
+        answer = await ask.client.update_with_start(
+            asked, body.value, ask.path["instance_id"], named, *args, **kwargs
+        )
     except ResultTimeoutError:
         return UpdateAnswer(update_id=update_id, is_answered=False)
     return UpdateAnswer(update_id=update_id, is_answered=True, answer=answer)
