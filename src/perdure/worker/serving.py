@@ -111,10 +111,8 @@ class Serving:
         self.coverage = Coverage(registry, options)
         self.health = Health()
         self._duties = duties(self.worker_id)
-        self._readers = [
-            *(reader_key(name) for name in registry.readers),
-            *(schedule_key(name) for name in registry.schedules),
-        ]
+        self._readers = [reader_key(name) for name in registry.readers]
+        self._readers += [schedule_key(name) for name in registry.schedules]
         self._store = store
         self._options = options
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -128,7 +126,10 @@ class Serving:
         """Whether what is claimed is not what is covered."""
         self._epoch_no = store.epoch.number
         self._tuning = PythonTuning(options)
-        self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
+        deciders = self.coverage.deciders
+        self.housekeeping = Housekeeping(
+            store, options, worker_id=self.worker_id, metrics=metrics, deciders=deciders
+        )
         self._gauges = Gauges(store, options, metrics)
         self._neighbours = Neighbours(store, worker_id=self.worker_id, freed=self.notice)
         self._departures = Departures(store, worker_id=self.worker_id, freed=self.notice)

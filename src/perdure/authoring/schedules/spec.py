@@ -98,11 +98,12 @@ def slots_after(spec: ScheduleSpec, after_ms: int) -> Iterator[SlotTime]:
     """Return the slots behind a time, in order, each time once."""
     if spec.starts_ms is not None:
         after_ms = max(after_ms, spec.starts_ms - 1)
-    days = frozenset(map(date.fromisoformat, spec.except_on))
+    days = frozenset(map(date.fromisoformat, spec.except_on)) if spec.except_on else ()
     found = [times_of(_when(when), after_ms, days) for when in spec.whens]
     last_ms = None
     # Stable: of two that are due at once the first of the schedule's list says how it is written.
-    for slot in heapq.merge(*found, key=lambda one: one.at_ms):
+    merged = found[0] if len(found) == 1 else heapq.merge(*found, key=lambda one: one.at_ms)
+    for slot in merged:
         if spec.ends_ms is not None and slot.at_ms >= spec.ends_ms:
             return
         if slot.at_ms != last_ms:
