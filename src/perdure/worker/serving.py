@@ -127,7 +127,13 @@ class Serving:
         """Whether what is claimed is not what is covered."""
         self._epoch_no = store.epoch.number
         self._tuning = PythonTuning(options)
-        self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
+        self.housekeeping = Housekeeping(
+            store,
+            options,
+            worker_id=self.worker_id,
+            metrics=metrics,
+            deciders=self.coverage.deciders,
+        )
         self._gauges = Gauges(store, options, metrics)
         self._neighbours = Neighbours(store, worker_id=self.worker_id, freed=self.notice)
         self._departures = Departures(store, worker_id=self.worker_id, freed=self.notice)

@@ -57,6 +57,7 @@ class ScheduleDecider(Decider[ScheduleState, ScheduleInput, ScheduleEvent, Sched
 
     name = SCHEDULE
     snapshot_every = 50
+    keep_events = 500
 
     def initial(self) -> ScheduleState:
         """Return the state of a schedule that was not declared yet."""

@@ -187,7 +187,7 @@ class InputSender:
             if row is None:
                 raise InstanceNotFoundError(instance_id)
             history = await read_history(self._core.store, row)
-            if not has_taken(history, input.input_id):
+            if not has_taken(history, receipt, input.input_id):
                 return None
         with named_in_errors(row):
             return answer_again(decider, receipt, history, Guard(watch_calls=False))

@@ -15,12 +15,7 @@ import msgspec
 from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.authoring.deciders.decision import AlreadyCompleted, Rejected
 from perdure.clock import not_before, to_datetime
-from perdure.core.deciders.answers import (
-    UNREADABLE,
-    Answer,
-    DirectInput,
-    UnreadableReceipt,
-)
+from perdure.core.deciders.answers import UNREADABLE, Answer, DirectInput, UnreadableReceipt
 from perdure.core.deciders.decide import AcceptedInput, Refused, run_decide
 from perdure.core.deciders.ends import (
     OWN,

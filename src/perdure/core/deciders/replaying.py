@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 
-from perdure.core.deciders.fold import Fold
+from perdure.core.deciders.fold import Fold, unbroken
 from perdure.core.deciders.notes import DeciderNotes
-from perdure.model.histories.events import EventRecorded, StoredEvent
+from perdure.model.histories.events import EventRecorded, EventsRemoved, StoredEvent
+from perdure.model.histories.removed import read_memory
 from perdure.model.histories.rows import read_row
 
 
@@ -30,7 +31,7 @@ def replaying(
         NondeterminismError: The code cannot read or fold what is recorded.
         UnreadableEventError: A stored event is damaged or of an unknown kind.
     """
-    rest, is_over = iter(history), False
+    rest, is_over = unbroken(fold.definition, history, after=notes.last_seq), False
     while not is_over:
         with fold.place, fold.guard:
             is_over = _fold_slice(fold, notes, rest, is_enough)
@@ -45,6 +46,10 @@ def _fold_slice(
     """Fold events until it is enough, or there are no more; tell whether it is that."""
     for stored in rest:
         event = read_row(stored)
+        if isinstance(event, EventsRemoved):
+            fold.begin_behind(event)
+            notes.recall(read_memory(event), event.upto)
+            continue
         notes.last_seq = stored.seq
         notes.now_ms = stored.at_ms
         notes.digest.feed(stored.kind, stored.at_ms, stored.body)
