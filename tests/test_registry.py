@@ -120,6 +120,15 @@ def test_a_registry_stands_for_its_definitions_wherever_those_are_handed_over() 
     assert among.names() == ["checkout", "shipping"]
 
 
+def test_one_definition_or_a_module_needs_no_list() -> None:
+    module = types.ModuleType("shop")
+    module.__dict__.update(charge=charge, checkout=checkout("1.0.0"))
+
+    assert list(Registry(charge).activities) == [charge.name]
+    assert Registry(checkout("1.0.0")).names() == ["checkout"]
+    assert Registry(module).names() == ["checkout"]
+
+
 def test_a_worker_changes_the_policy_of_its_own_copy_only() -> None:
     handed_over = Registry([checkout("1.0.0"), checkout("2.0.0")])
     copy = Registry(handed_over)

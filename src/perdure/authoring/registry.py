@@ -24,6 +24,7 @@ from perdure.authoring.deciders.decider_definition import (
     DeciderDefinition,
     definition_of,
     is_concrete,
+    object_of_decider,
 )
 from perdure.authoring.deciders.projection import AnyProjection
 from perdure.authoring.deciders.readers import (
@@ -479,8 +480,14 @@ def _expand(definition: object) -> Iterator[_Found]:
         case _ if is_reader(definition) or isinstance(definition, Schedule):
             return
         case _:
-            raise DefinitionError(
-                f"{definition!r} is not a definition: hand over modules, registries, functions "
-                "made with @activity, @transaction or @orchestration, subclasses of Decider, "
-                "projections, subscriptions and schedules"
-            )
+            raise _no_definition(definition)
+
+
+def _no_definition(given: object) -> DefinitionError:
+    if isinstance(given, Decider):
+        return object_of_decider(given)
+    return DefinitionError(
+        f"{given!r} is not a definition: hand over modules, registries, functions made with "
+        "@activity, @transaction or @orchestration, subclasses of Decider, projections, "
+        "subscriptions and schedules"
+    )

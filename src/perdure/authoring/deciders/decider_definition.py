@@ -283,6 +283,13 @@ class DeciderDefinition:
             ) from error
 
 
+def object_of_decider(decider: Decider[Any, Any, Any, Any]) -> DefinitionError:
+    """Return what is said of an object where a decider's class is meant."""
+    return DefinitionError(
+        f"{decider!r} is an object: hand over its class, {type(decider).__name__}"
+    )
+
+
 def definition_of(decider: type[AnyDecider]) -> DeciderDefinition:
     """Return a decider's class in the form that runs it; the same one every time.
 
@@ -291,9 +298,7 @@ def definition_of(decider: type[AnyDecider]) -> DeciderDefinition:
     """
     if not (isinstance(decider, type) and issubclass(decider, Decider)):
         if isinstance(decider, Decider):
-            raise DefinitionError(
-                f"{decider!r} is an object: hand over its class, {type(decider).__name__}"
-            )
+            raise object_of_decider(decider)
         raise DefinitionError(f"{decider!r} is no decider: hand over a subclass of Decider")
     found = decider.__dict__.get(_KEPT)
     if found is None:

@@ -11,7 +11,7 @@ from perdure.authoring.deciders.decider_definition import DeciderDefinition, def
 from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.authoring.deciders.describing import Transition
 from perdure.authoring.orchestration import Orchestration
-from perdure.client.acting.starting import made_id, split
+from perdure.client.acting.starting import encode_arguments, id_for_handle, made_id, split
 from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.deciders.decided_events import DecidedEvent
@@ -119,7 +119,7 @@ class RemoteClient(Client):
             name=orchestration.name,
             version=orchestration.version or None,
             instance_id=chosen,
-            input=arguments_of(encoded(codec.encode(rest, kwargs))),
+            input=arguments_of(encoded(encode_arguments(orchestration, rest, kwargs))),
             delay_s=0 if options.delay is None else to_ms(options.delay) / 1000,
             if_exists=options.if_exists,
         )
@@ -130,7 +130,7 @@ class RemoteClient(Client):
 
     def handle(self, instance_id: str, definition: Any = None, /) -> Any:
         """Return a handle to an instance that exists; see `Client.handle`."""
-        checked = check_id("instance id", instance_id)
+        checked = id_for_handle(instance_id)
         if definition is None:
             return RemoteHandle(self._connection, checked, JSON)
         if isinstance(definition, type) and issubclass(definition, Decider):
