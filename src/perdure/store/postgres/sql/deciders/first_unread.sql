@@ -1,6 +1,6 @@
 -- Find the first event of an execution that some reader of the feed has not passed.
 -- Params: instance_id, incarnation, execution. Returns: one row, seq; null if there is none.
--- Under the lock of lock_feed where it has to stay so. An event without a position is unread by all.
+-- Under the lock of lock_feed where it has to stay so. One without a position is unread by all.
 SELECT min(unread.seq)
 FROM (
     SELECT feed.seq
