@@ -107,13 +107,15 @@ class Busy:
         await asyncio.gather(*self._lanes, return_exceptions=True)
 
     async def rate(self, settle_s: float, turn_s: float) -> Rate:
-        """Let it settle, then count for a while."""
+        """Let it settle, then count for a while, and until something is done at all."""
         await asyncio.sleep(settle_s)
         before, began_s, began_cpu_s = self._done, time.perf_counter(), time.process_time()
         await asyncio.sleep(turn_s)
+        while self._done == before:  # noqa: ASYNC110 - a number has no event
+            await asyncio.sleep(turn_s)
         took_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
         done = self._done - before
-        return Rate(done / took_s, cpu_s / max(done, 1) * 1e6)
+        return Rate(done / took_s, cpu_s / done * 1e6)
 
     async def _lane(self) -> None:
         while True:

@@ -32,8 +32,12 @@ class Report:
 
 
 def main() -> None:
+    """Run the case that the command line names."""
+    run(*sys.argv[1:])
+
+
+def run(name: str, folder: str, size: str, url: str) -> None:
     """Run the case and write its report."""
-    name, folder, size, url = sys.argv[1:]
     threading.Thread(target=end_with_parent, daemon=True).start()
     logging.basicConfig(level=logging.WARNING)
     setup = Setup(folder=Path(folder), url=url, quick=size == "quick")

@@ -25,6 +25,8 @@ LOOK_EVERY_S = 0.002
 SHARED = 1_000
 CALLERS = 20
 """Of each process that shares deciders with others."""
+FLEETS = (1, 2, 4)
+"""How many such processes there are, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ async def shared(setup: Setup) -> list[Measured]:
     """One, two and four processes, with twenty callers each, on the same thousand instances."""
     count = setup.size(SHARED, quick=20)
     found = []
-    for processes in (1, 2, 4):
+    for processes in (1, 2) if setup.quick else FLEETS:
         told, seconds = await share(setup, processes, count, f"s{processes}")
         row = f"execute, {CALLERS} callers each, 1,000 shared instances, {processes} processes"
         rate = sum(one.calls for one in told) / seconds
@@ -204,7 +206,7 @@ async def shared(setup: Setup) -> list[Measured]:
 async def shared_hot(setup: Setup) -> list[Measured]:
     """One, two and four processes, with twenty callers each, on one instance."""
     found = []
-    for processes in (1, 2, 4):
+    for processes in (1, 2) if setup.quick else FLEETS:
         told, seconds = await share(setup, processes, 1, f"h{processes}")
         row = f"execute, {CALLERS} callers each, one shared instance, {processes} processes"
         calls = [one.calls for one in told]
@@ -315,8 +317,9 @@ async def due_timers(setup: Setup) -> list[Measured]:
             await engine.execute(Timed, Add(f"c-{next(numbers)}", due_ms))
 
         await in_flight(count, 500, one)
-        assert time.time() < due_s, "the machine is too slow for this many before they are due"
-        await asyncio.sleep(due_s - time.time())
+        is_early = time.time() < due_s
+        assert is_early or setup.quick, "the machine is too slow for this many before they are due"
+        await asyncio.sleep(max(due_s - time.time(), 0))
 
         with Meter(engine._core.store) as meter:
             await recorded(engine, 2 * count)

@@ -34,7 +34,7 @@ class Totals(SqlProjection[Added]):
 
 async def while_others_write(setup: Setup) -> list[Measured]:
     """Processes write all they can; the clock stops when the projection has seen everything."""
-    count = setup.size(2_000, quick=25)
+    count, processes = setup.size(2_000, quick=25), setup.size(WRITERS, quick=2)
     async with setup.engine([Totals, Counter]) as engine:
         await engine.execute(Counter, Add("warm-up", 1))
         await caught_up(engine, 1)
@@ -43,15 +43,15 @@ async def while_others_write(setup: Setup) -> list[Measured]:
                 await asyncio.create_subprocess_exec(
                     *(sys.executable, "-m", "bench.projections", setup.url, str(number), str(count))
                 )
-                for number in range(WRITERS)
+                for number in range(processes)
             ]
             codes = [await writer.wait() for writer in writers]
-            assert codes == [0] * WRITERS, codes
-            await caught_up(engine, 1 + WRITERS * count)
-    total = WRITERS * count
+            assert codes == [0] * processes, codes
+            await caught_up(engine, 1 + processes * count)
+    total = processes * count
     return [
         meter.measured(
-            "events into a projection, 8 writing processes",
+            f"events into a projection, {processes} writing processes",
             total / meter.took_s,
             "events/s",
             units=total,

@@ -23,7 +23,7 @@ async def note_lateness(ctx: Context) -> float:
 
 async def together(setup: Setup) -> list[Measured]:
     """Put them all, due once. Lateness is from the slot to the first turn of its instance."""
-    count = 10_000 if not setup.quick else 50
+    count = 10_000 if not setup.quick else 5
     async with setup.engine([note_lateness]) as engine:
         # So far away that all of them are put before.
         due = datetime.fromtimestamp(int(time.time()) + (90 if not setup.quick else 3), UTC)

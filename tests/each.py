@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -23,20 +23,26 @@ Test = Callable[..., Any]
 """Returns nothing, now or when it is awaited."""
 
 
-def each(things: Iterable[T], *, name: Callable[[T], str] = str) -> Callable[[Test], Test]:
+def each(
+    things: Iterable[T] | Callable[[], Iterable[T]], *, name: Callable[[T], str] = str
+) -> Callable[[Test], Test]:
     """Run a test for each of some things, which it is given as its first argument.
 
     Args:
-        things: What is tested; there must be some.
+        things: What is tested; there must be some. What takes long to find is a function, called
+            by the test: every process of a run imports all tests, and runs a part of them.
         name: How one is called where it fails.
     """
-    given = list(things)
-    assert given, "there is nothing to go through"
+    found = None if callable(things) else _some(things)
+
+    def find() -> list[T]:
+        return found if found is not None else _some(cast(Callable[[], Iterable[T]], things)())
 
     def go_through(test: Test) -> Test:
         if inspect.iscoroutinefunction(test):
 
             async def in_turn(**fixtures: Any) -> None:
+                given = find()
                 failures = _Failures(len(given))
                 for thing in given:
                     with failures.of(name(thing)):
@@ -46,6 +52,7 @@ def each(things: Iterable[T], *, name: Callable[[T], str] = str) -> Callable[[Te
             return _like(test, in_turn)
 
         def one_by_one(**fixtures: Any) -> None:
+            given = find()
             failures = _Failures(len(given))
             for thing in given:
                 with failures.of(name(thing)):
@@ -55,6 +62,12 @@ def each(things: Iterable[T], *, name: Callable[[T], str] = str) -> Callable[[Te
         return _like(test, one_by_one)
 
     return go_through
+
+
+def _some(things: Iterable[T]) -> list[T]:
+    found = list(things)
+    assert found, "there is nothing to go through"
+    return found
 
 
 class _Failures:

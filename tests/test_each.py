@@ -56,3 +56,21 @@ def test_fixtures_come_beside_the_thing(number: int, ten: int) -> None:
 @each([1, 2])
 async def test_so_do_cases(number: int, word: str) -> None:
     assert (number, word) in [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
+
+
+def test_what_takes_long_to_find_is_found_by_the_test_and_not_before() -> None:
+    found: list[int] = []
+
+    def find() -> list[int]:
+        found.append(1)
+        return found
+
+    test = each(find)(lambda number: None)
+    assert found == []
+    test()
+    assert found == [1]
+
+
+def test_to_find_nothing_is_no_success() -> None:
+    with pytest.raises(AssertionError, match="nothing to go through"):
+        each(lambda: [])(failing)()

@@ -16,14 +16,17 @@ import pytest
 
 from perdure.authoring.deciders.decider_definition import is_concrete
 from perdure.core.deciders.execution import DeciderExecution
+from perdure.core.deciders.snapshots import stand_for_removed
 from perdure.model.histories.events import (
     KINDS,
     LAST_KINDS,
     Body,
+    EventsRemoved,
     InputTaken,
     MessageEvent,
     StoredEvent,
     read_event,
+    write_event,
 )
 from tests.golden import decider_programs as programs
 from tests.golden.decider_worlds import (
@@ -161,3 +164,35 @@ def test_every_decider_has_a_history() -> None:
     made = {name for name, found in vars(programs).items() if is_concrete(found)}
 
     assert made == {record.facts["program"] for record in RECORDS}
+
+
+# ------------------------------------------------------------------ removed events
+
+REMOVED = [Record.read(file) for file in sorted((FOLDER.parent / "removed").glob("*.json"))]
+
+
+@pytest.mark.parametrize("record", REMOVED, ids=lambda record: record.name)
+def test_what_stood_for_removed_events_then_is_gone_on_from_for_ever(record: Record) -> None:
+    for length in range(2, len(record.history) + 1):
+        execution = record.execution()
+        execution.replay(record.history[:length])
+    check_end(execution, record)
+
+    begun = record.execution()
+    begun.replay(record.history[:2])
+    assert bodies(go_on(begun, record.history[2:])) == bodies(record.history[2:])
+    check_end(begun, record)
+
+
+@pytest.mark.parametrize("record", REMOVED, ids=lambda record: record.name)
+def test_the_same_is_put_in_the_place_of_the_same_events(record: Record) -> None:
+    [whole] = [one for one in RECORDS if one.name == record.name]
+    removed = read_event(record.history[1].kind, record.history[1].body)
+    assert isinstance(removed, EventsRemoved)
+    execution = whole.execution()
+
+    execution.replay(whole.history[: removed.upto])
+
+    standing = stand_for_removed(execution.fold, execution.notes)
+    assert write_event(standing) == (record.history[1].kind, record.history[1].body)
+    assert whole.facts == record.facts

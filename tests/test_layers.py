@@ -63,6 +63,13 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 APART = {"core.orchestrations", "core.deciders"}
 """Rooms within a room that do not know each other."""
+ABOVE = {
+    "model.histories": ("perdure.model.turns", "perdure.model.jobs", "perdure.model.instances"),
+    "client.reading": ("perdure.client.acting", "perdure.client.deciders"),
+    "client.histories": ("perdure.client.acting", "perdure.client.deciders"),
+    "client.deciders": ("perdure.client.acting",),
+}
+"""What rooms within a room do not know of their neighbours, which know them."""
 NOT_OF_A_CLIENT = (
     "perdure.jobs",
     "perdure.worker",
@@ -75,6 +82,9 @@ NOT_OF_A_CLIENT = (
 MAX_LINES = 500
 MAX_FILES = 25
 """In one folder: a room that has grown beyond it holds several subjects, each for a folder."""
+MAX_STATEMENTS = 30
+"""The same for folders of statements."""
+MAX_FUNCTION_LINES = 60
 
 
 def layer_of(file: Path) -> str:
@@ -135,6 +145,14 @@ def test_rooms_that_lie_apart_do_not_know_each_other(room: str) -> None:
         assert reached == [], f"{file.relative_to(SRC)} knows its neighbour"
 
 
+@pytest.mark.parametrize("room", sorted(ABOVE))
+def test_rooms_within_a_room_import_only_what_lies_below(room: str) -> None:
+    for file in (SRC / room.replace(".", "/")).rglob("*.py"):
+        reached = [name for name in imports_of(file) if name.startswith(ABOVE[room])]
+
+        assert reached == [], f"{file.relative_to(SRC)} reaches up"
+
+
 def test_a_client_loads_neither_jobs_nor_the_worker_nor_the_web() -> None:
     program = (
         "import sys; from perdure import Client; Client('sqlite://:memory:'); print(*sys.modules)"
@@ -166,10 +184,22 @@ def test_no_file_is_longer_than_the_limit() -> None:
     assert {file.name: n for file, n in lines.items() if n > MAX_LINES} == {}
 
 
-def test_no_room_has_more_files_than_the_limit() -> None:
-    files = Counter(file.parent.relative_to(SRC).as_posix() for file in SRC.rglob("*.py"))
+def test_no_function_is_longer_than_the_limit() -> None:
+    lines = {
+        f"{file.relative_to(SRC)} {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for file in SRC.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
-    assert {room: n for room, n in files.items() if n > MAX_FILES} == {}
+    assert {name: n for name, n in lines.items() if n > MAX_FUNCTION_LINES} == {}
+
+
+@pytest.mark.parametrize(("ending", "limit"), [("py", MAX_FILES), ("sql", MAX_STATEMENTS)])
+def test_no_room_has_more_files_than_the_limit(ending: str, limit: int) -> None:
+    files = Counter(file.parent.relative_to(SRC).as_posix() for file in SRC.rglob(f"*.{ending}"))
+
+    assert {room: n for room, n in files.items() if n > limit} == {}
 
 
 def test_no_database_driver_is_named_outside_the_store() -> None:

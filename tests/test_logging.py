@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +37,12 @@ class LogCall(NamedTuple):
         return f"{self.file}:{self.call.lineno}"
 
 
-def log_calls() -> Iterator[LogCall]:
+@functools.cache
+def log_calls() -> list[LogCall]:
+    return list(_log_calls())
+
+
+def _log_calls() -> Iterator[LogCall]:
     for file in SRC.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if (
@@ -49,10 +55,7 @@ def log_calls() -> Iterator[LogCall]:
                 yield LogCall(str(file.relative_to(SRC)), node)
 
 
-CALLS = list(log_calls())
-
-
-@each(CALLS)
+@each(log_calls)
 def test_a_log_line_has_a_constant_text(log: LogCall) -> None:
     text = log.call.args[0]
 
@@ -60,7 +63,7 @@ def test_a_log_line_has_a_constant_text(log: LogCall) -> None:
     assert isinstance(text.value, str)
 
 
-@each(CALLS)
+@each(log_calls)
 def test_the_text_of_an_exception_is_logged_only_far_from_user_code(log: LogCall) -> None:
     """SEC-23: what user code raises may quote values."""
     assert isinstance(log.call.func, ast.Attribute)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.each import each
 from tests.mistakes.elsewhere import ELSEWHERE
-from tests.mistakes.table import ShownElsewhere
+from tests.mistakes.first_tried import FIRST_TRIED
+from tests.mistakes.table import MISTAKES, ShownElsewhere
 from tools.make_mistakes_page import PAGE, make
 
 TESTS = Path(__file__).parent
@@ -14,6 +15,15 @@ TESTS = Path(__file__).parent
 
 def test_the_page_is_made_from_the_table() -> None:
     assert PAGE.read_text() == make(), "run: python -m tools.make_mistakes_page"
+
+
+def test_each_mistake_that_was_tried_first_has_a_row_and_many_came_later() -> None:
+    rows = {one.title for one in MISTAKES} | {one.title for one in ELSEWHERE}
+    first = {title for titles in FIRST_TRIED.values() for title in titles}
+
+    assert list(FIRST_TRIED) == list(range(1, 67))
+    assert first - rows == set()
+    assert len(rows - first) >= 20
 
 
 @each(ELSEWHERE, name=lambda one: one.title)

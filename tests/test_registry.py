@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -118,6 +120,15 @@ def test_a_registry_stands_for_its_definitions_wherever_those_are_handed_over() 
     assert among.names() == ["checkout", "shipping"]
 
 
+def test_one_definition_or_a_module_needs_no_list() -> None:
+    module = types.ModuleType("shop")
+    module.__dict__.update(charge=charge, checkout=checkout("1.0.0"))
+
+    assert list(Registry(charge).activities) == [charge.name]
+    assert Registry(checkout("1.0.0")).names() == ["checkout"]
+    assert Registry(module).names() == ["checkout"]
+
+
 def test_a_worker_changes_the_policy_of_its_own_copy_only() -> None:
     handed_over = Registry([checkout("1.0.0"), checkout("2.0.0")])
     copy = Registry(handed_over)
@@ -173,6 +184,46 @@ def test_files_are_read_once_for_all_registries_until_they_change(
     file.write_text(f"{SHOP}\n")
     assert Registry([shop]).code_of("checkout", "1.0.0") != codes[0]
     assert read == [file.name] * 2
+
+
+def test_where_loaded_modules_are_is_asked_once_for_all_registries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be thousands, and a program may start many engines."""
+    (tmp_path / "lone_of_this_test.py").write_text(SHOP)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    shop = importlib.import_module("lone_of_this_test")
+    code = Registry([shop]).code_of("checkout", "1.0.0")
+    asked: list[str] = []
+    realpath = os.path.realpath
+
+    def asking(path: str) -> str:
+        asked.append(path)
+        return realpath(path)
+
+    monkeypatch.setattr(os.path, "realpath", asking)
+
+    assert (Registry([shop]).code_of("checkout", "1.0.0"), asked) == (code, [])
+
+
+def test_code_is_found_where_a_release_was_switched_and_the_old_one_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program has loaded its modules through a link that leads to another folder by now."""
+    for release in ("one", "two"):
+        (tmp_path / release).mkdir()
+        (tmp_path / release / "switched_of_this_test.py").write_text(f"{SHOP}\n# {release}")
+    current = tmp_path / "current"
+    current.symlink_to(tmp_path / "one")
+    monkeypatch.syspath_prepend(str(current))
+    shop = importlib.import_module("switched_of_this_test")
+    Registry([shop]).code_of("checkout", "1.0.0")
+
+    current.unlink()
+    current.symlink_to(tmp_path / "two")
+    shutil.rmtree(tmp_path / "one")
+
+    assert Registry([shop]).code_of("checkout", "1.0.0")
 
 
 def test_one_code_may_serve_two_versions() -> None:

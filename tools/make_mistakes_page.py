@@ -10,13 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.mistakes import asking, calling, deciders, defining, differing, items, running, storing
+from tests.mistakes import (
+    asking,
+    beginning,
+    calling,
+    deciders,
+    defining,
+    differing,
+    items,
+    running,
+    storing,
+)
 from tests.mistakes.elsewhere import ELSEWHERE
 from tests.mistakes.table import MISTAKES, Mistake
 
 PAGE = Path(__file__).parent.parent / "docs" / "mistakes.md"
 
-SUBJECTS = (running, calling, differing, items, defining, asking, storing, deciders)
+SUBJECTS = (beginning, running, calling, differing, items, defining, asking, storing, deciders)
 
 HEAD = """# Mistakes, and what they are told
 

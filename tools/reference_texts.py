@@ -256,6 +256,11 @@ CURES = {
         "`found`.",
         "read the state again, and decide anew.",
     ),
+    "EventsRemovedError": (
+        "the decider keeps only its newest events (`keep_events`), and older ones are asked for: "
+        "by `state(at=)`, `events`, `transitions`, a wait, or an input id accepted long ago.",
+        "ask from `kept_after` on. An input that was accepted is not decided again.",
+    ),
     "NotServedError": (
         "`run` was called, and its orchestration calls something that no worker serves.",
         "the text names it. Call it by its name in the code, so that `run` finds it; or use an "

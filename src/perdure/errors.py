@@ -16,6 +16,7 @@ PerdureError                     catch this to catch everything below
 │   ├── AlreadyExistsError       that id is taken by something else
 │   ├── UniqueKeyError           another instance of the decider has that business key
 │   ├── VersionConflictError     the decider's instance is not at the expected version
+│   ├── EventsRemovedError       what was asked needs events that the decider no longer keeps
 │   ├── InstanceHeldError        the instance is parked or blocked, and takes no input until freed
 │   ├── InputIdReusedError       the input_id was given before, with another input
 │   ├── PromiseNotFoundError     a token that is for no promise of this store
@@ -204,6 +205,19 @@ class VersionConflictError(UsageError):
         self.instance_id = instance_id
         self.expected = expected
         self.found = found
+
+
+class EventsRemovedError(UsageError):
+    """What was asked needs events of a decider's instance that were removed: see `keep_events`."""
+
+    def __init__(self, what: str, *, kept_after: int) -> None:
+        super().__init__(
+            f"{what} needs events that were removed: the oldest that is kept is version "
+            f"{kept_after + 1}, so ask from version {kept_after} on; a decider keeps more with a "
+            "larger keep_events"
+        )
+        self.kept_after = kept_after
+        """The version that the removed events led to: all behind it are kept."""
 
 
 class InstanceHeldError(UsageError):

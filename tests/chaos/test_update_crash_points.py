@@ -20,7 +20,7 @@ from perdure.authoring.registry import Defined
 from perdure.checking.invariants import check
 from perdure.errors import UpdateRefusedError
 from tests.chaos import scenario
-from tests.chaos.crashing import OPTIONS, HandDriven, Life, Step, World
+from tests.chaos.crashing import OPTIONS, Fault, FaultKind, HandDriven, Life, Step, World
 from tests.chaos.statements import (
     PLACES,
     StatementFault,
@@ -29,9 +29,15 @@ from tests.chaos.statements import (
     points_of,
     sqlite_of,
 )
+from tests.postgres import Server
+from tests.sizes import IS_FULL
 
 WITHIN_S = 20.0
 PER_EXECUTION = 3
+WRITTEN = {"commit", "start", "deliver", "end_jobs"}
+"""Calls of the store whose answer tells that something is stored."""
+CALLS_DRAWN = 4
+"""At how many calls of the store a process dies on PostgreSQL, unless all are tried."""
 
 add = Update("add", int, int)
 close = Signal("close", str)
@@ -166,3 +172,48 @@ async def test_a_process_may_die_at_any_statement_while_an_instance_is_asked(
 
     assert wrong == []
     assert points
+
+
+async def test_on_postgresql_the_answer_to_any_call_may_be_lost_while_an_instance_is_asked(
+    postgres: Server, postgres_template: str, chance: random.Random
+) -> None:
+    """There a transaction whose process dies is rolled back by the server: what can differ is
+    whether a call took effect of which nobody heard."""
+
+    async def through(fault: Fault | None) -> list[str]:
+        url = postgres.create_database(template=postgres_template)
+        try:
+            async with (
+                asyncio.timeout(WITHIN_S),
+                World(SCRIPT, OPTIONS, DEFINITIONS, settles=True, url=url) as world,
+            ):
+                life = first = world.new_life(fault)
+                while not await live(life):
+                    life = world.new_life()
+                await look_at(world)
+                return [call.name for call in first.store.writes if call.has_effect]
+        finally:
+            postgres.drop_database(url)
+
+    async def live(life: Life) -> bool:
+        try:
+            return await life.run()
+        finally:
+            await life.end()
+
+    calls = await through(None)
+    faults = [
+        Fault(kind, occurrence, name)
+        for kind in (FaultKind.BEFORE, FaultKind.AFTER)
+        for name in sorted({*calls} & WRITTEN)
+        for occurrence in range(1, calls.count(name) + 1)
+    ]
+    drawn = faults if IS_FULL else chance.sample(faults, CALLS_DRAWN)
+
+    wrong = []
+    for fault in drawn:
+        try:
+            await through(fault)
+        except (AssertionError, TimeoutError) as error:
+            wrong.append(f"{fault}: {error!r}")
+    assert wrong == []

@@ -48,6 +48,15 @@ async def test_signs_of_life_are_given_where_they_are_asked_for(
     assert signs == [b"WATCHDOG=1"] * 3
 
 
+def test_a_reader_that_is_behind_holds_up_nothing(heard: socket.socket, tmp_path: Path) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+
+    for _ in range(10_000):
+        notifier.stopping()
+
+    assert heard.recv(100) == b"STOPPING=1"
+
+
 async def test_a_name_without_a_file_and_one_that_is_gone_stop_nothing() -> None:
     Notifier({"NOTIFY_SOCKET": "@perdure-nobody-listens"}).ready("")
     Notifier({"NOTIFY_SOCKET": "/nowhere/notify"}).ready("")

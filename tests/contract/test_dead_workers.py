@@ -47,6 +47,16 @@ class TestDeadWorkers:
 
         assert (await store.read_presences()).departed == []
 
+    async def test_to_forget_a_lock_that_is_not_there_changes_nothing(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await _beat(store, clock, "lives")
+
+        await store.forget_presence(7)
+
+        assert (await store.read_presences()).departed == []
+        assert [row.worker_id for row in await store.read_workers(seen_since_ms=0)] == ["lives"]
+
     async def test_a_worker_that_is_said_to_be_gone_and_is_not_keeps_what_it_holds(
         self, store: Store, clock: ManualClock
     ) -> None:

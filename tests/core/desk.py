@@ -89,7 +89,7 @@ class Desk:
         return execution.answers
 
     def direct(self, value: object, **options: Any) -> DirectInput:
-        return DirectInput(*self.definition.tag_input(value), **options)
+        return DirectInput(*self.definition.inputs.encode(value), **options)
 
     def send(self, *values: object, **options: Any) -> Turn:
         """Deliver inputs through the inbox, in one turn."""
@@ -97,7 +97,7 @@ class Desk:
         return self.run([*messages, *(self.sent(value, **options) for value in values)])
 
     def sent(self, value: object, **options: Any) -> Message:
-        tag, data = self.definition.tag_input(value)
+        tag, data = self.definition.inputs.encode(value)
         taken = InputTaken(**{"tag": tag, "input": msgspec.Raw(data), "cause": "client", **options})
         return self.message(taken)
 
@@ -109,7 +109,7 @@ class Desk:
 
     def return_input(self, seq: int, value: object) -> Turn:
         """Let an effect return an input, as a worker writes it."""
-        tag, data = self.definition.tag_input(value)
+        tag, data = self.definition.inputs.encode(value)
         return self.complete(seq, {"tag": tag, "input": msgspec.json.decode(data)})
 
     def fail(self, seq: int, type_name: str = "ValueError", message: str = "no") -> Turn:
@@ -227,7 +227,8 @@ class Desk:
 
     def restored(self, snapshot: StoredSnapshot) -> DeciderExecution:
         execution = self.new()
-        assert execution.restore(snapshot, self.history[snapshot.seq :])
+        assert execution.restore(snapshot)
+        execution.replay(self.history[snapshot.seq :])
         return execution
 
     def reload(self) -> None:

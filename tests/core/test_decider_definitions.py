@@ -191,10 +191,27 @@ def test_a_first_state_that_is_none_is_refused(initial: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attribute", "value"), [("snapshot_every", -1), ("schema", 0), ("schema", "1")]
+    ("attribute", "value"),
+    [
+        ("snapshot_every", -1),
+        ("schema", 0),
+        ("schema", "1"),
+        ("keep_events", 0),
+        ("keep_events", True),
+        ("keep_events", "all"),
+    ],
 )
 def test_attributes_that_make_no_sense_are_refused(attribute: str, value: object) -> None:
     assert f"{attribute} must be a whole number" in refusal(make(GOOD, **{attribute: value}))
+
+
+def test_events_that_are_not_kept_need_snapshots_and_a_way_to_read_their_state() -> None:
+    kept: dict[str, object] = {"keep_events": 10}
+    assert "needs snapshots" in refusal(make(GOOD, **kept, snapshot_every=0))
+    assert "needs upcast_state" in refusal(make(GOOD, **kept, schema=2))
+    definition_of(make(GOOD, **kept))
+    definition_of(make(GOOD, **kept, snapshot_every=0, should_snapshot=lambda *_: True))
+    definition_of(make(GOOD, **kept, schema=2, upcast_state=lambda self, schema, state: state))
 
 
 def test_an_object_instead_of_its_class_is_refused() -> None:
@@ -279,7 +296,7 @@ def test_a_member_that_can_never_be_stored_is_refused(place: int) -> None:
 
 def test_a_value_of_another_type_is_refused_with_what_there_is() -> None:
     with pytest.raises(PayloadError, match="got Placed, which is none of its inputs") as refused:
-        definition_of(Order).tag_input(Placed([]))
+        definition_of(Order).inputs.encode(Placed([]))
 
     assert "Place, Pay" in str(refused.value)
 

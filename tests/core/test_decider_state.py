@@ -123,7 +123,7 @@ def test_a_snapshot_of_another_schema_is_ignored() -> None:
     [snapshot] = desk.snapshots
 
     other = Desk(Newer, "main").new()
-    assert not other.restore(snapshot, [])
+    assert not other.restore(snapshot)
     other.replay(desk.history)
 
     assert other.state == desk.state
@@ -136,7 +136,7 @@ def test_a_snapshot_that_cannot_be_read_is_ignored(body: bytes) -> None:
         desk.execute(Take(str(number), 1))
     [snapshot] = desk.snapshots
 
-    assert not desk.new().restore(snapshot._replace(body=body), [])
+    assert not desk.new().restore(snapshot._replace(body=body))
 
 
 def test_a_snapshot_of_another_form_is_ignored() -> None:
@@ -147,7 +147,7 @@ def test_a_snapshot_of_another_form_is_ignored() -> None:
 
     newer = snapshot._replace(body=msgspec.json.encode({**body, "form": 99}))
 
-    assert not desk.new().restore(newer, [])
+    assert not desk.new().restore(newer)
 
 
 def test_a_state_too_large_for_a_snapshot_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:

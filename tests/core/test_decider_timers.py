@@ -250,7 +250,7 @@ def test_an_input_for_another_instance_is_sent_on() -> None:
     message = desk.due("key:remind")
     taken = read_event(message.kind, message.body)
     assert isinstance(taken, InputTaken)
-    other = desk.definition.tag_input(Remind("o-2"))
+    other = desk.definition.inputs.encode(Remind("o-2"))
     from perdure.model.histories.events import write_event
 
     moved = msgspec.structs.replace(taken, input=msgspec.Raw(other.data))

@@ -16,7 +16,14 @@ from perdure.authoring.deciders.decision import (
     Rejected,
     Rejection,
 )
-from perdure.errors import DefinitionError, InvalidIdError, PayloadError, UsageError
+from perdure.errors import (
+    DefinitionError,
+    InvalidIdError,
+    LimitExceededError,
+    PayloadError,
+    UsageError,
+)
+from perdure.limits import MAX_PAYLOAD_BYTES
 from tests.core.orders import (
     HOUR,
     NOON,
@@ -119,6 +126,55 @@ def test_only_orchestrations_are_started() -> None:
         start(notify, "o-1")
     with pytest.raises(UsageError, match="is no orchestration"):
         start("d-1")
+
+
+def test_an_orchestration_is_started_by_name_with_arguments_that_were_encoded_before() -> None:
+    data = deliver.definition.codec.encode(("o-1",), {})
+
+    by_hand: Any = Decision.accept().start("d-1", deliver, "o-1")
+    encoded: Any = Decision.accept().start_encoded(
+        "d-1", deliver.name, data, version="1.0.0", delay=HOUR
+    )
+
+    [start], [same] = encoded.follow_ups, by_hand.follow_ups
+    assert (start.orchestration, start.instance_id) == (same.orchestration.name, same.instance_id)
+    assert start.input == same.input
+    assert (start.version, start.delay_ms) == ("1.0.0", 3_600_000)
+    assert repr(encoded) == f"Decision.accept().start_encoded('d-1', {deliver.name!r}, ...)"
+
+
+@pytest.mark.parametrize(
+    ("input", "error", "words"),
+    [
+        (b"{", PayloadError, "input of 'deliver': is no JSON"),
+        (b"[1]", PayloadError, "no JSON object: give its arguments by name"),
+        ("{}", UsageError, r"must be bytes, got str: what .*codec\.encode"),
+        (None, UsageError, "must be bytes, got NoneType"),
+        (b'{"a":"%b"}' % (b"x" * MAX_PAYLOAD_BYTES), LimitExceededError, "the size in bytes"),
+    ],
+    ids=["cut off", "list", "text", "nothing", "large"],
+)
+def test_only_what_a_codec_wrote_is_an_encoded_input(
+    input: Any, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        Decision.accept().start_encoded("d-1", "deliver", input)
+
+
+def test_what_is_started_by_name_has_a_name_a_version_and_a_delay() -> None:
+    start: Any = Decision.accept().start_encoded
+
+    with pytest.raises(UsageError, match=r"'perdure\.page' is one of perdure's own"):
+        start("d-1", "perdure.page", b"{}")
+    with pytest.raises(InvalidIdError, match="instance id '' has 0 bytes"):
+        start("", "deliver", b"{}")
+    with pytest.raises(InvalidIdError, match="orchestration name 3 is int"):
+        start("d-1", 3, b"{}")
+    for version in ("one", 3):
+        with pytest.raises(UsageError, match="is not a semantic version"):
+            start("d-1", "deliver", b"{}", version=version)
+    with pytest.raises(UsageError, match="delay must not be negative"):
+        start("d-1", "deliver", b"{}", delay=-1)
 
 
 def test_only_deciders_are_sent_to() -> None:

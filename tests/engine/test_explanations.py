@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from perdure import Context, Handle, Signal, Status, activity, orchestration
+from perdure import Context, Handle, Signal, Status, Stream, activity, orchestration
 from perdure.authoring.registry import activity_key
 from perdure.client.reading.explain import Evidence, explain, gather_evidence
 from perdure.core.summary import Summary
@@ -201,3 +201,21 @@ async def test_an_instance_that_no_worker_knows_is_unclaimed_until_one_does(stag
 
 async def is_claimed(handle: Handle[Any]) -> bool:
     return (await handle.info()).unclaimed is None
+
+
+async def test_what_was_sent_to_streams_is_told_until_the_end(stage: Stage) -> None:
+    words = Stream("words", str)
+
+    @orchestration
+    async def saying() -> str:
+        words.send("one")
+        words.send("two")
+        return await go.receive()
+
+    engine = await stage.engine([saying])
+    handle = await engine.start("s", saying)
+
+    await waits_for(handle, "; has sent 2 items to stream 'words', the last at 20")
+    await handle.send(go, "on")
+    await handle.result()
+    assert "stream" not in await handle.explain()

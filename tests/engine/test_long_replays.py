@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
 
 import pytest
 
-from perdure import Engine, Signal, Status, activity, orchestration
+from perdure import Decider, Decision, Engine, Signal, Status, activity, orchestration
 from perdure.authoring.registry import Defined
 from perdure.turns import pace
 from tests.engine.stage import Stage, options, until, waits_for
@@ -179,3 +181,113 @@ async def test_many_long_ones_take_turns(stage: Stage) -> None:
 
     assert [await engine.handle(f"long-{n}").result() for n in range(5)] == [*"01234"]
     assert len(outside.seen) == 5 * STEPS
+
+
+# ------------------------------------------------------------------------- deciders
+
+
+@dataclass(frozen=True)
+class Add:
+    tally_id: str
+
+
+@dataclass(frozen=True)
+class Added:
+    pass
+
+
+class Tally(Decider[int, Add, Added, str]):
+    """Folds as many events as there are; no snapshot makes that short."""
+
+    name = "tally"
+    snapshot_every = 0
+
+    def initial(self) -> int:
+        return 0
+
+    def instance_id(self, input: Add, /) -> str:
+        return input.tally_id
+
+    def decide(self, state: int, input: Add, now: datetime, /) -> Decision[Add, Added, str]:
+        return Decision.accept(Added())
+
+    def evolve(self, state: int, event: Added, /) -> int:
+        outside.seen.append(outside.rounds)
+        return state + 1
+
+
+async def counted(stage: Stage) -> Engine:
+    """Bring a decider's instance to a long history, and return an engine that has it not in
+    memory."""
+    engine = await stage.engine([Tally])
+    for _ in range(STEPS):
+        await engine.execute(Tally, Add("t"))
+    await engine.close()
+    outside.seen.clear()
+    return await stage.engine([Tally], options=options(shadow_rate=0))
+
+
+async def test_a_long_fold_for_an_input_comes_in_slices(stage: Stage) -> None:
+    engine = await counted(stage)
+
+    await engine.execute(Tally, Add("t"))
+
+    folded = outside.seen[:STEPS]
+    assert folded == sorted({*folded}), "two slices in one round"
+    assert await engine.state(Tally, "t") == STEPS + 1
+
+
+async def test_a_long_fold_for_a_message_comes_in_slices(stage: Stage) -> None:
+    engine = await counted(stage)
+
+    await engine.send(Tally, Add("t"))
+
+    await until(lambda: len(outside.seen) > STEPS)
+    folded = outside.seen[:STEPS]
+    assert folded == sorted({*folded}), "two slices in one round"
+
+
+async def test_a_long_fold_for_a_reader_comes_in_slices(stage: Stage) -> None:
+    engine = await counted(stage)
+
+    assert await engine.state(Tally, "t") == STEPS
+
+    assert outside.seen == sorted({*outside.seen}), "two slices in one round"
+
+
+async def test_inputs_that_come_while_a_fold_goes_on_are_all_decided_once(stage: Stage) -> None:
+    engine = await counted(stage)
+    outside.hold = engine._serving.turns._executions.pace._one
+    first = asyncio.ensure_future(engine.execute(Tally, Add("t"), input_id="first"))
+    await outside.is_held.wait()
+
+    second = asyncio.ensure_future(engine.execute(Tally, Add("t"), input_id="second"))
+    await engine.send(Tally, Add("t"), input_id="third")
+    outside.opened.set()
+
+    await asyncio.gather(first, second)
+    await until(lambda: is_at(engine, STEPS + 3))
+
+
+async def is_at(engine: Engine, version: int) -> bool:
+    return await engine.state(Tally, "t") == version
+
+
+async def test_an_input_that_waits_for_a_fold_is_decided_although_the_worker_stops(
+    stage: Stage,
+) -> None:
+    engine = await counted(stage)
+    outside.hold = engine._serving.turns._executions.pace._one
+    waiting = asyncio.ensure_future(engine.execute(Tally, Add("t"), input_id="one"))
+    await outside.is_held.wait()
+
+    closing = asyncio.ensure_future(engine.close())
+    await until(lambda: engine._serving.turns._executions.pace._is_closed)
+    outside.opened.set()
+    await closing
+
+    # Decided, or told that the engine is closed; then it can be asked again under its id.
+    await asyncio.gather(waiting, return_exceptions=True)
+    client = await stage.client()
+    await client.execute(Tally, Add("t"), input_id="one")
+    assert await client.state(Tally, "t") == STEPS + 1

@@ -178,7 +178,7 @@ async def test_of_two_deploys_the_higher_version_counts(stage: Stage, clock: Man
         [newer, Schedule("hourly", Every(HOUR / 2), newer, MIDNIGHT)], clock=clock
     )
     old = await stage.engine([*ALL, hourly], clock=clock)
-    assert (await old.schedule("hourly").info()).when == ("every 0:30:00",)
+    assert (await old.schedule("hourly").info()).when == ("every 30 m",)
 
     await old.schedule("hourly").pause("deploy")
     again = await stage.engine(
@@ -186,7 +186,7 @@ async def test_of_two_deploys_the_higher_version_counts(stage: Stage, clock: Man
     )
 
     info = await again.schedule("hourly").info()
-    assert info.when == ("every 0:15:00",)
+    assert info.when == ("every 15 m",)
     assert info.paused == "deploy"
     clock.advance(HOUR)
     assert await ids(new) == []

@@ -106,14 +106,14 @@ class DeciderWorld:
 
     def execute(self, input: object, **facts: Any) -> Answer:
         """Give an input, as a client that waits."""
-        tag, data = self.definition.tag_input(input)
+        tag, data = self.definition.inputs.encode(input)
         self.take(direct=[DirectInput(tag, data, **facts)])
         [answer] = self.execution.answers
         return answer
 
     def send(self, *inputs: object, cause: str = "client", **facts: Any) -> None:
         """Give inputs through the inbox."""
-        tagged = [self.definition.tag_input(each) for each in inputs]
+        tagged = [self.definition.inputs.encode(each) for each in inputs]
         self.take(
             *(InputTaken(tag=t, input=msgspec.Raw(d), cause=cause, **facts) for t, d in tagged)
         )

@@ -54,10 +54,57 @@ ELSEWHERE = [
         before="the same",
     ),
     ShownElsewhere(
+        "an activity in a process, and a program without `if __name__`",
+        "jobs/test_processes.py::test_a_main_script_without_a_guard_is_told_so",
+        now="a process of an activity imports this main module: put what starts one under `if "
+        '__name__ == "__main__":`',
+        before="",
+    ),
+    ShownElsewhere(
         "a blocking client after a fork",
         "test_forks.py",
         now="refused in the child, with what to do",
         before="hung",
+    ),
+    ShownElsewhere(
+        "an activity is called like a function",
+        "engine/test_activities.py::test_outside_an_orchestration_an_activity_is_a_plain_function",
+        now="works: outside an orchestration it is the function that it was, which tests use; "
+        "nothing is recorded",
+        before="the same",
+    ),
+    ShownElsewhere(
+        "the same start twice",
+        "engine/test_starts.py::test_an_equal_start_joins_a_live_instance",
+        now="works: both have a handle of the one instance",
+        before="the same",
+    ),
+    ShownElsewhere(
+        "values of many types",
+        "test_codec.py::test_a_supported_value_comes_back_equal_and_of_the_same_type",
+        now="works: pydantic models, dataclasses, enums, Decimal, times, bytes, tuples, sets, UUID "
+        "come back equal and of the same type",
+        before="the same",
+    ),
+    ShownElsewhere(
+        "one definition, or a module, instead of a list",
+        "test_registry.py::test_one_definition_or_a_module_needs_no_list",
+        now="works: Engine(url, flow), Engine(url, shop)",
+        before="TypeError: 'module' object is not iterable",
+    ),
+    ShownElsewhere(
+        "a list as the default of a parameter of an orchestration",
+        "core/test_orchestration_defaults.py"
+        "::test_what_one_instance_adds_to_a_default_is_not_there_for_the_next",
+        now="works: it is made anew for each execution",
+        before="nothing; what one instance put into it was there for the next, and for its replay",
+    ),
+    ShownElsewhere(
+        "an orchestration that catches everything and never ends",
+        "turns/test_undead.py::test_a_coroutine_that_would_loop_for_ever_lets_the_process_end",
+        now="the log says: catches everything and would not end; catch Exception, not "
+        "BaseException; and the process ends",
+        before="the same, and the process never ended",
     ),
     ShownElsewhere(
         "the environment, the hash of a text or the order of a set decides",

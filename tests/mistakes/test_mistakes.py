@@ -6,12 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.mistakes import asking, calling, deciders, defining, differing, items, running, storing
+from tests.mistakes import (
+    asking,
+    beginning,
+    calling,
+    deciders,
+    defining,
+    differing,
+    items,
+    running,
+    storing,
+)
 from tests.mistakes.table import MISTAKES, Mistake, answer_to
 
 SUBJECTS = {
     module.__name__.rpartition(".")[2]
-    for module in (asking, calling, deciders, defining, differing, items, running, storing)
+    for module in (
+        asking,
+        beginning,
+        calling,
+        deciders,
+        defining,
+        differing,
+        items,
+        running,
+        storing,
+    )
 }
 OURS = (AttributeError, AssertionError, KeyError, IndexError, NameError)
 """What nobody should see of us."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -19,7 +20,7 @@ from perdure.store.postgres.connection import PACKAGE
 from tests import rows
 from tests.contract.store_values import begun, claim, message, new_instance, turn_of
 from tests.engine.stage import until
-from tests.postgres import Server
+from tests.postgres import SUPERUSER, Server
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -135,20 +136,30 @@ async def test_instances_that_a_foreign_transaction_has_locked_are_not_claimed_a
     assert [one.instance_id for one in found] == ["j"]
 
 
+@pytest.fixture
+async def patient(postgres: Server, postgres_url: str) -> AsyncIterator[Connection]:
+    """A connection that never looks for a deadlock itself: so it is the other one that is ended."""
+    database = postgres_url.rpartition("/")[2]
+    connection = await asyncpg.connect(postgres.url(database, role=SUPERUSER))
+    await connection.execute("SET deadlock_timeout = '1h'")
+    yield connection
+    await connection.close()
+
+
 async def test_a_deadlock_with_a_foreign_transaction_is_run_again(
-    store: Store, raw: Connection, postgres_url: str
+    store: Store, patient: Connection, postgres_url: str
 ) -> None:
     other = in_lane_of("i")
     await begun(store, other)
-    transaction = raw.transaction()
+    transaction = patient.transaction()
     await transaction.start()
-    await raw.execute(MAKE, part_of("i"), "i")
+    await patient.execute(MAKE, part_of("i"), "i")
     # It has locked the one, and wants to make the other.
     delivering = asyncio.ensure_future(
         store.deliver([message(other), message("i", if_absent="buffer")])
     )
     await until(lambda: somebody_waits(postgres_url))
-    await raw.execute(LOCK, other)
+    await patient.execute(LOCK, other)
     await transaction.rollback()
 
     assert await delivering == ["delivered", "buffered"]

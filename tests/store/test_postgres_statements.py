@@ -97,6 +97,7 @@ WHOLE = {
     "find_old_unborn",
     "find_stranded_jobs",
     "find_stranded_turns",
+    "list_snapshots",
     "count_running",
     "queue_depths",
     "read_sessions",

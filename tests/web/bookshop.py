@@ -16,10 +16,13 @@ from typing import Any, ClassVar
 from perdure import (
     Client,
     Context,
+    Cron,
     Decider,
     Decision,
     Engine,
+    Every,
     Retry,
+    Schedule,
     Signal,
     WorkerOptions,
     activity,
@@ -243,6 +246,10 @@ ACTIVITIES: list[Any] = [charge_card, reserve_stock, send_mail, import_catalogue
 SERVED: list[Any] = [*ORCHESTRATIONS, *ACTIVITIES, Account, Balances, Statements, Mailings]
 """All but what needs a graphics card, which no worker of the shop has."""
 
+# Far from now, whenever it is: pictures and tests see no start of theirs.
+NIGHTLY = Schedule("prices", Cron("0 3 29 2 *", "Europe/Berlin"), nightly, ["Aurora"])
+YEARLY = Schedule("stocktaking", Every(timedelta(days=365)), restock, "Aurora")
+
 PAGES = {
     "instances": "/",
     "instance": "/i/order-1048",
@@ -255,6 +262,7 @@ PAGES = {
     "failures": "/failures",
     "queues": "/queues",
     "workers": "/workers",
+    "schedules": "/schedules",
     "projections": "/projections",
     "definitions": "/definitions",
     "charts": "/charts?window=24h",
@@ -287,6 +295,9 @@ async def opened(url: str) -> AsyncIterator[Engine]:
     async with Engine(url, SERVED, clock=_ago(timedelta(minutes=3))) as engine:
         await _just_now(engine)
     async with Engine(url, SERVED, options=WorkerOptions(stop_grace=timedelta(0))) as engine:
+        for schedule in (NIGHTLY, YEARLY):
+            await engine.put_schedule(schedule)
+        await engine.schedule("stocktaking").pause("the books are being closed")
         await waits_for(await engine.start("restock-aurora", restock, "Aurora"), "import_catalogue")
         await until(lambda: _shows_progress(engine))
         await _hold(

@@ -50,7 +50,13 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 SIZE = (1280, 800)
 """Of the window of a new page."""
-KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, "")}
+KEYS = {
+    "Enter": (13, "\r"),
+    "Escape": (27, ""),
+    "Tab": (9, ""),
+    "ArrowLeft": (37, ""),
+    "Home": (36, ""),
+}
 
 Theme = Literal["light", "dark"]
 

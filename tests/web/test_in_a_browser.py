@@ -355,6 +355,21 @@ async def test_the_state_after_any_event_is_a_click_away_with_what_changed(page:
     await page.goes("/i/account%3Aa-1?at=3")
 
 
+async def test_a_slider_moves_through_the_states_by_keyboard(page: Page) -> None:
+    await page.goto("/i/account%3Aa-1")
+    await page.run("document.querySelector('#scrub').focus()")
+
+    await page.press("ArrowLeft")
+    await page.goes("/i/account%3Aa-1?at=2")
+    await page.sees(".columns.scrubber h2", "State after event 2")
+    assert await page.run("document.activeElement.id") == "scrub"
+    assert await page.text(".scrub output") == "2"
+
+    await page.press("Home")
+    await page.sees(".columns.scrubber h2", "State after event 0")
+    assert json.loads(await page.text("pre.value")) == {"owner": "", "amount": 0}
+
+
 async def test_a_what_if_says_that_it_would_be_refused_and_writes_nothing(
     page: Page, engine: Engine
 ) -> None:

@@ -435,3 +435,15 @@ def test_failures_of_the_same_trouble_have_one_fingerprint() -> None:
     assert place == "shop.py:41 in charge"
     assert one == same != other
     assert mail == bounce
+
+
+async def test_the_slider_of_a_deciders_events_is_a_form_without_a_script(
+    page: httpx.AsyncClient,
+) -> None:
+    shown = (await page.get("/i/account:a-1?at=2")).text
+    form = shown.partition('<form class="scrub"')[2].partition("</form>")[0]
+
+    assert 'method="get"' in form
+    assert 'type="range" name="at" min="0" max="3" value="2"' in form
+    assert "<noscript><button>Show</button></noscript>" in form
+    assert 'action="/i/account%3Aa-1"' in form

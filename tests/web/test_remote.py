@@ -409,6 +409,8 @@ async def test_instances_are_reset_and_forked_over_http(fresh: Pair) -> None:
     assert plan.runs_again == ("pack",)
     await handle.reset(before(pack), reason="once more")
     assert await handle.result() == first
+    [started, *_] = await fresh.local.handle("r-1").history()
+    assert started.data["origin"]["reason"] == "once more (by test)"
     other = await handle.fork("r-2", after(pack).returning("other"))
     assert await other.result() == "other"
     await remote.reset_all(at_event(1), prefix="r-", expect=2)

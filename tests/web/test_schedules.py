@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from datetime import timedelta
 
 import perdure.web
@@ -24,6 +26,8 @@ async def test_the_page_tells_when_each_is_next_and_what_can_be_done() -> None:
         async with browser(perdure.web.app(engine, key=KEY)) as page:
             shown = (await page.get("/schedules")).text
             data = (await page.get("/schedules.json")).json()
+            links = re.findall(r'<td><a href="([^"]*)"><strong>', shown)
+            led_to = [(await page.get(html.unescape(link))).status_code for link in links]
 
     assert "0 2 * * * Europe/Berlin" in shown
     assert "the &lt;i&gt;books&lt;/i&gt; are closed" in shown
@@ -32,6 +36,7 @@ async def test_the_page_tells_when_each_is_next_and_what_can_be_done() -> None:
     assert "api/schedules/nightly/trigger" in shown
     assert [one["name"] for one in data["schedules"]] == ["<b>yearly</b>", "nightly"]
     assert data["schedules"][1]["next"] is None
+    assert led_to == [200, 200]
 
 
 async def test_a_store_without_schedules_says_so() -> None:

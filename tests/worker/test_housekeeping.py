@@ -37,7 +37,7 @@ DAY = timedelta(days=1)
 
 def keeping(store: Store, metrics: Metrics | None = None, **kept: Any) -> Housekeeping:
     options = WorkerOptions(retention=Retention(**kept))
-    return Housekeeping(store, options, worker_id="w1", metrics=metrics or Metrics())
+    return Housekeeping(store, options, worker_id="w1", metrics=metrics or Metrics(), deciders={})
 
 
 async def ids(store: Store) -> set[str]:

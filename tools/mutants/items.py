@@ -11,9 +11,9 @@ ITEMS = (
     Mutant(
         "results-go-to-another-incarnation",
         "results of items go to the stream of an instance that has only the id of the caller",
-        "store/sql/commits/commit.py",
-        "other.is_born and other.incarnation == incarnation",
-        "other.is_born",
+        "store/sql/commits/streams.py",
+        "not other.is_born or other.incarnation != incarnation",
+        "not other.is_born",
         (f"{FORWARDING}test_what_is_for_one_that_has_ended_or_is_another_is_dropped",),
     ),
     Mutant(

@@ -7,6 +7,7 @@ from tools.mutants.mutant import Mutant
 REWINDS = "tests/contract/test_rewinds.py::"
 EVERYWHERE = "tests/core/test_going_back.py::test_going_back_to_any_event_goes_on_from_there"
 AGAIN = "tests/core/test_going_back.py::test_going_back_again_and_again_goes_on_from_there"
+REVIVALS = "tests/contract/test_rewinds.py::TestRevivals::"
 RESET = "tests/engine/test_reset.py::"
 
 GOING_BACK = (
@@ -97,5 +98,13 @@ GOING_BACK = (
         "return self.taken_over is not None and self.taken_over.matches(ask, recorded)",
         "return False",
         (EVERYWHERE, f"{RESET}test_a_prefix_that_names_the_old_id_still_fits_a_fork"),
+    ),
+    Mutant(
+        "what-was-never-taken-is-known",
+        "who asks again after an end and a reset waits for ever",
+        "store/sql/commits/rewinds.py",
+        "self._changes.unheard.append(unheard)",
+        "assert unheard",
+        (f"{REVIVALS}test_what_it_had_not_taken_may_be_sent_again",),
     ),
 )

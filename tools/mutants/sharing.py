@@ -41,6 +41,25 @@ SHARED = (
         (f"{LOCKED}TestNews::test_what_is_remembered_of_a_past_that_was_lost_is_not_gone_on_from",),
     ),
     Mutant(
+        "news-that-were-cut-off",
+        "a state misses events that were too many to be read at once",
+        "store/sql/questions/news.py",
+        "is_same_past and events == live.stamp.next_seq - one.stamp.next_seq",
+        "is_same_past",
+        (f"{LOCKED}TestNews::test_what_is_too_much_to_be_read_at_once_is_read_anew",),
+    ),
+    Mutant(
+        "rows-that-were-read-in-another-life",
+        "a row that was read before the database went back is taken for known",
+        "store/postgres/lane.py",
+        "if epoch_no == self._epoch_no:",
+        "if True:",
+        (
+            "tests/store/test_postgres_known.py::"
+            "test_what_was_read_in_another_life_of_the_database_is_not_remembered",
+        ),
+    ),
+    Mutant(
         "late-thoughts-are-committed",
         "a turn is committed after the lock under which it was thought was let go",
         "store/locked_turns.py",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tools.mutants.mutant import Mutant
 
 CONTRACT = "tests/contract/test_streams.py::"
+FORWARDING = "tests/contract/test_forwarding.py::"
+GOING_BACK = "tests/engine/test_streams_and_resets.py::"
 RANDOM = "tests/contract/test_streams_random.py::test_late_and_live_readers_see_what_won"
 
 STREAMS = (
@@ -68,5 +70,21 @@ STREAMS = (
         '        """Return what of an attempt is not stored, once nothing of it is under way."""\n'
         "        async with asyncio.Lock():",
         ("tests/jobs/test_sending.py::test_an_end_waits_for_what_is_under_way",),
+    ),
+    Mutant(
+        "a-turn-sends-in-one-place",
+        "a reset between two messages of a turn sends again what the second one made it send",
+        "core/orchestrations/turn.py",
+        "execution.scope.sent.end_stretch(seq)",
+        "execution.scope.sent.end_stretch(0)",
+        (f"{GOING_BACK}test_a_point_between_two_messages_of_one_turn_sends_nothing_twice",),
+    ),
+    Mutant(
+        "late-pages-send",
+        "results of a `for_each` that was left are in the stream beside those of the next one",
+        "store/sql/commits/streams.py",
+        "if execution not in (0, other.execution):",
+        "if execution < 0:",
+        (f"{FORWARDING}test_what_is_for_an_execution_that_was_left_is_dropped",),
     ),
 )

@@ -522,7 +522,7 @@ KEYS = (
         "ends-free-no-keys",
         "the key of an instance that has ended is taken for ever",
         "store/sql/commits/commit.py",
-        "self._decisions.free_keys(row)",
+        "self._decisions().free_keys(row)",
         "pass",
         (f"{CONTRACT}test_unique_keys.py::TestFreedKeys::test_an_end_frees_the_key",),
     ),

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from perdure.authoring.activity_context import current_activity
 from perdure.authoring.call import Call
 from perdure.authoring.deciders import decider_ref
 from perdure.authoring.deciders.decider import Decider
@@ -304,7 +305,8 @@ def context() -> Context:
     """Return the context of the orchestration that runs here."""
     scope = current_scope()
     if scope is None:
-        raise UsageError("no orchestration runs here: context() works inside one")
+        beside = "; an activity has activity_context()" if current_activity.get(None) else ""
+        raise UsageError(f"no orchestration runs here: context() works inside one{beside}")
     found: Context = scope.context
     return found
 

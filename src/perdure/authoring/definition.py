@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
+from copy import deepcopy
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar
 
 from perdure.codec import ArgumentsCodec, UnboundArgumentsCodec, check_id
 from perdure.errors import DefinitionError, UsageError
 from perdure.model.builtins import RESERVED_PREFIX
-from perdure.model.options import UNSET
+from perdure.model.options import UNSET, Retry
 
 C = TypeVar("C", bound=type)
 
@@ -65,6 +67,30 @@ class Definition:
         is_first_ours = self.takes_context or self.takes_connection
         return ArgumentsCodec(self.fn, skip_first=is_first_ours, where=where)
 
+    def add_fresh_defaults(self, args: list[Any], kwargs: dict[str, Any]) -> None:
+        """Give a call that leaves them out defaults such as `[]` anew.
+
+        Python makes them once for all calls: what one instance puts into such a list would be there
+        for the next one, and for a replay of itself.
+        """
+        if not self._changeable_defaults:
+            return
+        given = inspect.signature(self.fn).bind_partial(*args, **kwargs).arguments
+        for name, default in self._changeable_defaults.items():
+            if name not in given:
+                kwargs[name] = deepcopy(default)
+
+    @cached_property
+    def _changeable_defaults(self) -> dict[str, Any]:
+        found = {}
+        for parameter in inspect.signature(self.fn).parameters.values():
+            is_named = parameter.kind is not parameter.POSITIONAL_ONLY
+            if is_named and type(parameter.default) in (list, dict, set, bytearray):
+                # What cannot be copied is no data, and stays one object.
+                with suppress(TypeError):
+                    found[parameter.name] = deepcopy(parameter.default)
+        return found
+
     @property
     def place(self) -> str:
         """Where it is written, for messages."""
@@ -100,6 +126,14 @@ class DefinedFunction:
         return self.definition.is_elsewhere
 
 
+def _refuse_await(self: DefinedFunction) -> NoReturn:
+    raise UsageError(f"{self!r} is awaited without being called: write `await {self.name}(...)`")
+
+
+# Set here and not as a method: a checker refuses that by itself, and would not with it.
+setattr(DefinedFunction, "__await__", _refuse_await)  # noqa: B010 - as said above
+
+
 def check_function(what: str, fn: object) -> None:
     """Refuse what cannot be made a definition, with a sentence for each kind.
 
@@ -122,8 +156,9 @@ def check_function(what: str, fn: object) -> None:
             "and returns plain data, or hand the object over with resources=[...]"
         )
     if not callable(fn):
+        options = "retry=Retry(...)" if isinstance(fn, Retry) else "name=..."
         raise DefinitionError(
-            f"{fn!r} is not a function: write @{what} above a def, or @{what}(name=...)"
+            f"{fn!r} is not a function: write @{what} above a def, or write @{what}({options})"
         )
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise DefinitionError(
@@ -161,7 +196,15 @@ def function_name(what: str, fn: object) -> str:
 
 def _takes_context(fn: Callable[..., Any], context_type: str) -> bool:
     first = _first_parameter(fn)
-    if first is None or first.name != "ctx":
+    is_given = first is not None and first.name == "ctx"
+    for parameter in list(inspect.signature(fn).parameters.values())[is_given:]:
+        if _annotated_as(parameter) == context_type:
+            raise DefinitionError(
+                f"the parameter {parameter.name} of {fn.__qualname__} is annotated {context_type}: "
+                "the context comes first and is named ctx, or is fetched with "
+                f"{'context' if context_type == 'Context' else 'activity_context'}()"
+            )
+    if first is None or not is_given:
         return False
     annotation = first.annotation
     if annotation is inspect.Parameter.empty:
@@ -169,13 +212,20 @@ def _takes_context(fn: Callable[..., Any], context_type: str) -> bool:
             f"the first parameter of {fn.__qualname__} is named ctx: annotate it as "
             f"{context_type}, or give it another name"
         )
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    if text.rsplit(".", 1)[-1] != context_type:
+    if _annotated_as(first) != context_type:
+        text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
         raise DefinitionError(
             f"the first parameter of {fn.__qualname__} is named ctx and annotated {text!r}: only "
             f"the context may have that name, annotated {context_type}"
         )
     return True
+
+
+def _annotated_as(parameter: inspect.Parameter) -> str:
+    """Return the name of the class that a parameter is annotated with, without its module."""
+    annotation = parameter.annotation
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return text.rsplit(".", 1)[-1]
 
 
 def _check_connection(fn: Callable[..., Any]) -> None:

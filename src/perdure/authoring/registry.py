@@ -24,6 +24,7 @@ from perdure.authoring.deciders.decider_definition import (
     DeciderDefinition,
     definition_of,
     is_concrete,
+    object_of_decider,
 )
 from perdure.authoring.deciders.projection import AnyProjection
 from perdure.authoring.deciders.readers import (
@@ -364,8 +365,14 @@ def code_beside(fn: Any) -> str:
     between them.
     """
     module = sys.modules.get(fn.__module__)
-    files = sorted(set(_files_beside(module))) if module is not None else []
-    return _digest_of(tuple(map(_Version.of, files))) if files else ""
+    if module is None:
+        return ""
+    try:
+        versions = _versions_beside(module)
+    except FileNotFoundError:  # Something has been moved since: look for everything anew.
+        _real_path.cache_clear()
+        versions = _versions_beside(module)
+    return _digest_of(versions) if versions else ""
 
 
 def code_of_function(fn: Any) -> str:
@@ -380,12 +387,26 @@ def _digest(parts: Iterable[bytes]) -> str:
     return f"{digest.hexdigest()}-py{sys.version_info.major}.{sys.version_info.minor}"
 
 
+@lru_cache(maxsize=16_384)
+def _real_path(file: str) -> str:
+    """Return where the file of a module really is.
+
+    Once: a process has loaded hundreds of modules, and a program that starts many engines would ask
+    for each of their folders every time.
+    """
+    return os.path.realpath(file)
+
+
+def _versions_beside(module: ModuleType) -> tuple[_Version, ...]:
+    return tuple(map(_Version.of, sorted(set(_files_beside(module)))))
+
+
 def _files_beside(module: ModuleType) -> Iterator[str]:
     origin = getattr(module, "__file__", None)
     if origin is None or not os.path.isfile(origin):
         return
     package = module.__name__.partition(".")[0]
-    folder = os.path.dirname(os.path.realpath(origin))
+    folder = os.path.dirname(_real_path(origin))
     for name, other in list(sys.modules.items()):
         file = getattr(other, "__file__", None)
         if file is None or not file.endswith(".py"):
@@ -393,7 +414,7 @@ def _files_beside(module: ModuleType) -> Iterator[str]:
         if name == "__main__" and module.__name__ != "__main__":
             continue  # The program that imports it: each has another one, and none is called by it.
         # By where it is: the same file may be named in other ways, and imported under two names.
-        real = os.path.realpath(file)
+        real = _real_path(file)
         if name.partition(".")[0] == package or os.path.dirname(real) == folder:
             yield real
 
@@ -459,8 +480,14 @@ def _expand(definition: object) -> Iterator[_Found]:
         case _ if is_reader(definition) or isinstance(definition, Schedule):
             return
         case _:
-            raise DefinitionError(
-                f"{definition!r} is not a definition: hand over modules, registries, functions "
-                "made with @activity, @transaction or @orchestration, subclasses of Decider, "
-                "projections, subscriptions and schedules"
-            )
+            raise _no_definition(definition)
+
+
+def _no_definition(given: object) -> DefinitionError:
+    if isinstance(given, Decider):
+        return object_of_decider(given)
+    return DefinitionError(
+        f"{given!r} is not a definition: hand over modules, registries, functions made with "
+        "@activity, @transaction or @orchestration, subclasses of Decider, projections, "
+        "subscriptions and schedules"
+    )

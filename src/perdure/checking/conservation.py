@@ -12,6 +12,7 @@ from perdure.checking.violations import (
     first_event,
     open_schedules,
     readable,
+    removed_in,
     schedule_of,
 )
 from perdure.model.histories.events import (
@@ -60,10 +61,10 @@ def _check_stamp(
     contents: Contents, live: LiveRow, inbox: Sequence[Message]
 ) -> Iterator[Violation]:
     events = contents.histories.get(ExecutionKey(live.instance_id, *live.stamp[:2]), [])
-    if live.stamp.next_seq != len(events) + 1:
-        yield Violation(
-            "S7", live.instance_id, f"next is {live.stamp.next_seq} after {len(events)} events"
-        )
+    last_seq = events[-1].seq if events else 0
+    if live.stamp.next_seq != last_seq + 1:
+        problem = f"next is {live.stamp.next_seq} after {last_seq} events"
+        yield Violation("S7", live.instance_id, problem)
     if live.lease and live.wake_at_ms is None:
         yield Violation("S7", live.instance_id, "is leased and would never be found again")
     starts = sum(message.kind == Started.kind for message in inbox)
@@ -204,6 +205,9 @@ def is_rerun(contents: Contents, job: WaitingJob) -> bool:
     events = contents.histories.get(ExecutionKey(*job.key[:3]))
     if events is None:
         return job.key.instance_id in contents.instances
+    removed = removed_in(events)
+    if removed is not None and job.key.seq <= removed.upto:
+        return job.key.seq not in open_schedules(events)
     waiting: list[Event | None] = [
         event_of(message)
         for message in contents.inboxes.get(job.key.instance_id, [])

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from perdure.checking.violations import Violation, current_execution, event_of, readable
+from perdure.checking.violations import (
+    Violation,
+    current_execution,
+    event_of,
+    readable,
+    removed_in,
+)
 from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
@@ -104,10 +110,14 @@ def _check_snapshots(contents: Contents) -> Iterator[Violation]:
             yield Violation("leftover", key.instance_id, "its snapshot is not of its execution")
             continue
         events = contents.histories.get(key, [])
-        if not 1 <= snapshot.seq <= len(events):
-            problem = f"its snapshot is of event {snapshot.seq} of {len(events)}"
+        removed = removed_in(events)
+        first, last = 1, events[-1].seq if events else 0
+        version = sum(e.kind == EventRecorded.kind and e.seq <= snapshot.seq for e in events)
+        if removed is not None:
+            first, version = removed.upto, version + removed.version
+        if not first <= snapshot.seq <= last:
+            problem = f"its snapshot is of event {snapshot.seq}, and {first} to {last} are kept"
             yield Violation("fold", key.instance_id, problem)
-        version = len(_recorded(events[: snapshot.seq]))
         if snapshot.version != version:
             problem = f"its snapshot has version {snapshot.version} after {version} events"
             yield Violation("fold", key.instance_id, problem)

@@ -23,10 +23,10 @@ from perdure.checking.violations import (
     event_of,
     first_event,
     readable,
+    removed_in,
     schedule_of,
 )
 from perdure.model.admin import KvRow
-from perdure.model.histories.digests import digest_for
 from perdure.model.histories.events import (
     LAST_KINDS,
     TERMINAL_KINDS,
@@ -34,6 +34,7 @@ from perdure.model.histories.events import (
     ContinuedAsNew,
     EffectRetried,
     Event,
+    EventsRemoved,
     KvCleared,
     KvPruned,
     KvRemoved,
@@ -42,6 +43,7 @@ from perdure.model.histories.events import (
     Started,
     StoredEvent,
 )
+from perdure.model.histories.removed import digest_over
 from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.contents import Contents, Inspectable
@@ -82,10 +84,7 @@ def check_contents(contents: Contents) -> Iterator[Violation]:
 
 def digest_of(events: Sequence[StoredEvent]) -> bytes:
     """Return the hash over the history of an execution, as the store and the next one keep it."""
-    digest = digest_for(events[0] if events else None)
-    for event in events:
-        digest.feed(event.kind, event.at_ms, event.body)
-    return digest.value()
+    return digest_over(events).value()
 
 
 # --------------------------------------------------------------------- histories
@@ -108,7 +107,11 @@ def history_problems(events: Sequence[StoredEvent]) -> list[str]:
 
 def _numbering(events: Sequence[StoredEvent]) -> Iterator[str]:
     numbers = [event.seq for event in events]
-    if numbers != list(range(1, len(numbers) + 1)):
+    removed = removed_in(events)
+    expected = list(range(1, len(numbers) + 1))
+    if removed is not None:
+        expected = [1, 2, *range(removed.upto + 1, removed.upto + len(numbers) - 1)]
+    if numbers != expected:
         yield f"events are numbered {numbers[:20]}"
 
 
@@ -118,6 +121,8 @@ def _shape(events: Sequence[StoredEvent]) -> Iterator[str]:
         yield f"the first event is {kinds[0]}"
     if Started.kind in kinds[1:]:
         yield "it was started twice"
+    if EventsRemoved.kind in (*kinds[:1], *kinds[2:]):
+        yield "what stands for removed events is not its second event"
     ends = [index for index, kind in enumerate(kinds, start=1) if kind in LAST_KINDS]
     if len(ends) > 1:
         yield f"it ended {len(ends)} times"
@@ -129,13 +134,18 @@ def _answers(events: Sequence[StoredEvent]) -> Iterator[str]:
     asked: dict[int, Event] = {}
     answered: set[int] = set()
     failed: set[int] = set()
+    removed = removed_in(events)
+    # Whether a removed one has failed is not known any more.
+    known_from = 0 if removed is None else removed.upto + 1
     for seq, event in readable(events):
         if isinstance(event, SCHEDULES):
             asked[seq] = event
         if isinstance(event, ActivityFailed):
             failed.add(event.schedule)
-        if isinstance(event, EffectRetried) and event.effect not in failed:
-            yield f"event {seq} ({event.kind}) retries {event.effect}, which has not failed"
+        if isinstance(event, EffectRetried):
+            if event.effect >= known_from and event.effect not in failed:
+                yield f"event {seq} ({event.kind}) retries {event.effect}, which has not failed"
+            continue
         schedule = schedule_of(event)
         if schedule is None:
             continue

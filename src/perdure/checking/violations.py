@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +22,7 @@ from perdure.model.histories.events import (
     DetachedStarted,
     EffectScheduled,
     Event,
+    EventsRemoved,
     InlineScheduled,
     SignalAwaited,
     SignalReceived,
@@ -34,6 +36,7 @@ from perdure.model.histories.events import (
     WentBack,
     read_event,
 )
+from perdure.model.histories.removed import find_removed, left_open
 from perdure.model.messages import Message
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import Contents
@@ -76,12 +79,25 @@ class Violation(NamedTuple):
 
 
 def readable(events: Sequence[StoredEvent]) -> Iterator[tuple[int, Event]]:
-    """Return the events that can be read, with their numbers."""
+    """Return the events that can be read, with their numbers; of removed ones those that wait for
+    something still."""
     for stored in events:
         event = event_of(stored)
         # Unreadable: written by a newer version, or damaged. S2 tells that at its end.
-        if event is not None:
+        if isinstance(event, EventsRemoved):
             yield stored.seq, event
+            with suppress(UnreadableEventError):
+                for one, left in left_open(event):
+                    yield one.seq, left
+        elif event is not None:
+            yield stored.seq, event
+
+
+def removed_in(events: Sequence[StoredEvent]) -> EventsRemoved | None:
+    """Return what stands for removed events in a history, if it can be read."""
+    with suppress(UnreadableEventError):
+        return find_removed(events)
+    return None
 
 
 def event_of(stored: StoredEvent | Message) -> Event | None:

@@ -33,6 +33,8 @@ WHAT_TO_DO: Mapping[type[PerdureError], str] = {
     'with_options(if_exists="restart" | "terminate").',
     errors.UniqueKeyError: "Give the input to the instance that has the key, which the text names.",
     errors.VersionConflictError: "Read the state again, and decide anew.",
+    errors.EventsRemovedError: "Ask for what is kept: the text says from which version on. An "
+    "input that is given again was accepted then, and is not decided anew.",
     errors.InstanceHeldError: "perdure explain ID says why it is held. Mend the code or the data, "
     "then perdure unpark ID lets it be tried again. Nothing of it was lost.",
     errors.NotServedError: "Name what is called in the code of the orchestration, so that run() "

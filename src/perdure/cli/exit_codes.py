@@ -6,6 +6,7 @@ from enum import IntEnum
 
 from perdure.errors import (
     AlreadyExistsError,
+    EventsRemovedError,
     InputIdReusedError,
     InstanceCancelledError,
     InstanceEndedError,
@@ -62,6 +63,7 @@ _BY_ERROR: tuple[tuple[type[PerdureError] | tuple[type[PerdureError], ...], Exit
             InstanceHeldError,
             InstanceRunningError,
             NotRootError,
+            EventsRemovedError,
             PartlyDoneError,
             UnexpectedCountError,
             UniqueKeyError,

@@ -18,6 +18,7 @@ from perdure.client.acting.sending import signal_delivery
 from perdure.client.acting.start_and_ask import ask_with_start
 from perdure.client.acting.starting import (
     check_orchestration,
+    id_for_handle,
     new_instance,
     refuse_deciders_id,
     split,
@@ -270,7 +271,7 @@ class Client:
             definition: The orchestration that it runs, whose result type is known then, or the
                 decider whose instance it is.
         """
-        checked = check_id("instance id", instance_id)
+        checked = id_for_handle(instance_id)
         if definition is None:
             return Handle(self._core, checked, JSON)
         if isinstance(definition, type) and issubclass(definition, Decider):

@@ -16,6 +16,7 @@ from perdure.client.histories import going_back
 from perdure.client.histories.history import History
 from perdure.client.histories.points import Point, check_point
 from perdure.client.histories.recorded import read_execution, write_mappings
+from perdure.client.lifetimes import not_awaited
 from perdure.client.reading import kept_values, stream_items
 from perdure.client.reading.display import ShownTable
 from perdure.client.reading.explain import explain, gather_evidence
@@ -62,6 +63,7 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
+@not_awaited
 class Handle(Generic[R_co]):
     """One instance. Making a handle asks nothing; every method does."""
 

@@ -40,6 +40,18 @@ def entered_without_async(cls: C) -> C:
     return cls
 
 
+def not_awaited(cls: C) -> C:
+    """Let a class of handles say what is awaited instead when an object of it is."""
+
+    def refuse(self: object) -> NoReturn:
+        raise UsageError(
+            f"{self!r} is no result: write `await handle.result()`; a handle itself is not awaited"
+        )
+
+    cls.__await__ = refuse  # type: ignore[attr-defined]  # not for checkers, as above
+    return cls
+
+
 def _refuse(cls: type, methods: tuple[str, ...], text: str) -> None:
     def refuse(*_: Any) -> NoReturn:
         raise UsageError(text)

@@ -372,13 +372,13 @@ class ArgumentsCodec:
         for parameter in self._parameters:
             hint = hints.get(parameter.name, Any)
             if parameter.kind is parameter.VAR_POSITIONAL:
-                plan = many_plan(tuple, builder.plan(hint))
+                plan = many_plan(tuple, builder.plan_of(parameter.name, hint))
             elif parameter.kind is not parameter.VAR_KEYWORD:
-                plan = builder.plan(hint)
+                plan = builder.plan_of(parameter.name, hint)
             elif get_origin(hint) is typing.Unpack:
-                plan = builder.plan(get_args(hint)[0])
+                plan = builder.plan_of(parameter.name, get_args(hint)[0])
             else:
-                plan = dict_plan(LEAVES[str], builder.plan(hint))
+                plan = dict_plan(LEAVES[str], builder.plan_of(parameter.name, hint))
             plans[parameter.name] = plan
         self._plans = plans
         self._is_exact = builder.is_exact

@@ -86,6 +86,20 @@ class PlanBuilder:
         self._where = where
         self._plans: dict[Any, Plan] = {}
         self._open: set[Any] = set()
+        self._path: list[str] = []
+        """The fields that lead to what is looked at, for messages."""
+
+    def plan_of(self, name: str, annotation: Any) -> Plan:
+        """Return the plan of a parameter or field.
+
+        Raises:
+            DefinitionError: Values of that type can never be stored.
+            NameError: A forward reference names something that does not exist yet.
+        """
+        self._path.append(name)
+        plan = self.plan(annotation)
+        self._path.pop()
+        return plan
 
     def plan(self, annotation: Any) -> Plan:
         """Return the plan of an annotation.
@@ -250,7 +264,7 @@ class PlanBuilder:
         self.is_exact = self.is_exact and makes_no_detours(cls)
         hints = _field_types(annotation)
         return object_plan(
-            cls, [(field, self.plan(hints.get(field.name, Any))) for field in fields]
+            cls, [(field, self.plan_of(field.name, hints.get(field.name, Any))) for field in fields]
         )
 
     def _typed_dict(self, cls: type, annotation: Any) -> Plan:
@@ -261,12 +275,13 @@ class PlanBuilder:
             if get_origin(hint) is typing.Required
             or (key in cls.__required_keys__ and get_origin(hint) is not typing.NotRequired)  # type: ignore[attr-defined]  # a TypedDict
         }
-        plans = {key: self.plan(hint) for key, hint in hints.items()}
+        plans = {key: self.plan_of(key, hint) for key, hint in hints.items()}
         return typed_dict_plan(cls.__name__, plans, required)
 
     def _refuse(self, annotation: Any, why: str) -> DefinitionError:
+        way = f" ({'.'.join(self._path)})" if len(self._path) > 1 else ""
         return DefinitionError(
-            f"{self._where}: {show(annotation)} cannot be stored: {why}. Use a dataclass, a "
+            f"{self._where}: {show(annotation)}{way} cannot be stored: {why}. Use a dataclass, a "
             "pydantic model, a msgspec struct, an attrs class, a TypedDict or the JSON types, or "
             "pass an id and look the thing up where it is used"
         )

@@ -15,7 +15,9 @@ from perdure.model.histories.events import (
     Body,
     CancelRequested,
     ChildScheduled,
+    EffectScheduled,
     Event,
+    EventsRemoved,
     MessageEvent,
     Parent,
     RestartedChild,
@@ -29,6 +31,7 @@ from perdure.model.histories.events import (
     read_event,
     write_event,
 )
+from perdure.model.histories.removed import digest_over, left_open
 from perdure.model.messages import Delivery
 from perdure.model.turns import InstanceEnd
 
@@ -43,12 +46,14 @@ class Summary:
         self.unread: dict[int, str] = {}
         """The signals that were kept and that no code has taken, by the number of their event."""
         self.cancel_reason: str | None = None
-        self._digest: Digest | None = digest_for(history[0]) if history else None
+        self._digest: Digest | None = digest_over(history) if history else None
         for stored in history:
-            assert self._digest is not None
-            self._digest.feed(stored.kind, stored.at_ms, stored.body)
             with suppress(UnreadableEventError):  # a damaged row says nothing; others still do
-                self._take(read_event(stored.kind, stored.body), stored)
+                event = read_event(stored.kind, stored.body)
+                if isinstance(event, EventsRemoved):
+                    self._take_over(event)
+                else:
+                    self._take(event, stored)
 
     @property
     def parent(self) -> Parent | None:
@@ -83,6 +88,11 @@ class Summary:
                     self.open.pop(schedule, None)
                 elif isinstance(event, AskedEvent) and stored.kind.endswith(_OPENING):
                     self.open[stored.seq] = (event, stored.at_ms)
+
+    def _take_over(self, removed: EventsRemoved) -> None:
+        for stored, event in left_open(removed):
+            if isinstance(event, ChildScheduled | EffectScheduled):
+                self.open[stored.seq] = (event, stored.at_ms)
 
     def _rename_child(self, child: RestartedChild) -> None:
         call, since_ms = self.open.get(child.schedule, (None, 0))

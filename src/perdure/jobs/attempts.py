@@ -297,12 +297,9 @@ def conclude(
             if is_dead or is_final:
                 return _failed(job, policy, failure, is_dead=is_dead)
             delay_ms = delay_after(policy, job.failures.count + 1, chance=chance())
+            at_ms = clock() + delay_ms
             return JobEnd(
-                key=job.key,
-                token=job.token,
-                retry_at_ms=clock() + delay_ms,
-                failure=failure,
-                details=details,
+                key=job.key, token=job.token, retry_at_ms=at_ms, failure=failure, details=details
             )
 
 

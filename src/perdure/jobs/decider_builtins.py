@@ -15,6 +15,7 @@ from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.core.deciders.answers import DirectInput
 from perdure.errors import (
+    EventsRemovedError,
     InstanceEndedError,
     InstanceHeldError,
     InstanceNotFoundError,
@@ -36,7 +37,8 @@ from perdure.model.builtins import (
     WaitEventOutput,
     WrittenEvent,
 )
-from perdure.model.histories.events import EventRecorded
+from perdure.model.histories.events import EventRecorded, EventsRemoved, StoredEvent
+from perdure.model.histories.removed import first_gap, last_number
 from perdure.model.histories.rows import read_row
 from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
@@ -133,20 +135,34 @@ class EventSearch:
         self._key = ExecutionKey(asked.instance_id, 0, 0)
         self._seq = 0
         self._version = 0
+        self._passed = asked.after
+        """Behind which version it looks: those before are of no matter, or were looked at."""
 
     async def look(self, row: InstanceRow) -> WaitEventOutput | None:
-        """Look at what was recorded since the last time."""
+        """Look at what was recorded since the last time.
+
+        Raises:
+            EventsRemovedError: Events that it had to look at were removed before.
+        """
         key = ExecutionKey(row.instance_id, row.incarnation, row.execution)
         if key != self._key:
             self._key, self._seq, self._version = key, 0, 0
+            self._passed = self._asked.after
         [history] = await self._store.read_histories([key], after_seq=self._seq)
+        if first_gap(history, after=self._seq) is not None:
+            # What it had come to was removed meanwhile.
+            self._seq = self._version = 0
+            [history] = await self._store.read_histories([key])
         for stored in history:
-            self._seq = stored.seq
+            self._seq = last_number(stored)
+            if stored.kind == EventsRemoved.kind:
+                self._skip_removed(stored)
             if stored.kind != EventRecorded.kind:
                 continue
             self._version += 1
-            if self._version <= self._asked.after:
+            if self._version <= self._passed:
                 continue
+            self._passed = self._version
             recorded = read_row(stored)
             assert isinstance(recorded, EventRecorded)
             # As the code has it now: another tag may have become one that is waited for.
@@ -154,6 +170,14 @@ class EventSearch:
             if now.tag in self._asked.tags:
                 return WaitEventOutput(_event(now), self._version)
         return None
+
+    def _skip_removed(self, stored: StoredEvent) -> None:
+        removed = read_row(stored)
+        assert isinstance(removed, EventsRemoved)
+        if self._passed < removed.version:
+            what = f"waiting for an event of {self._asked.instance_id!r} behind {self._passed}"
+            raise EventsRemovedError(what, kept_after=removed.version)
+        self._version = removed.version
 
 
 def _direct(asked: GiveInput, context: RunningActivity) -> DirectInput:

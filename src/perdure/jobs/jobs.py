@@ -263,7 +263,7 @@ class JobRunner:
 
     def _prepare(self, job: ClaimedJob) -> JobRun:
         """Work out all that is needed to run a job, or why it cannot be run."""
-        slots = self._slots.get(self.kind_of(job.queue), self._slots[SlotKind.ASYNC])
+        slots = self._slots.get(self._served.kind_of(job.queue), self._slots[SlotKind.ASYNC])
         run = JobRun(job, slots, RunningActivity(job, job.queue.name, self._host))
         try:
             run.policy = read_policy(job.policy)

@@ -175,7 +175,7 @@ def new_input(
     decider: DeciderDefinition, value: Any, *, input_id: str, cause: str, now_ms: int
 ) -> NewInstance:
     """Return an input for a decider's instance, which is started if it is not there."""
-    tag, data = decider.tag_input(value)
+    tag, data = decider.inputs.encode(value)
     return start_of(
         decider.name,
         decider.instance_of(value),

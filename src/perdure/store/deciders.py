@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from perdure.model.feeds import Checkpoint, FeedEvent, Observation, ReaderStatus, StoredSnapshot
+from perdure.model.histories.removals import EventRemoval, SnapshotPlace
 from perdure.model.instances import LiveRow
 from perdure.model.tables import FeedWork
 from perdure.model.turns import InputReceipt, NewObservation
 
 if TYPE_CHECKING:
     from perdure.store.base import ExecutionKey
+    from perdure.store.contents import SlicePlace
 
 
 class DeciderStore(Protocol):
@@ -47,6 +49,29 @@ class DeciderStore(Protocol):
         self, executions: Sequence[ExecutionKey]
     ) -> list[StoredSnapshot | None]:
         """Return the newest snapshot of each execution, None where there is none."""
+        ...
+
+    async def list_snapshots(
+        self, *, after: SlicePlace, above: int, limit: int
+    ) -> list[SnapshotPlace]:
+        """Return which events the newest snapshots of live instances are of: those of higher
+        versions than one, in order of their places, from behind a place on."""
+        ...
+
+    async def first_unread(self, execution: ExecutionKey) -> int | None:
+        """Return the first event of an execution that some reader of the feed has not passed, a
+        paused or stuck one too; None: all have passed all, or there is no reader."""
+        ...
+
+    async def remove_events(self, removal: EventRemoval, *, before_ms: int) -> bool:
+        """Remove the events of an execution behind its start, up to one, from its history and from
+        the feed, and put down what stands for them in their place, as the second event.
+
+        False, and nothing is removed: the rows are not those that it names, the last one was not
+        recorded before then, the newest snapshot is of an earlier event, or some reader of the feed
+        has not passed all of them. What is committed meanwhile is accepted as if nothing had
+        happened: numbers go on, and stamps stay.
+        """
         ...
 
     async def read_observations(

@@ -73,13 +73,17 @@ def activity_context(
         owner_name=orchestration,
         owner_version=orchestration_version,
     )
-    host = Host("test", lambda: now_ms, tuple(resources), client)
-    context = RunningActivity(job, activity, host)
+    context = RunningActivity(job, activity, Host("test", lambda: now_ms, tuple(resources), client))
     if timeout is not None:
         context.attempt_until_ms = now_ms + to_ms(as_duration("timeout", timeout))
-    typed: ActivityContext = context
-    token = current_activity.set(typed)
-    try:
+    with _running(context):
         yield context
+
+
+@contextmanager
+def _running(context: ActivityContext) -> Iterator[None]:
+    token = current_activity.set(context)
+    try:
+        yield
     finally:
         current_activity.reset(token)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Protocol
 
 from perdure.authoring.registry import decider_key, orchestration_key
@@ -71,6 +71,12 @@ class AnyExecution(Protocol):
             NondeterminismError: The code does not fit it.
             UnreadableEventError: A stored event is damaged or of an unknown kind.
         """
+        ...
+
+    def replaying(
+        self, history: Sequence[StoredEvent], /, is_enough: Callable[[], bool]
+    ) -> Generator[None, None, None]:
+        """The same, and yield whenever it is enough for now."""
         ...
 
     def tear_down(self) -> list[object]:

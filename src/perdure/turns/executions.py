@@ -129,8 +129,6 @@ class Executions:
     def replaying(self, execution: AnyExecution, past: Past) -> Generator[None, None, None]:
         """The same, and yield whenever a slice is over. Each is watched by itself.
 
-        A decider's is one slice: what comes after its newest snapshot is short.
-
         Raises:
             NondeterminismError, UnreadableEventError, TurnTooLongError: It cannot be.
         """
@@ -140,16 +138,25 @@ class Executions:
         self, execution: AnyExecution, past: Past, *, is_enough: Callable[[], bool]
     ) -> Generator[None, None, None]:
         try:
-            if isinstance(execution, Execution):
-                yield from self._watched(execution, execution.replaying(past.history, is_enough))
-            else:
-                with self.watchdog.watching(execution.instance_id, execution.name):
-                    _refold(execution, past)
+            yield from self._watched(execution, _slices(execution, past, is_enough))
         except UnreadableEventError as error:
             raise error.of(execution.instance_id, execution.execution) from error
 
+    async def replay_beside(self, execution: AnyExecution, past: Past) -> None:
+        """Replay in slices while others get their turns; when the worker stops, the rest at once.
+
+        Raises:
+            NondeterminismError, UnreadableEventError, TurnTooLongError: It cannot be.
+        """
+        self.pace.begin()
+        slices = self.replaying(execution, past)
+        with closing(slices):
+            if next(slices, OVER) is not OVER and not await self.pace.finish(slices):
+                for _ in slices:
+                    pass
+
     def _watched(
-        self, execution: Execution, slices: Generator[None, None, None]
+        self, execution: AnyExecution, slices: Generator[None, None, None]
     ) -> Generator[None, None, None]:
         is_over = False
         with closing(slices):
@@ -197,7 +204,7 @@ class Executions:
                     turn = run_turn(execution, messages, terms, now_ms=now_ms)
                 else:
                     turn = self._decide(hot, messages, terms, now_ms=now_ms)
-            return _with_taken(turn, messages)
+            return _with_taken(turn, messages) if messages else turn
         except TurnTooLongError as error:
             if isinstance(execution, DeciderExecution) and execution.is_answering:
                 raise InputTooLongError(*error.args) from error
@@ -253,13 +260,14 @@ class Executions:
         return guard
 
 
-def _refold(execution: AnyExecution, past: Past) -> None:
-    if past.snapshot is None:
-        execution.replay(past.history)
-    else:
+def _slices(
+    execution: AnyExecution, past: Past, is_enough: Callable[[], bool]
+) -> Generator[None, None, None]:
+    if past.snapshot is not None:
         assert isinstance(execution, DeciderExecution), "only deciders have snapshots"
-        is_restored = execution.restore(past.snapshot, past.history)
+        is_restored = execution.restore(past.snapshot)
         assert is_restored, "snapshots that cannot be used are not read"
+    yield from execution.replaying(past.history, is_enough)
 
 
 def _with_taken(turn: Turn, messages: Sequence[Message]) -> Turn:

@@ -15,8 +15,7 @@ from perdure.model.turns import NOBODY, ClaimedTurn, Hold, Turn
 from perdure.store.base import Store
 from perdure.turns.background import Background
 from perdure.turns.coverage import Coverage
-from perdure.turns.endings import Endings
-from perdure.turns.metrics import TurnMetrics
+from perdure.turns.surroundings import Surroundings
 
 logger = logging.getLogger(__name__)
 
@@ -30,15 +29,14 @@ class Holds:
         coverage: Coverage,
         definitions: Mapping[int, DefinitionKey],
         background: Background,
-        metrics: TurnMetrics,
-        endings: Endings,
+        around: Surroundings,
     ) -> None:
         self._store = store
         self._coverage = coverage
         self._definitions = definitions
         self._background = background
-        self._metrics = metrics
-        self._endings = endings
+        self._metrics = around.metrics
+        self._endings = around.endings
 
     def block(self, claim: ClaimedTurn, error: NondeterminismError) -> None:
         """The code does not fit the history: wait for other code."""

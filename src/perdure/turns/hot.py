@@ -173,8 +173,7 @@ class HotInstances:
         self._limit = limit
         self._instances: OrderedDict[str, HotInstance] = OrderedDict()
         self.undead: list[object] = []
-        """Coroutines that would not end when torn down. They are kept for ever: the collector would
-        resume them outside any turn, where their calls are not durable."""
+        """Coroutines that would not end when torn down."""
 
     def __len__(self) -> int:
         return len(self._instances)
@@ -207,6 +206,7 @@ class HotInstances:
         if self._instances.get(hot.execution.instance_id) is hot:
             del self._instances[hot.execution.instance_id]
         for coroutine in hot.execution.tear_down():
+            keep_for_ever(coroutine)
             self.undead.append(coroutine)
             if len(self.undead) % ALARM_AT_UNDEAD == 1:
                 logger.error(
@@ -234,3 +234,15 @@ class HotInstances:
                 if not (hot.is_ahead or hot.has_waiting()):
                     found.append(hot)
         return found
+
+
+def keep_for_ever(coroutine: object) -> None:
+    """Never let go of a coroutine that catches everything, not even when the process ends.
+
+    Python would resume it to end it, outside any turn, where its calls are not durable; and one in
+    a loop would keep the process from ever ending.
+    """
+    # Few processes ever need it. A list of this module would be emptied when the process ends.
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(coroutine))

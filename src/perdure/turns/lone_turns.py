@@ -14,6 +14,7 @@ from perdure.turns.coverage import Coverage
 from perdure.turns.endings import Endings
 from perdure.turns.job_room import NoJobs
 from perdure.turns.metrics import TurnMetrics
+from perdure.turns.surroundings import Surroundings
 from perdure.turns.turns import TurnRunner
 
 
@@ -37,14 +38,10 @@ def lone_turns(
     options = options or WorkerOptions()
     # Not among the workers, so it is no instance's home: any worker may claim at once.
     worker_id = f"client-{socket.gethostname()}-{os.getpid()}-{fresh_id():x}"
-    return TurnRunner(
-        store,
-        Coverage(registry or Registry(()), options),
-        options,
+    around = Surroundings(
         worker_id=worker_id,
         jobs=NoJobs(),
         endings=endings,
         metrics=TurnMetrics(metrics, worker_id=worker_id),
-        look=lambda _: None,
-        continued=lambda _: None,
     )
+    return TurnRunner(store, Coverage(registry or Registry(()), options), options, around)

@@ -7,19 +7,18 @@ there is no room for it. Whatever results were waiting for it then go to the inb
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from perdure.model.jobs import JobEnd, JobKey, Settled
 from perdure.model.options import WorkerOptions
 from perdure.model.suspects import Suspects
 from perdure.model.turns import ClaimedTurn, Turn, TurnReceipt
 from perdure.store.base import Store, TurnLease
-from perdure.turns.any_execution import AnyExecution
 from perdure.turns.background import Background
 from perdure.turns.executions import Executions
 from perdure.turns.hot import HotInstance, HotInstances
 from perdure.turns.loading.shadow import ShadowReplays
-from perdure.turns.metrics import TurnMetrics
+from perdure.turns.surroundings import Surroundings
 
 
 class Memory:
@@ -31,19 +30,16 @@ class Memory:
         options: WorkerOptions,
         executions: Executions,
         background: Background,
-        *,
-        look: Callable[[int], None],
-        told: Callable[[str], None],
-        metrics: TurnMetrics,
+        around: Surroundings,
     ) -> None:
         self.hot = HotInstances(options.hot_instances)
         self.shadow = ShadowReplays(store, options.shadow_rate, background, executions)
         self._store = store
         self._executions = executions
         self._background = background
-        self._look = look
-        self._told = told
-        self._metrics = metrics
+        self._look = around.look
+        self._told = around.endings.tell_change
+        self._metrics = around.metrics
         self._epoch_no = store.epoch.number
         self._leases: dict[str, TurnLease] = {}
         self.suspects = Suspects(options)
@@ -135,7 +131,7 @@ class Memory:
 
     def retire(self, hot: HotInstance) -> None:
         """Forget an execution that ended here; see first whether it can be replayed."""
-        self._maybe_shadow(hot.execution)
+        self.shadow.maybe(hot.execution)
         self.drop(hot)
 
     def evict(self) -> None:
@@ -181,6 +177,3 @@ class Memory:
         hot = self.hot.get(key.instance_id)
         if hot is not None and hot.owns(key) and not hot.is_ahead:
             self.drop(hot)
-
-    def _maybe_shadow(self, execution: AnyExecution) -> None:
-        self.shadow.maybe(execution)

@@ -110,13 +110,15 @@ class TurnMetrics:
         """A turn of a decider was committed."""
         metrics, name = self.metrics, execution.name
         assert isinstance(execution, DeciderExecution), "an orchestration has a version"
-        self._warn_of_failures(execution)
+        if execution.unheeded:
+            self._warn_of_failures(execution)
         if turn.job_ends:
             self.jobs_ended(turn.job_ends)
         for buried in turn.jobs_buried:
             metrics.dead_jobs.add((buried.queue.name, buried.queue.variant or "default"))
-        rejected = sum(kind == InputRejected.kind for kind, _ in turn.events)
-        accepted = sum(kind == InputTaken.kind for kind, _ in turn.events) - rejected
+        kinds = [kind for kind, _ in turn.events]
+        rejected = kinds.count(InputRejected.kind)
+        accepted = kinds.count(InputTaken.kind) - rejected
         if accepted:
             metrics.inputs.add((name, "accepted"), by=accepted)
         if rejected:

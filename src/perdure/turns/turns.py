@@ -6,7 +6,7 @@ and in `input_loading` for inputs of callers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
@@ -21,15 +21,13 @@ from perdure.store.base import Store, TurnLease
 from perdure.turns.background import Background
 from perdure.turns.coverage import Coverage
 from perdure.turns.direct.deciding import Deciding
-from perdure.turns.endings import Endings
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
 from perdure.turns.hot import HotInstance
-from perdure.turns.job_room import JobRoom
 from perdure.turns.loading.claim_loading import ClaimLoader
 from perdure.turns.loading.replicas import Replicas
 from perdure.turns.memory import Memory
-from perdure.turns.metrics import TurnMetrics
+from perdure.turns.surroundings import Surroundings
 from perdure.turns.unserved import UnservedCalls
 from perdure.turns.way import TurnWay
 
@@ -42,13 +40,7 @@ class TurnRunner:
         store: Store,
         coverage: Coverage,
         options: WorkerOptions,
-        *,
-        worker_id: str,
-        jobs: JobRoom,
-        endings: Endings,
-        metrics: TurnMetrics,
-        look: Callable[[int], None],
-        continued: Callable[[str], None],
+        around: Surroundings,
     ) -> None:
         """Prepare.
 
@@ -56,32 +48,21 @@ class TurnRunner:
             store: The open store.
             coverage: Which definitions are served, with which code.
             options: Those of the worker.
-            worker_id: Under which turns are committed.
-            jobs: Run what turns ask for.
-            endings: Callers of this process that wait for instances.
-            metrics: Count what was accepted.
-            look: Looks for work at a time, or at 0 now.
-            continued: Hears of instances that continued as new.
+            around: What the process has besides turns.
         """
         self._store = store
-        self._jobs = jobs
+        self._jobs = around.jobs
         self._definitions: dict[int, DefinitionKey] = {}
-        self._executions = Executions(coverage, options, clock=store.clock, worker_id=worker_id)
+        self._executions = Executions(
+            coverage, options, clock=store.clock, worker_id=around.worker_id
+        )
         self.watchdog = self._executions.watchdog
         self._background = Background()
-        self._memory = Memory(
-            store,
-            options,
-            self._executions,
-            self._background,
-            look=look,
-            told=endings.tell_change,
-            metrics=metrics,
-        )
+        self._memory = Memory(store, options, self._executions, self._background, around)
         self.hot = self._memory.hot
         self.suspects = self._memory.suspects
         self.shadow = self._memory.shadow
-        self._holds = Holds(store, coverage, self._definitions, self._background, metrics, endings)
+        self._holds = Holds(store, coverage, self._definitions, self._background, around)
         self.unserved = UnservedCalls(store, coverage, self._background)
         self._way = TurnWay(
             store,
@@ -89,12 +70,8 @@ class TurnRunner:
             self._executions,
             self._holds,
             self.unserved,
-            jobs=jobs,
-            endings=endings,
-            metrics=metrics,
-            background=self._background,
-            look=look,
-            continued=continued,
+            self._background,
+            around,
         )
         self._loader = ClaimLoader(
             store,

@@ -31,7 +31,7 @@ waited is given back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from perdure.core.orchestrations.execution import Execution
 from perdure.errors import (
@@ -54,14 +54,14 @@ from perdure.turns.commits import CommitQueue
 from perdure.turns.direct.direct_turns import DirectTurns
 from perdure.turns.direct.direct_updates import DirectUpdates
 from perdure.turns.direct.waiting_input import InputTooLongError, WaitingInput
-from perdure.turns.endings import Endings
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
 from perdure.turns.hot import HotInstance
-from perdure.turns.job_room import NOTHING, JobRoom
+from perdure.turns.job_room import NOTHING
 from perdure.turns.memory import Memory
-from perdure.turns.metrics import TurnMetrics, facts_of
+from perdure.turns.metrics import facts_of
 from perdure.turns.starts import AwaitedStarts
+from perdure.turns.surroundings import Surroundings
 from perdure.turns.unserved import UnservedCalls
 from perdure.turns.watchdog import TurnTooLongError
 
@@ -78,13 +78,8 @@ class TurnWay:
         executions: Executions,
         holds: Holds,
         unserved: UnservedCalls,
-        *,
-        jobs: JobRoom,
-        endings: Endings,
-        metrics: TurnMetrics,
         background: Background,
-        look: Callable[[int], None],
-        continued: Callable[[str], None],
+        around: Surroundings,
     ) -> None:
         """Prepare.
 
@@ -94,12 +89,8 @@ class TurnWay:
             executions: Run user code.
             holds: Stop instances whose turns cannot be run or stored.
             unserved: Warns of calls that no worker serves.
-            jobs: Run what turns ask for.
-            endings: Callers that wait for instances.
-            metrics: Count what was accepted.
             background: Runs what nothing awaits.
-            look: Looks for work at a time, or at 0 now.
-            continued: Hears of instances that continued as new.
+            around: What the process has besides turns.
         """
         self.starts = AwaitedStarts()
         self.refused = 0
@@ -108,14 +99,14 @@ class TurnWay:
         self._executions = executions
         self._holds = holds
         self._unserved = unserved
-        self._jobs = jobs
-        self._endings = endings
-        self._metrics = metrics
+        self._jobs = around.jobs
+        self._endings = around.endings
+        self._metrics = around.metrics
         self._background = background
-        self._look = look
-        self._continued = continued
+        self._look = around.look
+        self._continued = around.continued
         self.commits = CommitQueue(store, background, heard=self.hear)
-        self.direct = DirectTurns(self, store, memory, executions, background, look)
+        self.direct = DirectTurns(self, store, memory, executions, background, around.look)
         self.updates = DirectUpdates(self, memory)
 
     # ------------------------------------------------------------ something comes

@@ -117,6 +117,12 @@ class CheckedRequest(Generic[Q, B]):
         """Return why something is done, with who did it where no reason was given."""
         return given or f"by {self.access.who or 'a caller'} over HTTP"
 
+    def reason_and_who(self, given: str) -> str:
+        """Return why something is done, with who did it in any case."""
+        return (
+            f"{given} (by {self.access.who})" if given and self.access.who else self.reason(given)
+        )
+
 
 Handler: TypeAlias = Callable[[CheckedRequest[Any, Any]], Awaitable[Any]]
 

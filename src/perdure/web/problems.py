@@ -38,6 +38,7 @@ STATUSES: Mapping[type[errors.PerdureError], int] = {
     errors.AlreadyExistsError: 409,
     errors.UniqueKeyError: 409,
     errors.VersionConflictError: 409,
+    errors.EventsRemovedError: 410,
     errors.InstanceHeldError: 409,
     errors.InputIdReusedError: 409,
     errors.TooManyFailuresError: 409,

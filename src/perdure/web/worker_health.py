@@ -69,51 +69,61 @@ def worker_app(
         hosts=checked_hosts(hosts, is_mounted=bool(tokens) or insecure_no_auth),
     )
 
-    async def healthz(request: Request) -> Response:
+    paths = _Paths(worker, client)
+    made = Starlette(
+        routes=[
+            Route("/healthz", paths.healthz, methods=["GET"]),
+            Route("/readyz", paths.readyz, methods=["GET"]),
+            Route("/metrics", paths.metrics, methods=["GET"]),
+            Route("/demand", paths.demand, methods=["GET"]),
+        ],
+        middleware=[Middleware(Gate, settings=settings, refuse=_refuse, open_paths=PROBES)],
+        exception_handlers={RefusalError: _refuse, PerdureError: _refuse},
+    )
+    made.router.redirect_slashes = False
+    return made
+
+
+class _Paths:
+    """What each path answers."""
+
+    def __init__(self, worker: WorkerState, client: Client) -> None:
+        self._worker = worker
+        self._client = client
+
+    async def healthz(self, request: Request) -> Response:
         """Tell whether the process lives and its loops run."""
-        health = worker.health
+        health = self._worker.health
         trouble = health.failing or health.holds_store
         return _told({"failing": health.failing, "restarts": health.restarts}, is_good=not trouble)
 
-    async def readyz(request: Request) -> Response:
+    async def readyz(self, request: Request) -> Response:
         """Tell whether the store answers."""
         try:
-            await client.workers()
+            await self._client.workers()
         except PerdureError as error:
             return _told({"store": type(error).__name__}, is_good=False)
         return _told({"store": "answers"}, is_good=True)
 
-    async def metrics(request: Request) -> Response:
+    async def metrics(self, request: Request) -> Response:
         """Tell what was counted, for Prometheus."""
         from prometheus_client import CollectorRegistry, generate_latest  # late: few need it
 
         check_scope(access_of(request), "read", read_only=False)
         registry = CollectorRegistry()
-        registry.register(prometheus_collector(worker.telemetry))
+        registry.register(prometheus_collector(self._worker.telemetry))
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
-    async def demand(request: Request) -> Response:
+    async def demand(self, request: Request) -> Response:
         """Tell how much work runs and waits, by definition and tag, for autoscalers; with
         `?tag=...` only the activities of these tags."""
         check_scope(access_of(request), "read", read_only=False)
-        told = _demand_of(await client.queues(), request.query_params.getlist("tag"))
+        told = _demand_of(await self._client.queues(), request.query_params.getlist("tag"))
         return Response(dump(told), media_type="application/json")
 
-    async def refuse(request: Request, error: Exception) -> Response:
-        return response_of(error)
 
-    made = Starlette(
-        routes=[
-            Route("/healthz", healthz, methods=["GET"]),
-            Route("/readyz", readyz, methods=["GET"]),
-            Route("/metrics", metrics, methods=["GET"]),
-            Route("/demand", demand, methods=["GET"]),
-        ],
-        middleware=[Middleware(Gate, settings=settings, refuse=refuse, open_paths=PROBES)],
-        exception_handlers={RefusalError: refuse, PerdureError: refuse},
-    )
-    made.router.redirect_slashes = False
-    return made
+async def _refuse(request: Request, error: Exception) -> Response:
+    return response_of(error)
 
 
 def _demand_of(queues: Sequence[QueueInfo], tags: Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Removing what the retention policy lets go: ended trees, earlier executions, old receipts.
+"""Removing what the retention policy lets go: ended trees, earlier executions, old receipts. And
+what deciders do not keep, see `old_events`.
 
 A tree is an instance that no live instance has started as a child, with its children and
 theirs. It goes as a whole, and only when every member has ended before the time that is kept: a
@@ -19,20 +20,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.clock import JUMP_MS, Clock, to_datetime, to_ms
 from perdure.clock_watch import LASTS_MS, jumps, steady_ms
 from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, Expiry, InstanceFilter, PageMark
 from perdure.model.histories.paging import PAGE as PAGE_OF_ITEMS
-from perdure.model.instances import InstanceRow, Status, is_own_root
+from perdure.model.instances import DefinitionKey, InstanceRow, Status, is_own_root
 from perdure.model.options import Retention, WorkerOptions
 from perdure.store.base import Store
 from perdure.telemetry import Metrics
+from perdure.worker.old_events import OldEvents
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +118,13 @@ class Housekeeping:
     """Applies a worker's retention policy, now and then."""
 
     def __init__(
-        self, store: Store, options: WorkerOptions, *, worker_id: str, metrics: Metrics
+        self,
+        store: Store,
+        options: WorkerOptions,
+        *,
+        worker_id: str,
+        metrics: Metrics,
+        deciders: Mapping[DefinitionKey, DeciderDefinition],
     ) -> None:
         self._store = store
         self._clock: Clock = store.clock
@@ -123,6 +132,7 @@ class Housekeeping:
         self._every_s = options.housekeeping_every.total_seconds()
         self._worker_id = worker_id
         self._metrics = metrics
+        self._old_events = OldEvents(store, deciders, worker_id=worker_id)
         self._ended_from: PageMark | None = None
         self._items_from: PageMark | None = None
         self._executions_from: PageMark | None = None
@@ -178,19 +188,21 @@ class Housekeeping:
         """Do one round; of what goes by age nothing, if the clock may be wrong."""
         deleted, more_items, more_ended = DeletedCounts(), False, False
         expired, more_expired = 0, False
+        old_events, more_old = 0, False
         if steady_ms(self._clock) >= self._steady_first_ms:
             pages, more_items = await self._remove_pages_of_items()
             deleted, more_ended = await self._remove_ended()
             deleted = _sum(pages, deleted)
             expired, more_expired = await self._expire()
+            old_events, more_old = await self._old_events.remove()
         pruned, more_executions = await self._prune_executions()
         await self._wake_stranded()
         removed = Removed(
             instances=deleted.instances,
             executions=deleted.executions + pruned.executions,
-            events=deleted.events + pruned.events,
+            events=deleted.events + pruned.events + old_events,
             expired=expired,
-            has_more=more_items or more_ended or more_executions or more_expired,
+            has_more=more_items or more_ended or more_executions or more_expired or more_old,
         )
         if removed:
             self._say(removed)

@@ -39,6 +39,7 @@ from perdure.telemetry import Metrics, error_facts
 from perdure.turns.coverage import Coverage
 from perdure.turns.endings import Endings
 from perdure.turns.metrics import TurnMetrics
+from perdure.turns.surroundings import Surroundings
 from perdure.turns.turns import TurnRunner
 from perdure.worker.claims import Claimer
 from perdure.worker.departures import Departures
@@ -110,10 +111,8 @@ class Serving:
         self.coverage = Coverage(registry, options)
         self.health = Health()
         self._duties = duties(self.worker_id)
-        self._readers = [
-            *(reader_key(name) for name in registry.readers),
-            *(schedule_key(name) for name in registry.schedules),
-        ]
+        self._readers = [reader_key(name) for name in registry.readers]
+        self._readers += [schedule_key(name) for name in registry.schedules]
         self._store = store
         self._options = options
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -127,7 +126,10 @@ class Serving:
         """Whether what is claimed is not what is covered."""
         self._epoch_no = store.epoch.number
         self._tuning = PythonTuning(options)
-        self.housekeeping = Housekeeping(store, options, worker_id=self.worker_id, metrics=metrics)
+        deciders = self.coverage.deciders
+        self.housekeeping = Housekeeping(
+            store, options, worker_id=self.worker_id, metrics=metrics, deciders=deciders
+        )
         self._gauges = Gauges(store, options, metrics)
         self._neighbours = Neighbours(store, worker_id=self.worker_id, freed=self.notice)
         self._departures = Departures(store, worker_id=self.worker_id, freed=self.notice)
@@ -141,10 +143,7 @@ class Serving:
         self._watch_leases()
 
     def _make_turns(self, endings: Endings) -> TurnRunner:
-        return TurnRunner(
-            self._store,
-            self.coverage,
-            self._options,
+        around = Surroundings(
             worker_id=self.worker_id,
             jobs=self.jobs,
             endings=endings,
@@ -152,6 +151,7 @@ class Serving:
             look=self._look,
             continued=self.housekeeping.continued,
         )
+        return TurnRunner(self._store, self.coverage, self._options, around)
 
     def _make_jobs(self, resources: tuple[object, ...], client: ClientForJobs) -> JobRunner:
         store, registry = self._store, self.registry

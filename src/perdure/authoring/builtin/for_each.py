@@ -125,42 +125,47 @@ def for_each(
             "for_each(...) works only inside an orchestration: call it in one, and start that"
         )
     _check_options(pages, page_size, max_failures)
-    if isinstance(items, Activity):
-        _check_source(do, items)
-        source: Activity[..., Any] | None = items
-        encoded: tuple[msgspec.Raw, ...] = ()
-        total = None
-    else:
-        source, encoded = None, _encode_items(do, items, page_size)
-        total = len(encoded)
+    source, encoded = _checked_items(do, items, page_size)
     asked = ForEachInput(
         do=_plan_of(do),
         pages=pages,
         page_size=page_size,
         max_failures=max_failures,
         results=_stream_name(do, results),
-        source=None if source is None else _plan_of(source),
-        total=total,
+        source=source,
+        total=len(encoded) if source is None else None,
         items=encoded,
     )
     frame = sys._getframe(1)
-    return Call(
-        scope,
-        ChildRequest(
-            label=FOR_EACH,
-            place=Place(frame.f_code, frame.f_lasti),
-            version=PAGING_VERSION,
-            instance_id=None,
-            input=msgspec.json.encode(asked),
-            on_parent_close="cancel",
-            decode=_tally,
-            same_input=partial(_is_same, do),
-            revive=_revive,
-        ),
+    return Call(scope, _request(do, asked, Place(frame.f_code, frame.f_lasti)))
+
+
+def _request(do: Any, asked: ForEachInput, place: Place) -> ChildRequest:
+    """Return the child that does it."""
+    return ChildRequest(
+        label=FOR_EACH,
+        place=place,
+        version=PAGING_VERSION,
+        instance_id=None,
+        input=msgspec.json.encode(asked),
+        on_parent_close="cancel",
+        decode=_tally,
+        same_input=partial(_is_same, do),
+        revive=_revive,
     )
 
 
 # ------------------------------------------------------------------- what was given
+
+
+def _checked_items(
+    do: Any, items: Any, page_size: int
+) -> tuple[CallPlan | None, tuple[msgspec.Raw, ...]]:
+    """Return the source of the items, or the items themselves."""
+    if isinstance(items, Activity):
+        _check_source(do, items)
+        return _plan_of(items), ()
+    return None, _encode_items(do, items, page_size)
 
 
 def _check_options(pages: object, page_size: object, max_failures: object) -> None:

@@ -76,6 +76,12 @@ class Decider(ABC, Generic[S, I, E, X]):
     """Number of the state's shape and of what `evolve` does. Raise it when one of them changes:
     snapshots with another number are ignored."""
 
+    keep_events: ClassVar[int | None] = None
+    """How many of its newest events an instance keeps; housekeeping removes older ones, a day
+    after they were recorded and once every projection and subscription has passed them. None: all.
+    What is left counts on, and the state is what it was. Ask for removed ones, and you get an
+    `EventsRemovedError`."""
+
     observe_inputs: ClassVar[bool] = False
     """Whether every input is kept with what it came to, rejected ones too."""
 
@@ -132,6 +138,13 @@ class Decider(ABC, Generic[S, I, E, X]):
         longer among the events.
         """
         return tag, data
+
+    def upcast_state(self, schema: int, state: Json, /) -> Json:
+        """Return a state that was written under another `schema` as it would be written now.
+
+        Called where events were removed (`keep_events`), since their state cannot be folded anew.
+        """
+        raise NotImplementedError
 
     def should_snapshot(self, state: S, version: int, /) -> bool:
         """Return whether to keep a snapshot now, besides those of `snapshot_every`."""

@@ -16,7 +16,7 @@ import msgspec
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.deciders.decider import Decider
-from perdure.authoring.deciders.members import Members, Tagged, is_immutable
+from perdure.authoring.deciders.members import Members, is_immutable
 from perdure.codec import ValueCodec, check_id, show, union_members
 from perdure.errors import (
     DefinitionError,
@@ -71,6 +71,7 @@ class DeciderDefinition:
         self.has_unique_key = cls.unique_key is not Decider.unique_key
         self.has_own_snapshots = cls.should_snapshot is not Decider.should_snapshot
         self.schema, self.snapshot_every = cls.schema, cls.snapshot_every
+        self.keep_events = cls.keep_events
         self.observes_inputs = cls.observe_inputs
         self._event_versions = _event_versions(self.name, cls, self.events)
         self._returning: dict[Any, bool] = {}
@@ -148,6 +149,29 @@ class DeciderDefinition:
             data = msgspec.json.encode(value)
         return self.events.decode(tag, data)
 
+    def read_state(self, schema: int, data: bytes) -> Any:
+        """Return a state that stands for removed events, as it would be written now.
+
+        Raises:
+            PayloadError: This code cannot read it.
+            Exception: What `upcast_state` raised.
+        """
+        if schema == self.schema:
+            return self.state.decode(data)
+        what = f"the state of decider {self.name!r} that stands for removed events"
+        if schema > self.schema:
+            raise PayloadError(
+                what, f"has schema {schema} and this code has {self.schema}; run newer code"
+            )
+        if not _has_upcast_state(self.cls):
+            raise PayloadError(
+                what,
+                f"has schema {schema} and this code has {self.schema}: write upcast_state, which "
+                "returns such a state as it would be written now",
+            )
+        upcast = self.decider.upcast_state(schema, msgspec.json.decode(data))
+        return self.state.decode(msgspec.json.encode(upcast))
+
     def evolve(self, state: Any, event: Any) -> Any:
         """Return the state after an event.
 
@@ -217,10 +241,6 @@ class DeciderDefinition:
         self._returning[activity.definition] = bool(members)
         return bool(members)
 
-    def tag_input(self, value: object) -> Tagged:
-        """Return an input as it is stored."""
-        return self.inputs.encode(value)
-
     # ------------------------------------------------------------------- checks
 
     def _check_members(self) -> None:
@@ -259,6 +279,13 @@ class DeciderDefinition:
             ) from error
 
 
+def object_of_decider(decider: Decider[Any, Any, Any, Any]) -> DefinitionError:
+    """Return what is said of an object where a decider's class is meant."""
+    return DefinitionError(
+        f"{decider!r} is an object: hand over its class, {type(decider).__name__}"
+    )
+
+
 def definition_of(decider: type[AnyDecider]) -> DeciderDefinition:
     """Return a decider's class in the form that runs it; the same one every time.
 
@@ -267,9 +294,7 @@ def definition_of(decider: type[AnyDecider]) -> DeciderDefinition:
     """
     if not (isinstance(decider, type) and issubclass(decider, Decider)):
         if isinstance(decider, Decider):
-            raise DefinitionError(
-                f"{decider!r} is an object: hand over its class, {type(decider).__name__}"
-            )
+            raise object_of_decider(decider)
         raise DefinitionError(f"{decider!r} is no decider: hand over a subclass of Decider")
     found = decider.__dict__.get(_KEPT)
     if found is None:
@@ -366,6 +391,32 @@ def _check_attributes(cls: type[AnyDecider]) -> None:
                 f"decider {cls.name!r} ({_place(cls)}): {attribute} must be a whole number of at "
                 f"least {least}, got {value!r}"
             )
+    if cls.keep_events is not None:
+        _check_keep_events(cls, cls.keep_events)
+
+
+def _check_keep_events(cls: type[AnyDecider], keep: object) -> None:
+    where = f"decider {cls.name!r} ({_place(cls)})"
+    if not isinstance(keep, int) or isinstance(keep, bool) or keep < 1:
+        raise DefinitionError(
+            f"{where}: keep_events must be a whole number of at least 1, or None to keep all, got "
+            f"{keep!r}"
+        )
+    if not cls.snapshot_every and cls.should_snapshot is Decider.should_snapshot:
+        raise DefinitionError(
+            f"{where}: keep_events={keep} needs snapshots, since events are removed only behind "
+            "one; set snapshot_every, or write should_snapshot"
+        )
+    if cls.schema > 1 and not _has_upcast_state(cls):
+        raise DefinitionError(
+            f"{where}: keep_events={keep} with schema={cls.schema} needs upcast_state, since the "
+            "state of removed events cannot be folded anew; let it return a state of an earlier "
+            "schema as it would be written now"
+        )
+
+
+def _has_upcast_state(cls: type[AnyDecider]) -> bool:
+    return cls.upcast_state is not Decider.upcast_state
 
 
 def _event_versions(name: str, cls: type[AnyDecider], events: Members) -> dict[str, int]:

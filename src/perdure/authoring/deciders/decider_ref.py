@@ -176,7 +176,7 @@ def _call(
 
 
 def _given(definition: DeciderDefinition, input: object) -> bytes:
-    tag, data = definition.tag_input(input)
+    tag, data = definition.inputs.encode(input)
     stored_id = definition.instance_of(input)
     return msgspec.json.encode(GiveInput(stored_id, definition.name, tag, msgspec.Raw(data)))
 

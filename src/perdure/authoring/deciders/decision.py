@@ -41,7 +41,9 @@ from perdure.authoring.orchestration import Orchestration
 from perdure.clock import to_ms
 from perdure.codec import JSON, Json, check_id
 from perdure.durations import Duration, as_duration
-from perdure.errors import PayloadError, UsageError
+from perdure.errors import LimitExceededError, PayloadError, UsageError
+from perdure.limits import MAX_PAYLOAD_BYTES
+from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.histories.events import EventRecorded
 from perdure.model.versions import is_version
 
@@ -277,7 +279,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
                 "say datetime(..., tzinfo=UTC)"
             )
         definition = current_decider()
-        tagged = None if definition is None else definition.tag_input(input)
+        tagged = None if definition is None else definition.inputs.encode(input)
         length = None if after is None else as_duration("after", after)
         return self._with(Timer(key, input, length, at, tagged))
 
@@ -295,7 +297,7 @@ class Acceptance(_Made, Generic[I_co, E_co]):
             PayloadError: The input is none of that decider.
         """
         definition = definition_of(decider)
-        tagged = definition.tag_input(input)
+        tagged = definition.inputs.encode(input)
         return cast(Self, self._with(Sent(decider, definition.instance_of(input), input, tagged)))
 
     @overload
@@ -353,19 +355,23 @@ class Acceptance(_Made, Generic[I_co, E_co]):
             delay: How long after the start its first turn may run.
 
         Raises:
-            UsageError: The version or the delay is none.
+            UsageError: The name is one of perdure's own, or the version or the delay is none.
             PayloadError: The input is no JSON object.
+            LimitExceededError: The input is too large.
         """
         check_id("instance id", instance_id)
         check_id("orchestration name", orchestration)
-        if version and not is_version(version):
+        if orchestration.startswith(RESERVED_PREFIX):
+            raise UsageError(
+                f"{orchestration!r} is one of perdure's own, which are started by what they are "
+                f"for: names that begin with {RESERVED_PREFIX!r} are reserved"
+            )
+        if not isinstance(version, str) or (version and not is_version(version)):
             raise UsageError(f"version {version!r} is not a semantic version such as '1.0.0'")
-        where = f"input of {orchestration!r}"
-        if not isinstance(JSON.decode(input), dict):
-            raise PayloadError(where, "is no JSON object: give its arguments by name")
         delay_ms = 0 if delay is None else to_ms(as_duration("delay", delay))
         if delay_ms < 0:
             raise UsageError(f"delay must not be negative, got {delay}")
+        _check_encoded(f"input of {orchestration!r}", input)
         start = EncodedStart(
             orchestration=orchestration,
             version=version,
@@ -436,3 +442,25 @@ class Rejected(Generic[X_co]):
 @dataclass(frozen=True, slots=True)
 class AlreadyCompleted:
     """The instance had completed before; nothing was changed."""
+
+
+def _check_encoded(where: str, input: object) -> None:
+    """Refuse what a codec of arguments cannot have written."""
+    if not isinstance(input, bytes):
+        raise UsageError(
+            f"{where} must be bytes, got {type(input).__name__}: what "
+            "orchestration.definition.codec.encode(args, kwargs) returns"
+        )
+    if len(input) > MAX_PAYLOAD_BYTES:
+        raise LimitExceededError(
+            f"{where}: the size in bytes",
+            allowed=MAX_PAYLOAD_BYTES,
+            found=len(input),
+            advice="keep the data in a file or a bucket and hand over where it is",
+        )
+    try:
+        arguments = JSON.decode(input)
+    except PayloadError as error:
+        raise PayloadError(where, "is no JSON: give its arguments by name") from error
+    if not isinstance(arguments, dict):
+        raise PayloadError(where, "is no JSON object: give its arguments by name")

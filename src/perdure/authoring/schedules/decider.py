@@ -57,6 +57,7 @@ class ScheduleDecider(Decider[ScheduleState, ScheduleInput, ScheduleEvent, Sched
 
     name = SCHEDULE
     snapshot_every = 50
+    keep_events = 500
 
     def initial(self) -> ScheduleState:
         """Return the state of a schedule that was not declared yet."""
@@ -204,16 +205,17 @@ def _stood(state: ScheduleState, event: ScheduleEvent) -> ScheduleState:
 
 
 def _after_start(state: ScheduleState, event: facts.SlotFired) -> ScheduleState:
-    if event.instance_id not in state.running:
-        state = replace(state, running=(*state.running, event.instance_id))
+    running = state.running
+    if event.instance_id not in running:
+        running = (*running, event.instance_id)
     if event.why == "backfill":
-        return _moved_backfill(state, event.at_ms)
+        return _moved_backfill(replace(state, running=running), event.at_ms)
     last = QueuedSlot(slot=event.slot, at_ms=event.at_ms)
     if event.why == "trigger":
-        return replace(state, last=last)
+        return replace(state, running=running, last=last)
     decided_ms = max(state.decided_ms, event.at_ms)
     queued = None if event.why == "queue" else state.queued
-    return replace(state, last=last, decided_ms=decided_ms, queued=queued)
+    return replace(state, running=running, last=last, decided_ms=decided_ms, queued=queued)
 
 
 def _moved_backfill(state: ScheduleState, at_ms: int) -> ScheduleState:

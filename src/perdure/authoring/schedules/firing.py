@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any
 
 from perdure.authoring.deciders.decision import Acceptance, Decision, EncodedStart, StopRun
@@ -19,7 +19,6 @@ from perdure.authoring.schedules.spec import (
     ScheduleSpec,
     jitter_of,
     newest_slot,
-    next_slot,
     slots_after,
 )
 from perdure.authoring.schedules.when import SlotTime, slot_text
@@ -57,6 +56,8 @@ class Firing:
         """How many slots may still be decided by this turn."""
         self._is_behind = False
         """Whether slots are due that the next turn has to decide."""
+        self._following: list[SlotTime] | None = None
+        """The slot behind all that were decided on, if there is one; None: not looked for yet."""
 
     def note(self, event: Any) -> None:
         """Record an event; what follows sees what it changed."""
@@ -66,6 +67,7 @@ class Firing:
     def declare(self, input: facts.DeclareSchedule, decided_ms: int) -> None:
         """Go on with what is declared."""
         self._spec = input.spec
+        self._following = None
         self.note(
             facts.ScheduleDeclared(
                 name=input.name, spec=input.spec, by_code=input.by_code, decided_ms=decided_ms
@@ -79,15 +81,16 @@ class Firing:
         if self.state.paused is not None:
             return False
         spec, after_ms = self._spec, self.state.decided_ms
-        first = next_slot(spec, after_ms)
+        slots = slots_after(spec, after_ms)
+        first = next(slots, None)
         if first is None or first.at_ms > self.now_ms:
             return False
         if first.at_ms >= self.now_ms - LATE_MS:
-            return self._fire_until(after_ms)
+            return self._fire_due(chain([first], slots))
         match spec.missed:
             case "none":
                 self._pass_to(self.now_ms - LATE_MS - 1)
-                return self._fire_until(self.state.decided_ms)
+                return self._fire_due(slots_after(spec, self.state.decided_ms))
             case "latest":
                 oldest_ms = max(after_ms, self.now_ms - spec.within_ms - 1)
                 newest = newest_slot(spec, oldest_ms, self.now_ms)
@@ -99,21 +102,25 @@ class Firing:
                 return False
             case "all":
                 self._pass_to(self.now_ms - spec.within_ms - 1)
-                return self._fire_until(self.state.decided_ms)
+                return self._fire_due(slots_after(spec, self.state.decided_ms))
 
     def _pass_to(self, decided_ms: int) -> None:
         """Let slots go that were missed."""
         if decided_ms > self.state.decided_ms:
             self.note(facts.SlotsPassed(decided_ms=decided_ms, missed=True))
 
-    def _fire_until(self, after_ms: int) -> bool:
-        due = takewhile(lambda slot: slot.at_ms <= self.now_ms, slots_after(self._spec, after_ms))
-        for slot in due:
+    def _fire_due(self, slots: Iterator[SlotTime]) -> bool:
+        """Decide slots, in order, up to now; return whether there are more than a turn decides."""
+        for slot in slots:
+            if slot.at_ms > self.now_ms:
+                self._following = [slot]
+                return False
             if self._left == 0:
                 self._is_behind = True
                 return True
             self._left -= 1
             self._fire(slot, self._spec.overlap)
+        self._following = []
         return False
 
     def _fire(self, slot: SlotTime, overlap: Overlap) -> None:
@@ -286,7 +293,8 @@ class Firing:
             return made.cancel_timer(TICK)
         if self._is_behind:
             return made.timer(TICK, after=timedelta(0), input=tick)
-        following = next_slot(self._spec, state.decided_ms)
-        if following is None:
-            return made.cancel_timer(TICK)
-        return made.timer(TICK, at=to_datetime(following.at_ms), input=tick)
+        if self._following is None:
+            self._following = [*islice(slots_after(self._spec, state.decided_ms), 1)]
+        for following in self._following:
+            return made.timer(TICK, at=to_datetime(following.at_ms), input=tick)
+        return made.cancel_timer(TICK)

@@ -77,19 +77,33 @@ def describe_when(spec: WhenSpec) -> str:
     """Return a time in words for lists: the expression and its place, or the distance."""
     if spec.cron:
         return spec.cron if spec.zone == "UTC" else f"{spec.cron} {spec.zone}"
-    offset = f" + {timedelta(milliseconds=spec.offset_ms)}" if spec.offset_ms else ""
-    return f"every {timedelta(milliseconds=spec.period_ms)}{offset}"
+    offset = f" + {_length(spec.offset_ms)}" if spec.offset_ms else ""
+    return f"every {_length(spec.period_ms)}{offset}"
+
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+
+
+def _length(length_ms: int) -> str:
+    """Return a length of time in full: 1 h 30 m."""
+    words = []
+    for unit, size_ms in _UNITS:
+        count, length_ms = divmod(length_ms, size_ms)
+        if count:
+            words.append(f"{count} {unit}")
+    return " ".join(words) or "0 s"
 
 
 def slots_after(spec: ScheduleSpec, after_ms: int) -> Iterator[SlotTime]:
     """Return the slots behind a time, in order, each time once."""
     if spec.starts_ms is not None:
         after_ms = max(after_ms, spec.starts_ms - 1)
-    days = frozenset(map(date.fromisoformat, spec.except_on))
+    days = frozenset(map(date.fromisoformat, spec.except_on)) if spec.except_on else ()
     found = [times_of(_when(when), after_ms, days) for when in spec.whens]
     last_ms = None
     # Stable: of two that are due at once the first of the schedule's list says how it is written.
-    for slot in heapq.merge(*found, key=lambda one: one.at_ms):
+    merged = found[0] if len(found) == 1 else heapq.merge(*found, key=lambda one: one.at_ms)
+    for slot in merged:
         if spec.ends_ms is not None and slot.at_ms >= spec.ends_ms:
             return
         if slot.at_ms != last_ms:

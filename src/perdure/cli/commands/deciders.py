@@ -21,7 +21,7 @@ from perdure.cli.targets import load_target
 from perdure.client.client import Client
 from perdure.client.reading.info import HistoryEvent, Json
 from perdure.errors import UsageError
-from perdure.model.histories.events import EventRecorded, InputTaken
+from perdure.model.histories.events import EventRecorded, EventsRemoved, InputTaken
 
 
 class RecordedEvent(NamedTuple):
@@ -65,7 +65,10 @@ def decider_command() -> None:
 @store_option
 def show_events(instance_id: str, form: str, url: str) -> None:
     """Print what an instance recorded, each event with the input that caused it."""
-    EVENTS.show(form, ask(url, lambda client: _read_events(client, instance_id)))
+    events = ask(url, lambda client: _read_events(client, instance_id))
+    if events and events[0].version > 1:
+        click.echo(f"events 1 to {events[0].version - 1} were removed (keep_events)", err=True)
+    EVENTS.show(form, events)
 
 
 async def _read_events(client: Client, instance_id: str) -> list[RecordedEvent]:
@@ -79,14 +82,18 @@ def recorded_events(history: list[HistoryEvent]) -> list[RecordedEvent]:
     """Return the domain events of a history."""
     found: list[RecordedEvent] = []
     taken: dict[str, Json] = {}
+    version = 0
     for event in history:
         data = event.data
         if event.kind == InputTaken.kind:
             taken = data
+        elif event.kind == EventsRemoved.kind:
+            version = data["version"]
         elif event.kind == EventRecorded.kind:
+            version += 1
             found.append(
                 RecordedEvent(
-                    version=len(found) + 1,
+                    version=version,
                     seq=event.seq,
                     at=event.at,
                     tag=str(data.get("tag", "")),

@@ -66,8 +66,9 @@ class Notifier:
 
     def _send(self, text: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sending:
+            sending.setblocking(False)  # A reader that is behind must not hold up the worker.
             try:
                 sending.sendto(text.encode(), self._address)
             except OSError:
-                # systemd is gone or does not listen; the work is not stopped for that.
+                # systemd is gone, does not listen or is behind; the work is not stopped for that.
                 return

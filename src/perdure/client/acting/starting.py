@@ -76,7 +76,7 @@ def new_instance(
         instance_id or made_id(orchestration.name, now_ms),
         orchestration.name,
         orchestration.version,
-        orchestration.definition.codec.encode(args, kwargs),
+        encode_arguments(orchestration, args, kwargs),
         now_ms=now_ms,
         code=code,
         visible_at_ms=0 if delay is None else now_ms + to_ms(delay),
@@ -84,9 +84,59 @@ def new_instance(
     )
 
 
+_NO_ARGUMENTS = {
+    "instance_id": "the id comes first, as in start({value!r}, {name}, ...)",
+    "id": "the id comes first, as in start({value!r}, {name}, ...)",
+    "timeout": "say how long to wait at result(timeout=...)",
+    "url": "run() takes its store from $PERDURE_STORE, and Engine(url, ...) is given one",
+    "store": "run() takes its store from $PERDURE_STORE, and Engine(url, ...) is given one",
+    "retry": "activities are what is retried, as in @activity(retry=Retry(...))",
+    "delay": "say {name}.with_options(delay={value!r})",
+    "if_exists": "say {name}.with_options(if_exists={value!r})",
+}
+"""What people say with a start that belongs elsewhere, and where."""
+
+
+def encode_arguments(
+    orchestration: Orchestration[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bytes:
+    """Return the arguments of a start as they are stored.
+
+    Raises:
+        UsageError: They do not fit the signature.
+        PayloadError: One does not fit its annotation, or would not come back equal.
+    """
+    try:
+        return orchestration.definition.codec.encode(args, kwargs)
+    except UsageError as error:
+        name = orchestration.name
+        for key, where in _NO_ARGUMENTS.items():
+            if key in kwargs and f"keyword argument {key!r}" in str(error):
+                advice = where.format(name=name, value=kwargs[key])
+                raise UsageError(
+                    f"{error}; all keywords are arguments of {name}: {advice}"
+                ) from None
+        raise
+
+
 def successor(row: InstanceRow, *, now_ms: int, code: str) -> NewInstance:
     """Return an instance with the id, definition and input of one that has ended."""
     return _new(row.instance_id, row.name, row.version, row.input, now_ms=now_ms, code=code)
+
+
+def id_for_handle(instance_id: Any) -> str:
+    """Return an id that a handle was asked for by.
+
+    Raises:
+        InvalidIdError: It is none.
+    """
+    if isinstance(instance_id, Orchestration):
+        raise InvalidIdError(
+            "instance id",
+            instance_id,
+            f"is no text: the id comes first, as in handle('...', {instance_id.name})",
+        )
+    return check_id("instance id", instance_id)
 
 
 def made_id(name: str, now_ms: int) -> str:

@@ -81,7 +81,7 @@ async def stop(store: Store, live: LiveRow, reason: str) -> InstanceEnd | None:
     end = Stop(execution_id, history, unstarted, reason, now_ms)
     turn = Turn(
         instance_id=instance_id,
-        stamp=live.stamp._replace(next_seq=len(history) + 1),
+        stamp=live.stamp._replace(next_seq=history[-1].seq + 1 if history else 1),
         commit_id=fresh_id(),
         now_ms=now_ms,
         worker_id="",

@@ -219,20 +219,32 @@ def state(
     Raises:
         InstanceNotFoundError: There is no such instance.
         UsageError: It has not had so many events.
+        EventsRemovedError: Events that it takes were removed; see `keep_events`.
     """
     return self._thread.run(self._client.state(decider, instance_id, at=at))
 
 
 def events(
-    self: BlockingClient, decider: type[Decider[Any, Any, Any, Any]], instance_id: str, /
+    self: BlockingClient,
+    decider: type[Decider[Any, Any, Any, Any]],
+    instance_id: str,
+    /,
+    *,
+    after: int = 0,
 ) -> list[DomainEvent]:
     """Return the events of an instance in order, each with the input that caused it, when, who
     gave that and what it belongs to, and what the same decision asked for.
 
+    Args:
+        decider: Its class.
+        instance_id: As the decider gives it.
+        after: Only those with a higher version.
+
     Raises:
         InstanceNotFoundError: There is no such instance.
+        EventsRemovedError: Some of these were removed; its `kept_after` is an `after` that works.
     """
-    return self._thread.run(self._client.events(decider, instance_id))
+    return self._thread.run(self._client.events(decider, instance_id, after=after))
 
 
 def transitions(
@@ -242,6 +254,7 @@ def transitions(
     /,
     *,
     name_of: Callable[[S], str] = state_name,
+    after: int = 0,
 ) -> list[Transition]:
     """Return which inputs led an instance from which state to which, for `describe`.
 
@@ -249,12 +262,16 @@ def transitions(
         decider: Its class.
         instance_id: As the decider gives it.
         name_of: Names a state; by default its `status`, else its class.
+        after: Only those that led to a higher version.
 
     Raises:
         InstanceNotFoundError: There is no such instance.
         UsageError: `name_of` cannot be called.
+        EventsRemovedError: Some of these were removed; its `kept_after` is an `after` that works.
     """
-    return self._thread.run(self._client.transitions(decider, instance_id, name_of=name_of))
+    return self._thread.run(
+        self._client.transitions(decider, instance_id, name_of=name_of, after=after)
+    )
 
 
 def dry_run(

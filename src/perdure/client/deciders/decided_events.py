@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from perdure.client.reading.info import HistoryEvent, Json
-from perdure.errors import UsageError
-from perdure.model.histories.events import EventRecorded, InputTaken
+from perdure.errors import EventsRemovedError, UsageError
+from perdure.model.histories.events import EventRecorded, EventsRemoved, InputTaken
 
 if TYPE_CHECKING:
     from perdure.client.client import Client
@@ -44,6 +44,7 @@ async def read_decided(
     Raises:
         InstanceNotFoundError: There is no such instance.
         UsageError: It is none of a decider.
+        EventsRemovedError: Some of these were removed.
     """
     handle = client.handle(stored_id)
     info = await handle.info()
@@ -57,6 +58,11 @@ async def read_decided(
             seq = event.seq
             if event.kind == InputTaken.kind:
                 taken = event.data
+            elif event.kind == EventsRemoved.kind:
+                seq, version = event.data["upto"], event.data["version"]
+                if after < version:
+                    what = f"the list of events of {stored_id!r} behind version {after}"
+                    raise EventsRemovedError(what, kept_after=version)
             elif event.kind == EventRecorded.kind:
                 version += 1
                 if version > after:

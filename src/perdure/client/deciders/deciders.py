@@ -84,7 +84,7 @@ async def execute(
         StoreUnavailableError: The store has not answered in time.
     """
     definition = definition_of(decider)
-    tag, data = definition.tag_input(input)
+    tag, data = definition.inputs.encode(input)
     given = DirectInput(
         tag,
         data,
@@ -122,7 +122,7 @@ async def send(
         PayloadError: The input is none of the decider, or cannot be stored.
     """
     definition = definition_of(decider)
-    tag, data = definition.tag_input(input)
+    tag, data = definition.inputs.encode(input)
     belongs_to = check_text("correlation", correlation)
     given = DirectInput(tag, data, _checked_input_id(input_id), belongs_to)
     await self._inputs.send(definition.name, definition.instance_of(input), given)
@@ -253,6 +253,7 @@ async def state(
     Raises:
         InstanceNotFoundError: There is no such instance.
         UsageError: It has not had so many events.
+        EventsRemovedError: Events that it takes were removed; see `keep_events`.
     """
     definition = definition_of(decider)
     if at is not None and (not isinstance(at, int) or isinstance(at, bool)):
@@ -269,19 +270,31 @@ async def state(
 
 
 async def events(
-    self: Client, decider: type[Decider[Any, Any, Any, Any]], instance_id: str, /
+    self: Client,
+    decider: type[Decider[Any, Any, Any, Any]],
+    instance_id: str,
+    /,
+    *,
+    after: int = 0,
 ) -> list[DomainEvent]:
     """Return the events of an instance in order, each with the input that caused it, when, who
     gave that and what it belongs to, and what the same decision asked for.
 
+    Args:
+        decider: Its class.
+        instance_id: As the decider gives it.
+        after: Only those with a higher version.
+
     Raises:
         InstanceNotFoundError: There is no such instance.
+        EventsRemovedError: Some of these were removed; its `kept_after` is an `after` that works.
     """
+    check_count("after", after, least=0)
     definition = definition_of(decider)
     row = await _row_of(self._core.store, definition, instance_id)
     history = await read_history(self._core.store, row)
     with named_in_errors(row):
-        return domain_history(definition, history)
+        return domain_history(definition, history, after=after)
 
 
 async def transitions(
@@ -291,6 +304,7 @@ async def transitions(
     /,
     *,
     name_of: Callable[[S], str] = state_name,
+    after: int = 0,
 ) -> list[Transition]:
     """Return which inputs led an instance from which state to which, for `describe`.
 
@@ -298,18 +312,23 @@ async def transitions(
         decider: Its class.
         instance_id: As the decider gives it.
         name_of: Names a state; by default its `status`, else its class.
+        after: Only those that led to a higher version.
 
     Raises:
         InstanceNotFoundError: There is no such instance.
         UsageError: `name_of` cannot be called.
+        EventsRemovedError: Some of these were removed; its `kept_after` is an `after` that works.
     """
+    check_count("after", after, least=0)
     definition = definition_of(decider)
     if not callable(name_of):
         raise UsageError(f"name_of must be a function from a state to its name, got {name_of!r}")
     row = await _row_of(self._core.store, definition, instance_id)
     history = await read_history(self._core.store, row)
     with named_in_errors(row):
-        return fold.transitions(definition, history, Guard(watch_calls=False), name_of=name_of)
+        return fold.transitions(
+            definition, history, Guard(watch_calls=False), name_of=name_of, after=after
+        )
 
 
 async def dry_run(
@@ -326,7 +345,7 @@ async def dry_run(
         VersionConflictError: The instance has another number of events than expected.
     """
     definition = definition_of(decider)
-    tag, data = definition.tag_input(input)
+    tag, data = definition.inputs.encode(input)
     given = DirectInput(tag, data, expected_version=expected_version)
     stored_id = definition.instance_of(input)
     [row] = await self._core.store.read_instances([stored_id])
@@ -398,7 +417,7 @@ def _from_json(
                 f"input {tag} of decider {name!r} is for instance "
                 f"{definition.own_id(stored_id)!r}, not {instance_id!r}: leave instance_id out"
             )
-        data = definition.tag_input(read).data
+        data = definition.inputs.encode(read).data
     elif instance_id is None:
         raise NotRegisteredError("decider", name, known=[])
     else:

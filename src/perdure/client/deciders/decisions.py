@@ -23,6 +23,7 @@ from perdure.core.deciders.answers import (
     read_receipt,
 )
 from perdure.core.deciders.execution import DeciderExecution
+from perdure.core.deciders.fold import refuse_removed
 from perdure.core.turn_builder import TurnTerms
 from perdure.errors import InstanceHeldError, NotRegisteredError, UniqueKeyError
 from perdure.model.feeds import Observation
@@ -202,6 +203,7 @@ async def receipt_json(
     Raises:
         UniqueKeyError: Another instance has the business key.
         PayloadError: It is no input of the decider.
+        EventsRemovedError: It was accepted, and its events were removed.
     """
     match None if kept is None else read_receipt(kept):
         case UnreadableReceipt() as unreadable:
@@ -230,7 +232,10 @@ async def _events(store: Store, instance_id: str, first: int, last: int) -> list
     recorded = [event for event in history if event.kind == EventRecorded.kind]
     found = []
     with named_in_errors(row):
-        for stored in recorded[first - 1 : last]:
+        gone = 0
+        if first <= last:
+            gone = refuse_removed(history, first - 1, "the answer to a repeated input")
+        for stored in recorded[first - 1 - gone : last - gone]:
             event = read_row(stored)
             assert isinstance(event, EventRecorded)
             found.append({"tag": event.tag, "event": json.loads(bytes(event.event))})

@@ -64,7 +64,8 @@ class InputSender:
             instance_id: As stored.
             input: As stored.
         """
-        await self._core.let_arrive([instance_id])
+        if self._core.sent_within.under_way:
+            await self._core.let_arrive([instance_id])
         deciding = self._core.turns().deciding
         for number in range(MAX_TRIES):
             if number > 1:
@@ -187,7 +188,7 @@ class InputSender:
             if row is None:
                 raise InstanceNotFoundError(instance_id)
             history = await read_history(self._core.store, row)
-            if not has_taken(history, input.input_id):
+            if not has_taken(history, receipt, input.input_id):
                 return None
         with named_in_errors(row):
             return answer_again(decider, receipt, history, Guard(watch_calls=False))

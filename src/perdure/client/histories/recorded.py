@@ -19,7 +19,8 @@ from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.orchestrations.execution import Execution
 from perdure.errors import InstanceNotFoundError, UsageError
-from perdure.model.histories.events import StoredEvent
+from perdure.model.histories.events import StoredEvent, UnreadableEventError
+from perdure.model.histories.removed import last_number
 from perdure.store.base import ExecutionKey, Store
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _read(placed: Iterable[tuple[str, Mapping[str, Json]]], source: str) -> list
         events: list[StoredEvent] = []
         for _ in range(head["events"]):
             where, one = next(objects, (where, None))
-            events.append(_event(one, len(events) + 1, where))
+            events.append(_event(one, _next_number(events, where), where))
         found.append(RecordedHistory(**facts, events=events))
     if not found:
         raise UsageError(f"{source} has no history in it")
@@ -187,6 +188,13 @@ def _facts(head: Mapping[str, Any], where: str) -> dict[str, Any]:
         if type(head.get(name)) is not kind:
             raise UsageError(f"{where}: {name} must be a {kind.__name__}, got {head.get(name)!r}")
     return {name: head[name] for name in _FACTS}
+
+
+def _next_number(events: Sequence[StoredEvent], where: str) -> int:
+    try:
+        return last_number(events[-1]) + 1 if events else 1
+    except UnreadableEventError as error:
+        raise UsageError(f"{where}: {error}") from error
 
 
 def _event(found: Mapping[str, Any] | None, seq: int, where: str) -> StoredEvent:

@@ -34,6 +34,7 @@ from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Status
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Message
 from perdure.model.promises import promise_name
+from perdure.model.streams import StreamHead
 from perdure.model.turns import WorkerRow
 from perdure.model.updates import UPDATE_PREFIX
 from perdure.store.base import ExecutionKey, Store, WaitingJob
@@ -61,6 +62,8 @@ class Evidence(NamedTuple):
     now_ms: int
     tallies: Mapping[str, str] = MappingProxyType({})
     """How far a `for_each` is, in words, by the id of its coordinator."""
+    streams: Sequence[StreamHead] = ()
+    """What it has sent to streams."""
 
 
 async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[WorkerRow]) -> Evidence:
@@ -91,6 +94,7 @@ async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[Work
         workers=workers,
         now_ms=store.clock(),
         tallies=await _read_tallies(store, row, summary),
+        streams=await store.read_stream_heads(instance_id),
     )
 
 
@@ -116,7 +120,22 @@ def explain(evidence: Evidence) -> str:
     what = " ".join(filter(None, ("decider" * _is_decider(row), row.name, row.version)))
     which = f", execution {row.execution}" if row.execution > 1 else ""
     which += _gone_back(evidence)
-    return f"{row.instance_id} ({what}{which}) {_state(evidence)}{_dead(evidence)}."
+    return (
+        f"{row.instance_id} ({what}{which}) {_state(evidence)}{_sent(evidence)}{_dead(evidence)}."
+    )
+
+
+def _sent(evidence: Evidence) -> str:
+    """Tell what an instance that has not ended has sent to streams: that is how far it came."""
+    heads = [head for head in evidence.streams if head.items]
+    if not heads or evidence.row.status.is_terminal:
+        return ""
+    named = [
+        f"{head.items:,} {'item' if head.items == 1 else 'items'} to stream {head.stream!r}, the "
+        f"last at {_time(head.at_ms)}"
+        for head in heads[:LISTED]
+    ]
+    return f"; has sent {'; '.join(named)}{'; ...' if len(heads) > LISTED else ''}"
 
 
 def _gone_back(evidence: Evidence) -> str:

@@ -174,13 +174,28 @@ async def _targets_of(
         for key, history in zip(keys, histories, strict=True):
             found = (_target_of(stored) for stored in history)
             targets[key] |= dict.fromkeys(each for each in found if each is not None)
-        keys = [
-            key
+        full = [
+            (key, history[-1].seq)
             for key, history in zip(keys, histories, strict=True)
             if len(history) == EVENTS_PER_READ
         ]
         after += EVENTS_PER_READ
+        keys = [key for key, last in full if last == after]
+        for key, last in full:
+            if last != after:  # Some of its events were removed, so its numbers are higher.
+                targets[key] |= await _targets_behind(store, key, last)
     return targets
+
+
+async def _targets_behind(store: Store, key: ExecutionKey, after: int) -> dict[str, None]:
+    targets: dict[str, None] = {}
+    while True:
+        [history] = await store.read_histories([key], after_seq=after, limit=EVENTS_PER_READ)
+        found = (_target_of(stored) for stored in history)
+        targets |= dict.fromkeys(each for each in found if each is not None)
+        if len(history) < EVENTS_PER_READ:
+            return targets
+        after = history[-1].seq
 
 
 def _target_of(stored: StoredEvent) -> str | None:

@@ -11,7 +11,7 @@ from perdure.authoring.deciders.decider_definition import DeciderDefinition, def
 from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.authoring.deciders.describing import Transition
 from perdure.authoring.orchestration import Orchestration
-from perdure.client.acting.starting import made_id, split
+from perdure.client.acting.starting import encode_arguments, id_for_handle, made_id, split
 from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.deciders.decided_events import DecidedEvent
@@ -19,7 +19,7 @@ from perdure.client.deciders.decisions import DryRun, Observed
 from perdure.client.deciders.projections import ProjectionInfo
 from perdure.client.histories.histories import named_in_errors
 from perdure.client.reading.info import InstanceInfo, Json, ListPart
-from perdure.client.reading.lists import InstanceQuery, check_limit
+from perdure.client.reading.lists import InstanceQuery, check_count, check_limit
 from perdure.client.reading.overview import QueueInfo, SessionInfo, WorkerInfo
 from perdure.client.remote import bulk, jobs, promises, starting
 from perdure.client.remote import schedules as scheduling
@@ -119,7 +119,7 @@ class RemoteClient(Client):
             name=orchestration.name,
             version=orchestration.version or None,
             instance_id=chosen,
-            input=arguments_of(encoded(codec.encode(rest, kwargs))),
+            input=arguments_of(encoded(encode_arguments(orchestration, rest, kwargs))),
             delay_s=0 if options.delay is None else to_ms(options.delay) / 1000,
             if_exists=options.if_exists,
         )
@@ -130,7 +130,7 @@ class RemoteClient(Client):
 
     def handle(self, instance_id: str, definition: Any = None, /) -> Any:
         """Return a handle to an instance that exists; see `Client.handle`."""
-        checked = check_id("instance id", instance_id)
+        checked = id_for_handle(instance_id)
         if definition is None:
             return RemoteHandle(self._connection, checked, JSON)
         if isinstance(definition, type) and issubclass(definition, Decider):
@@ -173,7 +173,7 @@ class RemoteClient(Client):
     ) -> None:
         """Queue an input; see `Client.send`."""
         definition = definition_of(decider)
-        tag, data = definition.tag_input(input)
+        tag, data = definition.inputs.encode(input)
         await self.send_json(
             definition.name,
             tag,
@@ -256,19 +256,23 @@ class RemoteClient(Client):
     ) -> S:
         """Return the state of an instance, folded here from its history; see `Client.state`."""
         definition, history = await self._history_of(decider, instance_id)
-        if at is None:
-            at = sum(event.kind == "event_recorded" for event in history)
         with named_in_errors(None):
             past: S = state_at(definition, history, Guard(watch_calls=False), at=at)[0]
         return past
 
     async def events(
-        self, decider: type[Decider[Any, Any, Any, Any]], instance_id: str, /
+        self,
+        decider: type[Decider[Any, Any, Any, Any]],
+        instance_id: str,
+        /,
+        *,
+        after: int = 0,
     ) -> list[DomainEvent]:
         """Return the events of an instance in order; see `Client.events`."""
+        check_count("after", after, least=0)
         definition, history = await self._history_of(decider, instance_id)
         with named_in_errors(None):
-            return domain_history(definition, history)
+            return domain_history(definition, history, after=after)
 
     async def state_json(self, decider: str, instance_id: str, /, *, at: int | None = None) -> Json:
         """Return the state of an instance as JSON, folded by the server's code; see
@@ -297,11 +301,15 @@ class RemoteClient(Client):
         /,
         *,
         name_of: Callable[[S], str] = state_name,
+        after: int = 0,
     ) -> list[Transition]:
         """Return which inputs led from which state to which; see `Client.transitions`."""
+        check_count("after", after, least=0)
         definition, history = await self._history_of(decider, instance_id)
         with named_in_errors(None):
-            return fold.transitions(definition, history, Guard(watch_calls=False), name_of=name_of)
+            return fold.transitions(
+                definition, history, Guard(watch_calls=False), name_of=name_of, after=after
+            )
 
     async def dry_run(
         self,

@@ -14,10 +14,11 @@ import msgspec
 from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.codec import JSON
-from perdure.core.deciders.fold import Fold
+from perdure.core.deciders.fold import Fold, fold_until, refuse_removed
 from perdure.core.guard import Guard
 from perdure.errors import PayloadError, UniqueKeyError
-from perdure.model.histories.events import NULL, EventRecorded, InputTaken, StoredEvent
+from perdure.model.histories.events import NULL, InputTaken, StoredEvent
+from perdure.model.histories.removed import find_removed
 from perdure.model.histories.rows import read_row
 
 UNCHECKED = "client:json"
@@ -134,8 +135,13 @@ def needs_history(receipt: AnyReceipt) -> bool:
     return isinstance(receipt, AcceptedReceipt)
 
 
-def has_taken(history: Sequence[StoredEvent], input_id: str) -> bool:
-    """Return whether an input with an id is in a history."""
+def has_taken(history: Sequence[StoredEvent], receipt: AnyReceipt, input_id: str) -> bool:
+    """Return whether the input of a receipt is in a history, or among what was removed of it."""
+    removed = find_removed(history)
+    last = receipt.last if isinstance(receipt, AcceptedReceipt) else 0
+    if removed is not None and last <= removed.version:
+        # Of one that was accepted without events it is not known, and need not be.
+        return True
     for stored in history:
         if stored.kind == InputTaken.kind:
             taken = read_row(stored)
@@ -162,6 +168,7 @@ def answer_again(
     Raises:
         UniqueKeyError: It was not decided because another instance had its business key.
         PayloadError: It was not decided because it is no input of the decider.
+        EventsRemovedError: It was accepted, and its events were removed.
     """
     match receipt:
         case RejectedReceipt(tag=tag, reason=reason):
@@ -173,18 +180,13 @@ def answer_again(
         case UnreadableReceipt():
             raise receipt.error()
         case AcceptedReceipt(first=first, last=last, reply=reply):
+            if last:
+                refuse_removed(history, min(first - 1, last), "the answer to a repeated input")
             fold = Fold(definition, guard)
-            events = []
             with fold.place, guard:
-                for stored in history:
-                    if fold.version == last:
-                        break
-                    if stored.kind == EventRecorded.kind:
-                        recorded = read_row(stored)
-                        assert isinstance(recorded, EventRecorded)
-                        event = fold.add(recorded, stored.seq)
-                        if fold.version >= first:
-                            events.append(event)
+                events = [
+                    event for version, event in fold_until(fold, history, last) if version >= first
+                ]
             fold.refuse_violation()
             return Accepted(tuple(events), fold.state, last, JSON.decode(bytes(reply)))
 

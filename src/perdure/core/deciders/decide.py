@@ -132,4 +132,4 @@ def _check_follow_ups(fold: Fold, decision: Acceptance[Any, Any], room: int) -> 
         if isinstance(follow_up, Effect):
             fold.definition.returns_input(follow_up.activity)
         elif isinstance(follow_up, Timer) and follow_up.tagged is None:
-            fold.definition.tag_input(follow_up.input)
+            fold.definition.inputs.encode(follow_up.input)

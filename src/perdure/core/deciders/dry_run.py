@@ -98,7 +98,7 @@ def try_input(fold: Fold, value: object, now: datetime) -> TriedInput[Any, Any, 
     tried.state, tried.version = state, fold.version
     with tried.place, tried.guard:
         # The input as a turn would have it, which is not the caller's object.
-        value = definition.inputs.decode(*definition.tag_input(value))
+        value = definition.inputs.decode(*definition.inputs.encode(value))
         judged = run_decide(tried, value, now, is_shown=True)
     if isinstance(judged, Refused):
         rejection: Rejection[Any] = Rejection(judged.reason)

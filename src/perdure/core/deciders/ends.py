@@ -185,5 +185,5 @@ def _own_input(
 ) -> InputTaken | None:
     if value is None:
         return None
-    tag, data = definition.tag_input(value)
+    tag, data = definition.inputs.encode(value)
     return InputTaken(tag=tag, input=msgspec.Raw(data), cause=cause, correlation=call.correlation)

@@ -7,7 +7,7 @@ event goes through the same notes as in a replay, so that both come to the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,12 +15,7 @@ import msgspec
 from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.authoring.deciders.decision import AlreadyCompleted, Rejected
 from perdure.clock import not_before, to_datetime
-from perdure.core.deciders.answers import (
-    UNREADABLE,
-    Answer,
-    DirectInput,
-    UnreadableReceipt,
-)
+from perdure.core.deciders.answers import UNREADABLE, Answer, DirectInput, UnreadableReceipt
 from perdure.core.deciders.decide import AcceptedInput, Refused, run_decide
 from perdure.core.deciders.ends import (
     OWN,
@@ -44,6 +39,7 @@ from perdure.core.deciders.outcomes import (
     take_too_late,
 )
 from perdure.core.deciders.recording import record_accepted
+from perdure.core.deciders.replaying import replaying
 from perdure.core.deciders.snapshots import read_snapshot, snapshot_if_due
 from perdure.core.deciders.turn import KEYED, DeciderChanges
 from perdure.core.guard import Guard
@@ -62,7 +58,6 @@ from perdure.model.histories.events import (
     EffectRetried,
     EffectScheduled,
     Event,
-    EventRecorded,
     InputRejected,
     InputTaken,
     Parent,
@@ -70,7 +65,7 @@ from perdure.model.histories.events import (
     StoredEvent,
     Terminated,
 )
-from perdure.model.histories.rows import read_message, read_row
+from perdure.model.histories.rows import read_message
 from perdure.model.messages import Message
 from perdure.model.turns import Turn
 
@@ -79,10 +74,10 @@ class DeciderExecution:
     """A decider's instance in memory. It has the face of an orchestration's execution.
 
     *Making one.* `DeciderExecution(definition, id, code, guard)` has not begun. Bring it to where
-    the stored history ends with `replay(history)`, or with `restore(snapshot, history_after)`: that
-    returns False if the snapshot cannot be used, and then `replay(whole_history)` is to be called
-    on the same object. A new instance is neither replayed nor restored: its first run takes the
-    `Started` message.
+    the stored history ends with `replay(history)`, or with `restore(snapshot)` and
+    `replay(history_after)`: if the former returns False the snapshot cannot be used, and then
+    `replay(whole_history)` is to be called on the same object. A new instance is neither replayed
+    nor restored: its first run takes the `Started` message.
 
     *A turn.* `give(direct)` hands over inputs of `execute`, at most once before each run. Then
     `run(messages, terms, now_ms=...)` applies the messages in order, decides the direct inputs
@@ -223,33 +218,23 @@ class DeciderExecution:
             NondeterminismError: The code cannot read or fold what is recorded.
             UnreadableEventError: A stored event is damaged or of an unknown kind.
         """
-        fold, notes = self.fold, self.notes
-        with fold.place, fold.guard:
-            for stored in history:
-                event = read_row(stored)
-                notes.last_seq = stored.seq
-                notes.now_ms = stored.at_ms
-                notes.digest.feed(stored.kind, stored.at_ms, stored.body)
-                if isinstance(event, EventRecorded):
-                    fold.add(event, stored.seq)
-                else:
-                    notes.note(event, stored.seq, is_replaying=True)
-            notes.is_closing = fold.is_terminal()
-        fold.refuse_violation()
+        for _ in self.replaying(history, is_enough=lambda: False):
+            pass
 
-    def restore(self, snapshot: StoredSnapshot, history: Sequence[StoredEvent], /) -> bool:
-        """Go on from a snapshot with the events after it; False if it cannot be used.
+    def replaying(
+        self, history: Sequence[StoredEvent], /, is_enough: Callable[[], bool]
+    ) -> Generator[None, None, None]:
+        """The same, and yield between two events whenever it is enough for now."""
+        return replaying(self.fold, self.notes, history, is_enough)
 
-        Raises:
-            NondeterminismError, UnreadableEventError: As `replay`, of the events after it.
-        """
+    def restore(self, snapshot: StoredSnapshot, /) -> bool:
+        """Begin with a snapshot; False if it cannot be used. The events after it are replayed."""
         kept = read_snapshot(self.definition, snapshot)
         if kept is None:
             return False
         self.notes.recall(kept.data, snapshot.seq)
         self.fold.state, self.fold.version = kept.state, snapshot.version
         self.notes.snapshot_version = snapshot.version
-        self.replay(history)
         return True
 
     def tear_down(self) -> list[object]:

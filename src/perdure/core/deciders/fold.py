@@ -7,7 +7,7 @@ that does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,15 +17,17 @@ from perdure.authoring.deciders.pure import PurePlace
 from perdure.clock import to_datetime
 from perdure.codec import JSON
 from perdure.core.guard import Guard
-from perdure.errors import NondeterminismError, PayloadError, UsageError
+from perdure.errors import EventsRemovedError, NondeterminismError, PayloadError, UsageError
 from perdure.model.histories.events import (
     ChildScheduled,
     EffectScheduled,
     EventRecorded,
+    EventsRemoved,
     InputSent,
     InputTaken,
     StoredEvent,
 )
+from perdure.model.histories.removed import find_removed, first_gap, last_number
 from perdure.model.histories.rows import read_row
 
 
@@ -71,6 +73,26 @@ class Fold:
         self.version += 1
         return event
 
+    def begin_behind(self, removed: EventsRemoved) -> None:
+        """Go on from what removed events came to, inside the place and the guard.
+
+        Raises:
+            NondeterminismError: The code cannot read it.
+        """
+        definition = self.definition
+        try:
+            self.state = definition.read_state(removed.schema, bytes(removed.state))
+        except NondeterminismError:
+            raise
+        except Exception as error:
+            raise NondeterminismError(
+                f"decider {definition.name!r} cannot go on from events that were removed, up to "
+                f"{removed.upto}: {type(error).__name__}: {error}",
+                seq=removed.upto,
+                recorded=removed.kind,
+            ) from error
+        self.version = removed.version
+
     def is_terminal(self) -> bool:
         """Return whether the state is terminal. Before the first event nothing can be complete.
 
@@ -90,6 +112,70 @@ class Fold:
             ) from error
 
 
+def unbroken(
+    definition: DeciderDefinition, history: Iterable[StoredEvent], *, after: int = 0
+) -> Iterator[StoredEvent]:
+    """Yield the events of a history that begins behind a number, as long as none is missing.
+
+    A fold that left some out would be a state that never was, and versions would be those of
+    other events.
+
+    Raises:
+        NondeterminismError: Some are missing, and nothing stands for them.
+    """
+    for stored in history:
+        gap = first_gap([stored], after=after)
+        if gap is not None:
+            raise NondeterminismError(
+                f"events {gap[0]} to {gap[1]} of an instance of decider {definition.name!r} are "
+                "not in its history, and without them its state cannot be told: put them back "
+                "from a backup",
+                seq=stored.seq,
+            )
+        after = last_number(stored)
+        yield stored
+
+
+def fold_until(
+    fold: Fold, history: Iterable[StoredEvent], last: int | None = None
+) -> Iterator[tuple[int, Any]]:
+    """Fold a whole history up to a version, or to its end, inside the place and the guard; yield
+    each event as the code has it, with its version, once it is folded in.
+
+    Raises:
+        NondeterminismError: This code cannot read or fold it, or events are missing.
+    """
+    for stored in unbroken(fold.definition, history):
+        if fold.version == last:
+            return
+        if stored.kind == EventsRemoved.kind:
+            removed = read_row(stored)
+            assert isinstance(removed, EventsRemoved)
+            fold.begin_behind(removed)
+        elif stored.kind == EventRecorded.kind:
+            recorded = read_row(stored)
+            assert isinstance(recorded, EventRecorded)
+            event = fold.add(recorded, stored.seq)
+            yield fold.version, event
+
+
+def refuse_removed(history: Sequence[StoredEvent], after: int, what: str) -> int:
+    """Return how many of the decider's events were removed from a history.
+
+    Args:
+        history: Of one instance, from its start on.
+        after: Behind which version all are needed.
+        what: What needs them.
+
+    Raises:
+        EventsRemovedError: Some of these were.
+    """
+    removed = find_removed(history)
+    if removed is not None and after < removed.version:
+        raise EventsRemovedError(what, kept_after=removed.version)
+    return 0 if removed is None else removed.version
+
+
 def state_at(
     definition: DeciderDefinition,
     history: Sequence[StoredEvent],
@@ -101,19 +187,17 @@ def state_at(
 
     Raises:
         UsageError: The instance has not so many.
+        EventsRemovedError: Events that it takes were removed.
         NondeterminismError: This code cannot read or fold them.
     """
-    fold = Fold(definition, guard)
     if at is not None and at < 0:
         raise UsageError(f"at={at}: a version is 0, before the first event, or more")
+    if at:
+        refuse_removed(history, at, f"at={at}: the state after {at} events")
+    fold = Fold(definition, guard)
     with fold.place, guard:
-        for stored in history:
-            if fold.version == at:
-                break
-            if stored.kind == EventRecorded.kind:
-                event = read_row(stored)
-                assert isinstance(event, EventRecorded)
-                fold.add(event, stored.seq)
+        for _ in fold_until(fold, history, at):
+            pass
     fold.refuse_violation()
     if at is not None and fold.version < at:
         raise UsageError(f"at={at}: the instance is at version {fold.version}")
@@ -150,24 +234,30 @@ class DomainEvent:
 
 
 def domain_history(
-    definition: DeciderDefinition, history: Sequence[StoredEvent]
+    definition: DeciderDefinition, history: Sequence[StoredEvent], *, after: int = 0
 ) -> list[DomainEvent]:
-    """Return the events of an instance with all that is known of them.
+    """Return the events of an instance behind a version with all that is known of them.
 
     Raises:
         PayloadError: This code cannot read one of them.
+        EventsRemovedError: Some were removed.
+        NondeterminismError: Some are missing.
     """
     found: list[DomainEvent] = []
-    for taken, asked in _decisions(history):
+    version = refuse_removed(history, after, f"the list of events behind version {after}")
+    for taken, asked in _decisions(unbroken(definition, history)):
         effects = tuple(e.name for _, e in asked if isinstance(e, EffectScheduled))
         sent = tuple(e.instance_id for _, e in asked if isinstance(e, InputSent))
         started = tuple(e.instance_id for _, e in asked if isinstance(e, ChildScheduled))
         given = _read_input(definition, taken) if asked else None
         for stored, event in asked:
-            if isinstance(event, EventRecorded):
+            if not isinstance(event, EventRecorded):
+                continue
+            version += 1
+            if version > after:
                 found.append(
                     DomainEvent(
-                        version=len(found) + 1,
+                        version=version,
                         seq=stored.seq,
                         at=to_datetime(stored.at_ms),
                         tag=event.tag,
@@ -194,7 +284,7 @@ def _read_input(definition: DeciderDefinition, taken: InputTaken) -> Any:
 
 
 def _decisions(
-    history: Sequence[StoredEvent],
+    history: Iterable[StoredEvent],
 ) -> Iterator[tuple[InputTaken, list[tuple[StoredEvent, Any]]]]:
     """Return each input that was taken, and what was recorded after it until the next one."""
     taken: InputTaken | None = None
@@ -217,6 +307,7 @@ def transitions(
     guard: Guard,
     *,
     name_of: Callable[[Any], str],
+    after: int = 0,
 ) -> list[tuple[str, str, str]]:
     """Return which input led from which state to which, for each that was accepted.
 
@@ -225,16 +316,25 @@ def transitions(
         history: Of one instance.
         guard: Watches `evolve`.
         name_of: Names a state.
+        after: Only of events behind this version.
+
+    Raises:
+        EventsRemovedError: Some of these were removed.
+        NondeterminismError: This code cannot read or fold them, or some are missing.
     """
+    refuse_removed(history, after, f"what led on from version {after}")
+    removed = find_removed(history)
     fold = Fold(definition, guard)
     found: list[tuple[str, str, str]] = []
     with fold.place, guard:
-        for taken, asked in _decisions(history):
+        if removed is not None:
+            fold.begin_behind(removed)
+        for taken, asked in _decisions(unbroken(definition, history)):
             before = name_of(fold.state)
             events = [(s, e) for s, e in asked if isinstance(e, EventRecorded)]
             for stored, event in events:
                 fold.add(event, stored.seq)
-            if events:
+            if events and fold.version > after:
                 found.append((before, taken.tag, name_of(fold.state)))
     fold.refuse_violation()
     return found

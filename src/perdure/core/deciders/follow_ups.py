@@ -95,7 +95,7 @@ def begin_effect(changes: DeciderChanges, seq: int, policy: bytes) -> None:
 
 def _arm(changes: DeciderChanges, timer: Timer) -> None:
     notes = changes.notes
-    tag, data = timer.tagged or notes.definition.tag_input(timer.input)
+    tag, data = timer.tagged or notes.definition.inputs.encode(timer.input)
     due_ms = timer.due_ms(notes.now_ms)
     if timer.key in notes.timers:
         changes.replace_timer(KEYED + timer.key)

@@ -9,6 +9,7 @@ from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.core.deciders.due_times import DueTimes
 from perdure.core.identity import ExecutionId
 from perdure.limits import MAX_OPEN_CALLS
+from perdure.model.histories.bookkeeping import Bookkeeping, KeptCall
 from perdure.model.histories.digests import ChainedDigest
 from perdure.model.histories.events import (
     ActivityCompleted,
@@ -50,32 +51,6 @@ class OpenCall(msgspec.Struct):
         if not isinstance(self.event, EffectScheduled) or self.event.start_by_ms is None:
             return None
         return self.event.start_by_ms + self.begun_ms - self.at_ms
-
-
-class KeptCall(msgspec.Struct, frozen=True, array_like=True):
-    """An open call in a snapshot."""
-
-    seq: int
-    kind: str
-    body: str
-    at_ms: int
-    correlation: str
-    waits_for: int
-    begun_ms: int
-
-
-class Bookkeeping(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that an execution must know besides its state, as a snapshot keeps it."""
-
-    open: tuple[KeptCall, ...]
-    timers: dict[str, int]
-    digest: str
-    now_ms: int
-    since_ms: int
-    started_by: str
-    parent: Parent | None = None
-    correlation: str = ""
-    key: str | None = None
 
 
 class DeciderNotes:

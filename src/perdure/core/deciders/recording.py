@@ -45,19 +45,22 @@ def record_accepted(
         changes.append(recorded)
     fold.version += len(judged.written)
     fold.state = judged.state
-    follow(changes, judged)
+    if judged.decision.follow_ups:
+        follow(changes, judged)
     reply = judged.decision.reply_data
     if reply is not None:
         changes.append(Replied(value=msgspec.Raw(reply)))
     if judged.key is not None and judged.key != notes.key:
         notes.key = judged.key
         changes.take_key(UniqueKey(notes.definition.name, judged.key))
-    observe(changes, tag, data, "accepted", None, input_id)
+    if notes.definition.observes_inputs:
+        observe(changes, tag, data, "accepted", None, input_id)
     value = None if reply is None else JSON.decode(reply)
     outcome = Accepted(judged.events, judged.shown, fold.version, value)
-    raw = NULL if reply is None else msgspec.Raw(reply)
-    receipt = AcceptedReceipt(first=first, last=fold.version, reply=raw)
-    keep_receipt(changes, input_id, tag, data, receipt, outcome)
+    if input_id:
+        raw = NULL if reply is None else msgspec.Raw(reply)
+        receipt = AcceptedReceipt(first=first, last=fold.version, reply=raw)
+        keep_receipt(changes, input_id, tag, data, receipt, outcome)
     if judged.is_terminal:
         close(changes)
     return outcome

@@ -1,7 +1,8 @@
 """Snapshots: a decider's state and bookkeeping as bytes, and back.
 
 A snapshot is only ever a short cut. One with another schema number, of another form than this code
-writes, or damaged, is ignored, and everything is folded from the first event.
+writes, or damaged, is ignored, and everything is folded from the first event; or from what stands
+for events that were removed, which is made here too, and must be readable for ever.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import msgspec
 
 from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.core.deciders.fold import Fold
-from perdure.core.deciders.notes import Bookkeeping, DeciderNotes
+from perdure.core.deciders.notes import DeciderNotes
 from perdure.errors import LimitExceededError, PayloadError
 from perdure.model.feeds import StoredSnapshot
+from perdure.model.histories.bookkeeping import Bookkeeping
 from perdure.model.histories.events import (
     ChildScheduled,
     EffectScheduled,
+    EventsRemoved,
     UnreadableEventError,
     read_event,
 )
@@ -77,6 +80,24 @@ def write_snapshot(
     data = definition.state.encode(state, f"state of decider {definition.name!r}")
     body = msgspec.json.encode(SnapshotBody(FORM, msgspec.Raw(data), memory))
     return Snapshot(definition.schema, version, body)
+
+
+def stand_for_removed(fold: Fold, notes: DeciderNotes) -> EventsRemoved:
+    """Return what stands for the events so far, once all but the start are removed.
+
+    Raises:
+        PayloadError: The state cannot be stored.
+        LimitExceededError: It is too large.
+    """
+    definition = fold.definition
+    data = definition.state.encode(fold.state, f"state of decider {definition.name!r}")
+    return EventsRemoved(
+        upto=notes.last_seq,
+        version=fold.version,
+        schema=definition.schema,
+        state=msgspec.Raw(data),
+        memory=msgspec.Raw(msgspec.json.encode(notes.memory())),
+    )
 
 
 def snapshot_if_due(fold: Fold, notes: DeciderNotes) -> Snapshot | None:

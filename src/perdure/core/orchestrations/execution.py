@@ -459,6 +459,7 @@ class Execution:
         args, kwargs = definition.codec.decode(input)
         if definition.takes_context:
             args.insert(0, self.scope.context)
+        definition.add_fresh_defaults(args, kwargs)
         result = await definition.fn(*args, **kwargs)
         return definition.codec.returns.encode(result, f"result of {self.name}")
 

@@ -27,6 +27,7 @@ from perdure.model.histories.lineage import Parent as Parent
 from perdure.model.histories.origins import Origin as Origin
 from perdure.model.histories.origins import RestartedChild as RestartedChild
 from perdure.model.histories.origins import Seed as Seed
+from perdure.model.histories.removed_events import EventsRemoved as EventsRemoved
 from perdure.model.histories.slot import StartedSlot
 from perdure.model.histories.stored_events import Body as Body
 from perdure.model.histories.stored_events import StoredEvent as StoredEvent
@@ -469,7 +470,6 @@ TERMINAL_KINDS = frozenset({Completed.kind, Failed.kind, Cancelled.kind, Termina
 
 LAST_KINDS = TERMINAL_KINDS | {ContinuedAsNew.kind}
 """The kinds that end an execution. Nothing follows them in it."""
-
 
 _encoder = msgspec.json.Encoder()
 _decoders: dict[str, msgspec.json.Decoder[Any]] = {

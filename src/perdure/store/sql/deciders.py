@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from perdure.model.feeds import Checkpoint, FeedEvent, Observation, ReaderStatus, StoredSnapshot
+from perdure.model.histories.removals import EventRemoval, SnapshotPlace
 from perdure.model.instances import LiveRow, part_of
 from perdure.model.tables import FeedWork
 from perdure.model.turns import InputReceipt, NewObservation, UniqueKey
 from perdure.store.base import ExecutionKey
-from perdure.store.sql import projection_sql
+from perdure.store.contents import SlicePlace
+from perdure.store.sql import event_removal, projection_sql
 from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.commits.rows import load_holders
 from perdure.store.sql.commits.settled import SettledInputs
@@ -88,6 +90,25 @@ class SqlDeciders(ABC):
         for index, *values in await self._read(lambda c: c.run("read_snapshots", keys=keys)):
             found[index] = StoredSnapshot(*values)
         return found
+
+    async def list_snapshots(
+        self, *, after: SlicePlace, above: int, limit: int
+    ) -> list[SnapshotPlace]:
+        """Return which events the newest snapshots of live instances are of."""
+        return await self._read(
+            lambda c: event_removal.list_snapshots(c, after=after, above=above, limit=limit)
+        )
+
+    async def first_unread(self, execution: ExecutionKey) -> int | None:
+        """Return the first event of an execution that some reader of the feed has not passed."""
+        return await self._read(lambda c: event_removal.first_unread(c, execution))
+
+    async def remove_events(self, removal: EventRemoval, *, before_ms: int) -> bool:
+        """Remove events of an execution, and put down what stands for them."""
+        return await self._work(
+            lambda t: event_removal.remove_events(t.connection, removal, before_ms=before_ms),
+            is_quiet=True,
+        )
 
     async def read_observations(
         self, instance_id: str, *, after: int = 0, limit: int = 500

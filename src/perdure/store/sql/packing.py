@@ -2,17 +2,18 @@
 
 Going in, the values of all rows are one JSON text, `:rows`, and their bodies one blob, `:bodies`;
 a row names the place of its body in it. Coming out, it is the same: one row with a JSON text and a
-blob. Why not row by row is told in `connection`.
+blob. Why not row by row is told in `connection`. `Bulk` runs such statements and counts their rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from perdure.errors import RowError, StoreError
+from perdure.store.sql.connection import Connection
 
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 """Bodies of one statement beyond this are spread over several transactions, if they can be."""
@@ -62,6 +63,45 @@ class Rows:
     def text(self) -> str:
         """Return the values of all rows as one JSON text."""
         return pack(self.rows)
+
+
+class Bulk:
+    """Statements of one batch. None is run for nothing.
+
+    Args:
+        alone: Whether the batch cannot be made smaller, however many bytes it has.
+    """
+
+    def __init__(self, connection: Connection, *, alone: bool) -> None:
+        self.connection = connection
+        self.written = 0
+        """How many rows were handed to statements."""
+        self._alone = alone
+
+    def run_keys(self, name: str, keys: Sequence[tuple[Any, ...]]) -> None:
+        """Run a statement that takes the keys of rows, most of them to remove these."""
+        if keys:
+            self.connection.write(name, keys=pack(keys))
+            self.written += len(keys)
+
+    def write(self, name: str, rows: Sequence[tuple[Any, ...]], **params: int) -> None:
+        """Run a statement that writes rows without bodies."""
+        if rows:
+            self.connection.write(name, rows=pack(rows), **params)
+            self.written += len(rows)
+
+    def write_rows(self, name: str, rows: Rows, **params: int) -> None:
+        """Run a statement that writes rows with their bodies.
+
+        Raises:
+            BatchTooLargeError: They have too many bytes for one transaction.
+        """
+        if not rows.rows:
+            return
+        if rows.size > MAX_BATCH_BYTES and not self._alone:
+            raise BatchTooLargeError(f"{name} has {rows.size:,} bytes of bodies")
+        self.connection.write(name, rows=rows.text, bodies=rows.bodies, **params)
+        self.written += len(rows.rows)
 
 
 def pack(rows: Iterable[Any]) -> str:

@@ -18,7 +18,7 @@ LOOKS = 256
 AGAIN_WITHIN_S = 1.0
 """Time since a turn of an instance was accepted after one in vain, for the next in vain to count
 as the same trouble."""
-HOT_WITHIN_S = 0.25
+HOT_WITHIN_S = 1.0
 """Time between two turns of an instance, at most, for it to be a hot one: what others have done in
 a longer one does not tell that they would be in the way."""
 LOCKED_TURNS = 64

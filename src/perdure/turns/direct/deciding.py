@@ -132,7 +132,7 @@ class Deciding:
         """
         [past] = await read_pasts(self._store, [WantedPast(key, decider)])
         execution = self._executions.new_decider(decider, ExecutionId(*key))
-        self._executions.replay(execution, past)
+        await self._executions.replay_beside(execution, past)
         return execution
 
     async def has_completed(self, instance_id: str) -> bool:

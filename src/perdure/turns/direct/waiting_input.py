@@ -48,9 +48,9 @@ class WaitingInput:
         """Whether no caller waits any more."""
         return self._told.done()
 
-    async def decided(self) -> Answer | None:
-        """Wait for the answer; None: the turn was refused, and the input decided in vain."""
-        return await self._told
+    def decided(self) -> asyncio.Future[Answer | None]:
+        """Return the answer to come; None: the turn was refused, the input decided in vain."""
+        return self._told
 
     def tell_committed(self) -> None:
         """What it came to is stored."""

@@ -1,8 +1,8 @@
 """Bringing instances in memory to what is stored: only what is missing is read and folded.
 
 Where others decide on the same instances, what is in memory is often a turn or two behind. A look
-at its row before it decides costs one small question, with those of all others that want one in the
-same pass of the loop; a turn in vain would cost a commit, and reading everything anew.
+at its row before it decides costs one small question, with those of all that came while the one
+before was asked; a turn in vain would cost a commit, and reading everything anew.
 """
 
 from __future__ import annotations

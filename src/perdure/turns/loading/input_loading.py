@@ -25,6 +25,7 @@ from perdure.turns.direct.waiting_input import WaitingInput
 from perdure.turns.executions import Executions
 from perdure.turns.hot import HotInstance
 from perdure.turns.loading.catching_up import may_have_mail
+from perdure.turns.loading.cold import ColdInstance
 from perdure.turns.loading.pasts import Past, WantedPast, read_pasts
 from perdure.turns.memory import Memory
 from perdure.turns.watchdog import TurnTooLongError
@@ -65,6 +66,7 @@ class InputLoader:
         self._store = store
         self._memory = memory
         self._executions = executions
+        self._pace = executions.pace
         self._background = background
         self._way = way
         self._wanted: dict[str, Awaited] = {}
@@ -96,12 +98,15 @@ class InputLoader:
     async def _read(self, batch: list[Awaited]) -> None:
         try:
             for one in await self._bring(batch):
-                for asked in self._inputs_of(one):
-                    if not asked.is_over:
-                        self.want(one.decider, one.instance_id, asked)
+                self._want_again(one)
         except Exception as error:
             for one in batch:
                 self._fail(one, error)
+
+    def _want_again(self, one: Awaited) -> None:
+        for asked in self._inputs_of(one):
+            if not asked.is_over:
+                self.want(one.decider, one.instance_id, asked)
 
     def _inputs_of(self, one: Awaited) -> list[WaitingInput]:
         """Take the inputs that waited for an instance. What comes from here on waits anew."""
@@ -175,32 +180,64 @@ class InputLoader:
             for one, live in batch
         ]
         again: list[Awaited] = []
-        for (one, live), past in zip(batch, await read_pasts(self._store, wanted), strict=True):
+        pasts = await read_pasts(self._store, wanted)
+        self._pace.begin()
+        for (one, live), past in zip(batch, pasts, strict=True):
+            if self._pace.is_spent():
+                await self._pace.rest()
             hot = self._memory.hot.get(one.instance_id)
-            if hot is None and past.next_seq == live.stamp.next_seq:
-                try:
-                    hot = self._replayed(one.decider, live, past)
-                except (Exception, TurnTooLongError) as error:
-                    # Code that does not fit its history. A worker will hold the instance.
-                    self._fail(one, error)
-                    continue
-            if hot is None:
-                again.append(one)
-            else:
+            if hot is not None:
                 self._give(hot, one)
+            elif past.next_seq == live.stamp.next_seq:
+                self._replay(one, live, past)
+            else:
+                again.append(one)
         return again
 
-    def _replayed(self, decider: DeciderDefinition, live: LiveRow, past: Past) -> HotInstance:
-        execution = self._executions.new_for_turn(
-            decider, ExecutionId(live.instance_id, *live.stamp.key)
-        )
-        self._executions.replay(execution, past)
-        hot = HotInstance(execution, live.stamp, live.last_no)
-        hot.tally.read(past.history)
+    def _replay(self, one: Awaited, live: LiveRow, past: Past) -> None:
+        """Replay an instance and give it what waits for it; if that takes long, beside the rest."""
+        try:
+            execution = self._executions.new_for_turn(
+                one.decider, ExecutionId(live.instance_id, *live.stamp.key)
+            )
+            cold = ColdInstance(execution, live.stamp, past, self._executions)
+            is_whole = cold.go_on()
+        except (Exception, TurnTooLongError) as error:
+            # Code that does not fit its history. A worker will hold the instance.
+            self._fail(one, error)
+            return
+        if is_whole:
+            self._arrive(one, live, cold)
+        else:
+            self._background.spawn(self._replay_slowly(one, live, cold))
+
+    async def _replay_slowly(self, one: Awaited, live: LiveRow, cold: ColdInstance) -> None:
+        """Replay the rest of a long history while others get their turns; when the worker stops,
+        at once: callers wait for it."""
+        epoch_no = self._store.epoch.number
+        try:
+            is_whole = await cold.finish()
+            while not is_whole:
+                is_whole = cold.go_on()
+        except (Exception, TurnTooLongError) as error:
+            self._fail(one, error)
+            return
+        hot = self._memory.hot.get(one.instance_id)
+        if hot is None and epoch_no == self._store.epoch.number:
+            self._arrive(one, live, cold)
+            return
+        cold.drop()
+        if hot is not None:
+            self._give(hot, one)
+        else:
+            self._want_again(one)
+
+    def _arrive(self, one: Awaited, live: LiveRow, cold: ColdInstance) -> None:
+        hot = cold.arrived(seen_no=live.last_no)
         has_mail = may_have_mail(live, now_ms=self._store.clock())
-        hot.was_sent = has_mail or self._memory.arriving[live.instance_id]
+        hot.was_sent = has_mail or self._memory.arriving.get(live.instance_id, False)
         self._memory.hot.put(hot)
-        return hot
+        self._give(hot, one)
 
     # -------------------------------------------------------- new, or over
 

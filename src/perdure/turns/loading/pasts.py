@@ -12,6 +12,9 @@ from perdure.model.feeds import StoredSnapshot
 from perdure.model.histories.events import StoredEvent
 from perdure.store.base import ExecutionKey, Store
 
+TRIES = 3
+"""How often a past is read again that was changed while it was read."""
+
 
 class Past(NamedTuple):
     """All that is needed to bring an execution back into memory."""
@@ -23,7 +26,16 @@ class Past(NamedTuple):
     @property
     def next_seq(self) -> int:
         """The number of the event that comes next."""
-        return len(self.history) + 1 + (0 if self.snapshot is None else self.snapshot.seq)
+        if self.history:
+            return self.history[-1].seq + 1
+        return 1 if self.snapshot is None else self.snapshot.seq + 1
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether events were removed behind the snapshot between reading it and reading them."""
+        if not self.history or self.snapshot is None:
+            return False
+        return self.history[0].seq != self.snapshot.seq + 1
 
 
 class WantedPast(NamedTuple):
@@ -36,6 +48,16 @@ class WantedPast(NamedTuple):
 
 async def read_pasts(store: Store, wanted: Sequence[WantedPast]) -> list[Past]:
     """Return what is known of executions, with few questions for many."""
+    pasts = await _read_once(store, wanted)
+    for _ in range(TRIES):
+        if not any(past.is_torn for past in pasts):
+            break
+        # Where events were removed, a newer snapshot was there before.
+        pasts = await _read_once(store, wanted)
+    return pasts
+
+
+async def _read_once(store: Store, wanted: Sequence[WantedPast]) -> list[Past]:
     snapshots = await _read_snapshots(store, wanted)
     whole = [one.key for one in wanted if one.key not in snapshots]
     histories, *rests = await asyncio.gather(

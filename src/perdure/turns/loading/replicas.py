@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from typing import Any
 
 from perdure.authoring.orchestration import Orchestration
@@ -48,7 +47,7 @@ class Replicas:
         """
         replica = self._executions.new(orchestration, execution_id, version=version)
         try:
-            await self._replay(replica, Past(list(history)))
+            await self._executions.replay_beside(replica, Past(list(history)))
             view = replica.scope.views.get(query)
             if view is None:
                 return None
@@ -56,13 +55,3 @@ class Replicas:
                 return view()
         finally:
             replica.tear_down()
-
-    async def _replay(self, replica: Any, past: Past) -> None:
-        """Replay in slices; when the worker stops, the rest at once."""
-        pace = self._executions.pace
-        pace.begin()
-        slices = self._executions.replaying(replica, past)
-        with closing(slices):
-            if next(slices, self) is not self and not await pace.finish(slices):
-                for _ in slices:
-                    pass

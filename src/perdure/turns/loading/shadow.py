@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import closing
 
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.orchestrations.execution import Execution
 from perdure.errors import NondeterminismError
 from perdure.ids import chance
 from perdure.model.histories.events import UnreadableEventError
+from perdure.model.histories.removed import last_number
 from perdure.store.base import ExecutionKey, Store
 from perdure.telemetry import error_facts, shown_error
 from perdure.turns.any_execution import AnyExecution
@@ -53,8 +53,9 @@ class ShadowReplays:
             self._background.spawn(self._run(execution))
 
     async def _run(self, execution: AnyExecution) -> None:
-        [history] = await self._store.read_histories([ExecutionKey(*execution.id)])
-        if len(history) < execution.last_seq:
+        [found] = await self._store.read_histories([ExecutionKey(*execution.id)])
+        history = [stored for stored in found if stored.seq <= execution.last_seq]
+        if not history or last_number(history[-1]) != execution.last_seq:
             # It was deleted meanwhile, or pruned: what is left tells nothing.
             return
         facts = {
@@ -68,7 +69,7 @@ class ShadowReplays:
                 self.report(execution.instance_id, NondeterminismError(lost))
         shadow = self._executions.again(execution)
         try:
-            await self._replay(shadow, Past(history[: execution.last_seq]))
+            await self._executions.replay_beside(shadow, Past(history))
             self._compare(execution, shadow, facts)
         except NondeterminismError as error:
             self.mismatches += 1
@@ -93,15 +94,6 @@ class ShadowReplays:
             )
         finally:
             shadow.tear_down()
-
-    async def _replay(self, shadow: AnyExecution, past: Past) -> None:
-        """Replay in slices; when the worker stops, the rest at once."""
-        self._executions.pace.begin()
-        slices = self._executions.replaying(shadow, past)
-        with closing(slices):
-            if next(slices, self) is not self and not await self._executions.pace.finish(slices):
-                for _ in slices:
-                    pass
 
     def _compare(
         self, execution: AnyExecution, shadow: AnyExecution, facts: dict[str, object]

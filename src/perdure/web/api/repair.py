@@ -62,7 +62,7 @@ async def plan_reset(ask: CheckedRequest[Nothing, PointBody]) -> ResetPlan:
 async def reset_instance(ask: CheckedRequest[Nothing, ResetBody]) -> InstanceInfo:
     """Let an instance go on from an earlier point, and return where it stands."""
     handle = handle_of(ask)
-    await handle.reset(point_of(ask.body), reason=ask.reason(ask.body.reason))
+    await handle.reset(point_of(ask.body), reason=ask.reason_and_who(ask.body.reason))
     info: InstanceInfo = await handle.info()
     return info
 

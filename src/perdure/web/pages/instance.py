@@ -15,7 +15,7 @@ from perdure.client.reading.as_json import as_json
 from perdure.client.reading.info import HistoryEvent, InstanceInfo, Json
 from perdure.client.reading.tallies import read_tally
 from perdure.clock import to_datetime
-from perdure.errors import NotRegisteredError
+from perdure.errors import EventsRemovedError, NotRegisteredError
 from perdure.limits import PAGE_MAX
 from perdure.model.histories.paging import FOR_EACH
 from perdure.model.promises import SIGNAL_PREFIX
@@ -265,9 +265,15 @@ async def _decider(
         None,
     )
     shown: dict[str, Any] = {"name": info.name, "own_id": own_id, "state": None, "missing": ""}
+    shown["removed"] = 0
     at = ask.query.at
     after = max(0, (at or 0) - EVENTS_SHOWN // 2) if at is not None else ask.query.after
-    events = await events_of(inner, after, EVENTS_SHOWN + 1)
+    try:
+        events = await events_of(inner, after, EVENTS_SHOWN + 1)
+    except EventsRemovedError as error:
+        after = shown["removed"] = error.kept_after
+        at = None if at is None else max(at, after)
+        events = await events_of(inner, after, EVENTS_SHOWN + 1)
     shown["events"] = events[:EVENTS_SHOWN]
     shown["after"] = after
     shown["next"] = events[EVENTS_SHOWN - 1].version if len(events) > EVENTS_SHOWN else None
@@ -281,8 +287,9 @@ async def _decider(
         shown["inputs"] = definition_here(inner).inputs.tags
         state = await state_of(inner, at)
         shown["state"] = state
-        before = None if not at else await state_of(inner, at - 1)
-        shown["differences"] = [] if at in (None, 0) else differences(before, state)
+        has_before = at is not None and at > shown["removed"]
+        before = await state_of(inner, (at or 0) - 1) if has_before else None
+        shown["differences"] = differences(before, state) if has_before else []
         shown["has_code"] = True
     except NotRegisteredError as error:
         shown["missing"] = str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import mimetypes
 import re
+import shlex
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -93,6 +94,7 @@ class Renderer:
             compact=compact,
             mail=mail,
             number=number,
+            started_by=started_by,
         )
         self._environment.globals.update(signs=STATUS_SIGNS, navigation=NAVIGATION)
 
@@ -182,6 +184,11 @@ def sentence(text: str, status: str = "", chars: int = 2000) -> Markup:
         found += text[end : one.start()] + time_tag(f"{one[1]}T{one[2]}Z")
         end = one.end()
     return found + text[end:]
+
+
+def started_by(schedule: str) -> str:
+    """Return the filter words for what a schedule has started."""
+    return shlex.quote(f"prefix:{schedule}@")
 
 
 def payload(value: object) -> Markup:

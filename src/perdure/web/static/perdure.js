@@ -198,6 +198,23 @@ async function check(button) {
   button.disabled = false;
 }
 
+// The slider of a decider's events: its number while it moves, the state when it stands.
+let sliding = false;
+document.addEventListener("input", (event) => {
+  if (event.target.id !== "scrub") return;
+  sliding = true;
+  $(".scrub output").textContent = event.target.value;
+});
+document.addEventListener("change", (event) => {
+  const { id, value, dataset } = event.target;
+  if (id !== "scrub") return;
+  sliding = false;
+  history.replaceState(null, "", `${dataset.url}?at=${value}`);
+  tag = "";
+  served = null;
+  refresh();
+});
+
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (form.matches("[data-start]")) {
@@ -367,7 +384,9 @@ async function refresh() {
 // nothing is replaced, and false is returned.
 function put(fresh) {
   const live = $("#live");
-  if (live.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox]), textarea, select")) return false;
+  const active = document.activeElement;
+  if (sliding || (live.contains(active) && active.matches("input:not([type=checkbox]):not([type=range]), textarea, select"))) return false;
+  const scrubs = active.id === "scrub";
   const chosen = new Set(picked());
   const all = $("#all-matching")?.checked;
   const at = $("tr.at")?.dataset.href;
@@ -380,6 +399,7 @@ function put(fresh) {
   if (all && $("#all-matching")) $("#all-matching").checked = true;
   if (at) $$("tr[data-href]").find((one) => one.dataset.href === at)?.classList.add("at");
   $$("details", live).forEach((one, place) => { if (open[place] !== undefined) one.open = open[place]; });
+  if (scrubs) $("#scrub")?.focus();
   served = live.textContent;
   showPicked();
   showTimes();

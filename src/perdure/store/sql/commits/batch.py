@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from perdure.model.instances import NewInstance, before_its_end
@@ -139,8 +140,8 @@ def _change(
         changes = _put_off(changes, rows.busy, results)
     commit = transaction.commit = Commit(
         rows,
-        lambda key: definitions.number(connection, key),
-        lambda number: definitions.kind(connection, number),
+        partial(definitions.number, connection),
+        partial(definitions.kind, connection),
         now_ms=transaction.now_ms,
     )
     decide: dict[type, Callable[[Any], Any]] = {

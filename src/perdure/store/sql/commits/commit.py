@@ -19,8 +19,7 @@ from perdure.errors import RowError
 from perdure.model.blocked import going_on, held_by, is_held
 from perdure.model.histories.rewinds import Rewind
 from perdure.model.instances import DECIDER, DefinitionKey, NewInstance, Status, part_of
-from perdure.model.jobs import JobEnd, JobKey
-from perdure.model.streams import SentItems
+from perdure.model.jobs import JobEnd
 from perdure.model.turns import (
     NOBODY,
     ChildStart,
@@ -41,7 +40,7 @@ from perdure.store.sql.commits.changes import (
     StartedInstance,
     StatusChange,
 )
-from perdure.store.sql.commits.decisions import Decisions, has_decisions
+from perdure.store.sql.commits.decisions import Decisions
 from perdure.store.sql.commits.inboxes import Inboxes
 from perdure.store.sql.commits.jobs import Jobs
 from perdure.store.sql.commits.rewinds import Rewinds
@@ -53,7 +52,7 @@ from perdure.store.sql.commits.rows import (
     PendingMessage,
     WideState,
 )
-from perdure.store.sql.commits.streams import RewoundStreams, SentBatch
+from perdure.store.sql.commits.streams import RewoundStreams, sent_by_turn
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
 _TAKEN = TurnReceipt(TurnStatus.TAKEN)
@@ -79,9 +78,13 @@ class Commit:
         self._kind_of = kind_of
         self._now_ms = now_ms
         self.inboxes = Inboxes(rows, self.changes, now_ms=now_ms)
-        self._decisions = Decisions(rows, self.changes)
         self._jobs = Jobs(rows, self.changes, number_of, now_ms=now_ms)
-        self._rewinds = Rewinds(rows, self.changes, self.inboxes, now_ms=now_ms)
+
+    def _decisions(self) -> Decisions:  # Made when it is needed, as most batches have none.
+        return Decisions(self.rows, self.changes)
+
+    def _rewinds(self) -> Rewinds:
+        return Rewinds(self.rows, self.changes, self.inboxes, now_ms=self._now_ms)
 
     def has_started_assumed(self) -> bool:
         """Tell whether all instances were started that were taken for new: see `LoadedRows`."""
@@ -122,7 +125,7 @@ class Commit:
         return receipt._replace(ends_kept=kept) if any(kept) else receipt
 
     def _obstacle(self, turn: Turn) -> TurnReceipt | None:
-        return self._decisions.obstacle(turn) if turn.receipts or turn.unique else None
+        return self._decisions().obstacle(turn) if turn.receipts or turn.unique else None
 
     def _accept_first(self, turn: Turn, start: NewInstance) -> TurnReceipt:
         if turn.vanishes:
@@ -134,7 +137,7 @@ class Commit:
 
     def _vanish(self, turn: Turn, row: LiveState | None) -> TurnReceipt:
         """Let an instance have never been there, or begin with what else has come for it."""
-        is_gone = self._decisions.vanish(turn, row)
+        is_gone = self._decisions().vanish(turn, row)
         self._tell_others(turn)
         if is_gone or row is None:
             return _VANISHED
@@ -144,7 +147,7 @@ class Commit:
 
     def _sent_again(self, turn: Turn) -> TurnReceipt | None:
         """Return the first answer if this turn was accepted before."""
-        if turn.vanishes and self._decisions.has_vanished(turn):
+        if turn.vanishes and self._decisions().has_vanished(turn):
             return _VANISHED
         row = self.rows.live.get(turn.instance_id)
         if row is not None and row.last_commit == turn.commit_id:
@@ -195,12 +198,12 @@ class Commit:
         if turn.definition is not None:
             row.definition_no = self._number_of(turn.definition)
             self._move(row, row.definition_no)
-        if has_decisions(turn):
-            self._decisions.keep(turn, row, first_seq)
+        if turn.feed or turn.receipts or turn.observations or turn.unique or turn.snapshot:
+            self._decisions().keep(turn, row, first_seq)
         if turn.kv or turn.report is not None:
             self._keep_values(turn, row)
         if turn.sent or turn.forwarded:
-            self._send(turn, row, first_seq)
+            self.changes.sent += sent_by_turn(turn, row, first_seq, self.rows.live)
         has_unseen = row.last_no > turn.seen_no
         if not has_unseen:
             self.inboxes.emptied(row)
@@ -220,23 +223,6 @@ class Commit:
         last_no = row.last_no
         self._tell_others(turn)
         return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
-
-    def _send(self, turn: Turn, row: LiveState, first_seq: int) -> None:
-        """Send items to own streams, and to those of others that have not ended and are the ones
-        that were meant."""
-        for one in turn.sent:
-            key = JobKey(row.instance_id, row.incarnation, row.execution, one.seq or first_seq)
-            self.changes.sent.append(SentBatch(key, 0, 0, turn.now_ms, (one,)))
-        for to_id, incarnation, stream, items, execution, seq in turn.forwarded:
-            other = self.rows.live.get(to_id)
-            if other is None or not other.is_born or other.incarnation != incarnation:
-                continue
-            if execution not in (0, other.execution):
-                continue
-            # What was sent for a call is like what an attempt of that call sent.
-            key = JobKey(to_id, incarnation, other.execution, seq or other.next_seq)
-            sent = (SentItems(stream, items),)
-            self.changes.sent.append(SentBatch(key, 1 if seq else 0, 0, turn.now_ms, sent))
 
     def _tell_others(self, turn: Turn) -> None:
         for child in turn.children:
@@ -335,14 +321,14 @@ class Commit:
 
     def _rewind(self, turn: Turn, row: LiveState | None, rewind: Rewind) -> TurnReceipt:
         """Leave an execution as it is, and begin the next one with a part of its history (S35)."""
-        row = row or self._rewinds.revive(turn, rewind)
+        row = row or self._rewinds().revive(turn, rewind)
         if row is None or not self._is_fenced_in(turn, row):
             return _REFUSED
         assert row.definition_no is not None
         self._settle(turn, row)
         row.home = None  # No worker has it in memory as it is now.
         self._leave(turn, row)
-        self._rewinds.begin(row, rewind, turn.commit_id)
+        self._rewinds().begin(row, rewind, turn.commit_id)
         self.changes.rewound.append(
             RewoundStreams(
                 row.part,
@@ -371,7 +357,7 @@ class Commit:
             row.incarnation, row.definition_no, ended_here=True
         )
         if self._kind_of(row.definition_no) == DECIDER:
-            self._decisions.free_keys(row)
+            self._decisions().free_keys(row)
         row.gone = True
         row.messages.clear()
         row.jobs.clear()
@@ -396,7 +382,7 @@ class Commit:
         row = self._make_live(instance)
         if instance.forked is not None:
             row.last_commit = instance.commit_id
-            self._rewinds.begin(row, instance.forked, instance.commit_id)
+            self._rewinds().begin(row, instance.forked, instance.commit_id)
             return True
         self.inboxes.put(row, instance.start_kind, instance.start_body, rank=RANK_START)
         row.last_commit = instance.commit_id

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.model.instances import part_of
-from perdure.store.sql.bulk import Bulk
 from perdure.store.sql.commits.changes import DecisionChanges, ObservationRow, SnapshotRow
 from perdure.store.sql.commits.row_types import (
     ObservationValues,
@@ -15,25 +14,32 @@ from perdure.store.sql.commits.row_types import (
     UniqueKeyValues,
 )
 from perdure.store.sql.locking import lock_feed
-from perdure.store.sql.packing import Rows
+from perdure.store.sql.packing import Bulk, Rows
 
 DECIDER_ROWS = ("delete_unique_keys", "delete_snapshots", "delete_feed", "delete_observations")
 """Statements that remove what only deciders leave behind."""
 
 
 def write_decisions(bulk: Bulk, decisions: DecisionChanges, *, now_ms: int) -> None:
-    """Write everything; what is freed goes before what is taken."""
-    put_outcomes(bulk, decisions.outcomes, now_ms=now_ms)
-    bulk.run_keys("delete_unique_keys", decisions.holders_gone)
-    bulk.run_keys("free_unique_keys", list(decisions.keys_freed))
-    taken = [
-        UniqueKeyValues(part_of(key or ""), scope, key, *holder)
-        for (scope, key), holder in decisions.keys_taken.items()
-    ]
-    bulk.write("insert_unique_keys", taken)
-    _put_snapshots(bulk, decisions.snapshots)
-    bulk.write("insert_feed", decisions.feed)
-    insert_observations(bulk, decisions.observations)
+    """Write everything there is; what is freed goes before what is taken."""
+    if decisions.outcomes:
+        put_outcomes(bulk, decisions.outcomes, now_ms=now_ms)
+    if decisions.holders_gone:
+        bulk.run_keys("delete_unique_keys", decisions.holders_gone)
+    if decisions.keys_freed:
+        bulk.run_keys("free_unique_keys", list(decisions.keys_freed))
+    if decisions.keys_taken:
+        taken = [
+            UniqueKeyValues(part_of(key or ""), scope, key, *holder)
+            for (scope, key), holder in decisions.keys_taken.items()
+        ]
+        bulk.write("insert_unique_keys", taken)
+    if decisions.snapshots:
+        _put_snapshots(bulk, decisions.snapshots)
+    if decisions.feed:
+        bulk.write("insert_feed", decisions.feed)
+    if decisions.observations:
+        insert_observations(bulk, decisions.observations)
 
 
 def delete_decider_rows(bulk: Bulk, keys: Sequence[tuple[Any, ...]]) -> None:

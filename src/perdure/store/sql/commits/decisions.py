@@ -170,14 +170,3 @@ class Decisions:
         del self._rows.live[row.instance_id]
         if row.is_born:
             self._rows.wide.pop(row.instance_id, None)
-
-
-def has_decisions(turn: Turn) -> bool:
-    """Tell whether a turn brings anything that only deciders have."""
-    return bool(
-        turn.feed
-        or turn.receipts
-        or turn.observations
-        or turn.unique is not None
-        or turn.snapshot is not None
-    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.model.instances import part_of
-from perdure.store.sql.bulk import Bulk
 from perdure.store.sql.commits.changes import Changes, StartedInstance
 from perdure.store.sql.commits.commit import Commit
 from perdure.store.sql.commits.decision_rows import delete_decider_rows, write_decisions
@@ -30,7 +29,7 @@ from perdure.store.sql.commits.row_types import (
 from perdure.store.sql.commits.rows import LiveState, PendingJob
 from perdure.store.sql.commits.streams import lock_heads, rewind_streams, write_sent
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.packing import Rows, pack
+from perdure.store.sql.packing import Bulk, Rows, pack
 from perdure.store.sql.sessions import touch_sessions
 
 
@@ -52,12 +51,11 @@ class _Flush:
         self._now_ms = now_ms
 
     def run(self) -> int:
+        """Write what there is. What a batch has none of is passed over where it is listed, so that
+        the common one takes few steps."""
         self._delete_gone()
         if self._dirty:
-            self._put_live()
-            self._put_messages()
-            self._put_jobs()
-            self._correct_wakes()
+            self._put_dirty()
         if self._changes.events:
             self._append_events()
         if self._changes.kept:
@@ -70,9 +68,14 @@ class _Flush:
         changes = self._changes
         if changes.replaced:
             self._delete_replaced()
-        self._delete_jobs()
-        self._bulk.run_keys("delete_messages", changes.consumed)
-        self._bulk.run_keys("delete_timers", changes.timers_gone)
+        if changes.dead:
+            self._bury_jobs()
+        if changes.jobs_gone or changes.requeued:
+            self._delete_jobs()
+        if changes.consumed:
+            self._bulk.run_keys("delete_messages", changes.consumed)
+        if changes.timers_gone:
+            self._bulk.run_keys("delete_timers", changes.timers_gone)
         if changes.left:
             self._bulk.run_keys("delete_execution_jobs", changes.left)
             self._bulk.run_keys("delete_execution_messages", changes.left)
@@ -144,16 +147,13 @@ class _Flush:
 
     def _delete_jobs(self) -> None:
         changes = self._changes
-        if changes.dead:
-            self._bury_jobs()
-        if not changes.jobs_gone and not changes.requeued:
-            return
         # The jobs of an ended instance go all at once.
         ended = {(end.row.instance_id, end.incarnation) for end in changes.ended if end.row.stored}
         gone = [
             (part_of(key.instance_id), *key) for key in changes.jobs_gone if key[:2] not in ended
         ]
-        self._bulk.run_keys("delete_jobs", gone)
+        if gone:
+            self._bulk.run_keys("delete_jobs", gone)
         if changes.requeued:
             rows = Rows()
             for job in changes.requeued:
@@ -182,15 +182,20 @@ class _Flush:
         self._bulk.write_rows("bury_jobs", rows, now_ms=self._now_ms)
 
     def _delete_ended(self) -> None:
-        stored = [end.row for end in self._changes.ended if end.row.stored]
-        self._pass_through([end.row for end in self._changes.ended if not end.row.stored])
-        keys = [(row.part, row.instance_id) for row in stored]
-        self._bulk.run_keys("delete_live", keys)
-        self._bulk.run_keys("delete_jobs_of", keys)
-        # An instance that never had a message has no inbox.
-        self._bulk.run_keys(
-            "delete_inbox", [(row.part, row.instance_id) for row in stored if row.last_no]
-        )
+        stored: list[LiveState] = []
+        passing: list[LiveState] = []
+        for end in self._changes.ended:
+            (stored if end.row.stored else passing).append(end.row)
+        if passing:
+            self._pass_through(passing)
+        if stored:
+            keys = [(row.part, row.instance_id) for row in stored]
+            self._bulk.run_keys("delete_live", keys)
+            self._bulk.run_keys("delete_jobs_of", keys)
+            # An instance that never had a message has no inbox.
+            self._bulk.run_keys(
+                "delete_inbox", [(row.part, row.instance_id) for row in stored if row.last_no]
+            )
 
     def _pass_through(self, rows: Sequence[LiveState]) -> None:
         """Let instances that begin and end in this batch have a row for a moment.
@@ -215,11 +220,33 @@ class _Flush:
 
     # --------------------------------------------------------------- inserts
 
+    def _put_dirty(self) -> None:
+        """Write rows of instances, and what they have got."""
+        has_messages = has_jobs = False
+        unsure: list[tuple[int, str]] = []
+        for row in self._dirty:
+            has_messages = has_messages or bool(row.messages)
+            has_jobs = has_jobs or bool(row.jobs)
+            if row.is_due_unsure:
+                unsure.append((row.part, row.instance_id))
+        self._put_live()
+        if has_messages:
+            self._put_messages()
+        if has_jobs:
+            self._put_jobs()
+        if unsure:
+            self._bulk.connection.write("correct_wakes", keys=pack(unsure))
+
     def _put_live(self) -> None:
         if not self._bulk.connection.locks:
-            fresh = [_live_values(row) for row in self._dirty if not row.stored]
-            self._bulk.write("insert_live", fresh)
-            self._bulk.write("put_live", [_live_values(row) for row in self._dirty if row.stored])
+            fresh: list[LiveValues] = []
+            known: list[LiveValues] = []
+            for row in self._dirty:
+                (known if row.stored else fresh).append(_live_values(row))
+            if fresh:
+                self._bulk.write("insert_live", fresh)
+            if known:
+                self._bulk.write("put_live", known)
         else:
             self._bulk.write("put_live", [_live_values(row) for row in self._dirty])
             # Who makes an unborn row has seen that there is no such instance. Is that so still?
@@ -252,11 +279,6 @@ class _Flush:
             for pending in row.jobs:
                 rows.rows.append(_job_values(rows, row, row.incarnation, pending))
         self._bulk.write_rows("insert_jobs", rows, now_ms=self._now_ms)
-
-    def _correct_wakes(self) -> None:
-        unsure = [(row.part, row.instance_id) for row in self._dirty if row.is_due_unsure]
-        if unsure:
-            self._bulk.connection.write("correct_wakes", keys=pack(unsure))
 
     def _append_events(self) -> None:
         rows = Rows()

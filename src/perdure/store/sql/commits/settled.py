@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from perdure.model.feeds import Observation
 from perdure.model.instances import part_of
 from perdure.model.turns import InputReceipt, NewObservation
-from perdure.store.sql.bulk import Bulk
 from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.commits.changes import ObservationRow
 from perdure.store.sql.commits.decision_rows import insert_observations, put_outcomes
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.locking import lock_instances
-from perdure.store.sql.packing import pack, unpack
+from perdure.store.sql.packing import Bulk, pack, unpack
 from perdure.store.sql.repair import drop_message
 
 

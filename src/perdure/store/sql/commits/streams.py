@@ -7,7 +7,7 @@ removed by who comes across it: a reader, or the next attempt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -23,10 +23,11 @@ from perdure.model.streams import (
     StreamPlace,
     VoidItems,
 )
-from perdure.store.sql.bulk import Bulk
+from perdure.model.turns import Turn
 from perdure.store.sql.commits.row_types import StreamHeadValues, StreamValues
+from perdure.store.sql.commits.rows import LiveState
 from perdure.store.sql.connection import Connection
-from perdure.store.sql.packing import Rows, pack, unpack
+from perdure.store.sql.packing import Bulk, Rows, pack, unpack
 from perdure.store.sql.questions.reading import read_instances
 
 MAX_ROW_BYTES = 256 * 1024
@@ -69,6 +70,35 @@ class _NewRow(NamedTuple):
     before: int
     """How many items of the stream come before its own, in this transaction."""
     items: tuple[bytes, ...]
+
+
+def sent_by_turn(
+    turn: Turn, row: LiveState, first_seq: int, live: Mapping[str, LiveState]
+) -> list[SentBatch]:
+    """Return what an accepted turn sends to own streams, and to those of others that have not ended
+    and are the ones that were meant.
+
+    Args:
+        turn: The turn.
+        row: Its instance.
+        first_seq: The number of its first event.
+        live: All instances that the batch touches, by id.
+    """
+    batches = []
+    for one in turn.sent:
+        key = JobKey(row.instance_id, row.incarnation, row.execution, one.seq or first_seq)
+        batches.append(SentBatch(key, 0, 0, turn.now_ms, (one,)))
+    for to_id, incarnation, stream, items, execution, seq in turn.forwarded:
+        other = live.get(to_id)
+        if other is None or not other.is_born or other.incarnation != incarnation:
+            continue
+        if execution not in (0, other.execution):
+            continue
+        # What was sent for a call is like what an attempt of that call sent.
+        key = JobKey(to_id, incarnation, other.execution, seq or other.next_seq)
+        sent = (SentItems(stream, items),)
+        batches.append(SentBatch(key, 1 if seq else 0, 0, turn.now_ms, sent))
+    return batches
 
 
 def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] = ()) -> None:

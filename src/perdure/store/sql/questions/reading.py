@@ -23,6 +23,8 @@ MAX_SESSIONS_PER_WAKE = 1_000
 """Whose jobs are looked at for the next wake-up; claims find what is missed."""
 _LAST_SEQ = 2**62
 """More events than any history has."""
+_FIRST_KEPT = 2
+"""Up to this number no event is missing in a history that is there: see `remove_events`."""
 
 _definitions = msgspec.json.Decoder(tuple[DefinitionKey, ...])
 _failures = msgspec.json.Decoder(JobFailures)
@@ -34,7 +36,44 @@ def read_histories(
     """Return the events of each execution in order."""
     # Events are numbered without gap, so a number of events is a range of numbers.
     last_seq = _LAST_SEQ if limit is None else after_seq + limit
-    return read_ranges(connection, [(key, after_seq, last_seq) for key in executions])
+    histories = read_ranges(connection, [(key, after_seq, last_seq) for key in executions])
+    if limit is not None:
+        _read_behind_gaps(connection, executions, histories, after_seq, limit)
+    return histories
+
+
+def _read_behind_gaps(
+    connection: Connection,
+    executions: Sequence[ExecutionKey],
+    histories: Sequence[list[StoredEvent]],
+    after_seq: int,
+    limit: int,
+) -> None:
+    """Fill up what is too short because events were removed: then the range had fewer."""
+    reached = {
+        index: history[-1].seq if history else after_seq
+        for index, history in enumerate(histories)
+        if len(history) < limit and _may_go_on(history, after_seq)
+    }
+    if not reached:
+        return
+    keys = [(part_of(executions[i].instance_id), *executions[i], reached[i]) for i in reached]
+    following = connection.run("next_events", keys=pack(keys))
+    indexes = [list(reached)[place] for place, _ in following]
+    ranges = [
+        (executions[index], seq - 1, seq - 1 + limit - len(histories[index]))
+        for index, (_, seq) in zip(indexes, following, strict=True)
+    ]
+    for index, more in zip(indexes, read_ranges(connection, ranges) if ranges else [], strict=True):
+        histories[index].extend(more)
+
+
+def _may_go_on(history: Sequence[StoredEvent], after_seq: int) -> bool:
+    """Tell whether events may follow that a range did not reach: some are missing in it, or it ends
+    where removed ones may have been."""
+    if not history:
+        return after_seq >= _FIRST_KEPT
+    return history[-1].seq <= _FIRST_KEPT or history[-1].seq != after_seq + len(history)
 
 
 def read_ranges(

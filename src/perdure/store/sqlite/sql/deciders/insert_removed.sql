@@ -1,0 +1,9 @@
+-- Put down what stands for the removed events of an execution.
+-- Params: part, instance_id, incarnation, execution; kind; at_ms; body. Returns: nothing.
+-- It belongs to no turn, so it has no commit.
+INSERT INTO history (
+    part, instance_id, incarnation, execution, seq, kind, at_ms, body, commit_id
+)
+VALUES (
+    :part, :instance_id, :incarnation, :execution, 2, :kind, :at_ms, :body, NULL
+);
