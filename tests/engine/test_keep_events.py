@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Never
 
 import pytest
 
-from perdure import Accepted, Client, Decider, Decision, Engine, Handle, orchestration
+from perdure import Accepted, Client, Decider, Decision, Engine, Handle, context, orchestration
 from perdure.clock import ManualClock
 from perdure.codec import Json
-from perdure.errors import EventsRemovedError
+from perdure.errors import EventsRemovedError, InstanceFailedError
 from perdure.testing import replay
 from tests.engine.stage import Stage, until, waits_for
 
@@ -45,6 +45,12 @@ class Begun:
 async def idle(run: str) -> str:
     await asyncio.sleep(10**9)
     return run
+
+
+@orchestration
+async def wait_behind(version: int) -> int:
+    _, found = await context().ref("a", Sum).wait_event(Added, after=version)
+    return found
 
 
 class Sum(Decider[int, Add | Start, Added | Begun, Never]):
@@ -190,6 +196,17 @@ async def old_events(engine: Client, clock: ManualClock) -> None:
 
 async def _has_heard(handle: Handle[Any]) -> bool:
     return "child" not in await handle.explain()
+
+
+async def test_a_wait_is_told_of_removed_events_and_finds_kept_ones(stage: Stage) -> None:
+    clock = ManualClock()
+    engine = await stage.engine([Sum, idle, wait_behind], clock=clock)
+    await old_events(engine, clock)
+    await keep_house(engine)
+
+    assert await (await engine.start("kept", wait_behind, 25)).result() == 26
+    with pytest.raises(InstanceFailedError, match="the oldest that is kept is version 24"):
+        await (await engine.start("gone", wait_behind, 3)).result()
 
 
 async def test_an_export_is_replayed_with_what_stands_for_removed_events(stage: Stage) -> None:

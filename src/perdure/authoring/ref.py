@@ -56,10 +56,11 @@ POLICY = msgspec.json.encode(
         first_delay_ms=100,
         max_delay_ms=10_000,
         jitter=0.2,
-        no_retry=("InstanceNotFoundError", "InstanceEndedError"),
+        no_retry=("InstanceNotFoundError", "InstanceEndedError", "EventsRemovedError"),
     )
 )
-"""Trouble with the store is waited out; that there is no such instance is an answer."""
+"""Trouble with the store is waited out; that there is no such instance, or that what is waited for
+may be among removed events, is an answer."""
 
 
 class InstanceRef(Generic[R_co]):
