@@ -185,6 +185,23 @@ class TestSettledInputs:
         assert live.stamp == stamp
         assert await store.read_live("order:2") is None
 
+    async def test_an_outcome_is_kept_on_the_state_it_was_decided_on_alone(
+        self, store: Store
+    ) -> None:
+        """A database that has gone back meanwhile may have another one."""
+        stamp = await decided(store)
+        another = stamp._replace(commit_id=stamp.commit_id + 1)
+        not_there = stamp._replace(commit_id=0)
+
+        assert await store.settle_inputs(ID, [given("no")], stamp=another) is None
+        assert await store.settle_inputs(ID, [given("no")], stamp=not_there) is None
+        assert await store.settle_inputs("order:2", [given("no")], stamp=stamp) is None
+        assert await store.read_receipts(ID, ["x"]) == {}
+
+        assert await store.settle_inputs(ID, [given("no")], stamp=stamp) == [b"no"]
+        assert await store.settle_inputs("order:2", [given("no")], stamp=not_there) == [b"no"]
+        assert await store.read_receipts(ID, ["x"]) == {"x": b"no"}
+
     async def test_an_earlier_outcome_counts(self, store: Store) -> None:
         await decided(store, receipts=(given("first"),))
 

@@ -35,6 +35,17 @@ FENCE = (
         ),
     ),
     Mutant(
+        "rejections-without-fence",
+        "a rejection is kept whatever the instance is by then",
+        "store/sql/commits/settled.py",
+        "if self._stamp is not None and not self._fits(connection, self._stamp):",
+        "if False:",
+        (
+            f"{CONTRACT}test_receipts.py::TestSettledInputs"
+            "::test_an_outcome_is_kept_on_the_state_it_was_decided_on_alone",
+        ),
+    ),
+    Mutant(
         "fence-lets-any-lease-in",
         "a turn whose lease was stolen is accepted",
         "store/sql/commits/commit.py",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from perdure.model.feeds import Checkpoint, FeedEvent, Observation, ReaderStatus, StoredSnapshot
 from perdure.model.histories.removals import EventRemoval, SnapshotPlace
-from perdure.model.instances import LiveRow
+from perdure.model.instances import LiveRow, Stamp
 from perdure.model.tables import FeedWork
 from perdure.model.turns import InputReceipt, NewObservation
 
@@ -35,13 +35,22 @@ class DeciderStore(Protocol):
         receipts: Sequence[InputReceipt],
         observations: Sequence[NewObservation] = (),
         *,
+        stamp: Stamp | None = None,
         patience_s: float | None = None,
-    ) -> list[bytes]:
+    ) -> list[bytes] | None:
         """Keep outcomes of inputs that changed nothing, and what was observed of them.
 
         Return the outcome that counts for each receipt: an earlier one stays, and such an input is
         not observed again. One that waits in the inbox under the same id is removed, and a worker
         that has taken it is refused.
+
+        Args:
+            instance_id: The instance.
+            receipts: The outcomes.
+            observations: What was observed.
+            stamp: Of the state on which they were decided. If that is not the stored one, nothing
+                is kept, and None is returned.
+            patience_s: How long to wait for the store.
         """
         ...
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from perdure.model.feeds import Checkpoint, FeedEvent, Observation, ReaderStatus, StoredSnapshot
 from perdure.model.histories.removals import EventRemoval, SnapshotPlace
-from perdure.model.instances import LiveRow, part_of
+from perdure.model.instances import LiveRow, Stamp, part_of
 from perdure.model.tables import FeedWork
 from perdure.model.turns import InputReceipt, NewObservation, UniqueKey
 from perdure.store.base import ExecutionKey
@@ -71,10 +71,11 @@ class SqlDeciders(ABC):
         receipts: Sequence[InputReceipt],
         observations: Sequence[NewObservation] = (),
         *,
+        stamp: Stamp | None = None,
         patience_s: float | None = None,
-    ) -> list[bytes]:
+    ) -> list[bytes] | None:
         """Keep outcomes of inputs that changed nothing, and what was observed of them."""
-        settled = SettledInputs(instance_id, receipts, observations)
+        settled = SettledInputs(instance_id, receipts, observations, stamp)
         return await self._work(settled.write, patience_s=patience_s)
 
     async def read_lives(self, instance_ids: Sequence[str]) -> list[LiveRow | None]:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 
 from perdure.errors import RowError, StoreError, UsageError
 from perdure.model.hints import Hint
-from perdure.model.instances import DefinitionKey, InstanceRow, NewInstance
+from perdure.model.instances import DefinitionKey, InstanceRow, NewInstance, Stamp
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InputReceipt, NewObservation, Turn
 from perdure.store.counters import StoreCounters
@@ -131,10 +131,11 @@ class BorrowedSqlStore(SqlStore):
         receipts: Sequence[InputReceipt],
         observations: Sequence[NewObservation] = (),
         *,
+        stamp: Stamp | None = None,
         patience_s: float | None = None,
-    ) -> list[bytes]:
+    ) -> list[bytes] | None:
         """Keep outcomes of inputs that changed nothing, and what was observed of them."""
-        return await self._write(SettledInputs(instance_id, receipts, observations).write)
+        return await self._write(SettledInputs(instance_id, receipts, observations, stamp).write)
 
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
         if not all(type(one) is Turn for one in operations):

@@ -230,7 +230,7 @@ class DirectTurns:
         try:
             is_newest = is_newest or await self._way.is_current(hot)
             if is_newest and (turn.receipts or turn.observations):
-                await keep_outcomes(self._store, turn, hot.asked or ())
+                is_newest = await keep_outcomes(self._store, turn, hot.asked or ())
         except RowError as error:
             hot.is_ahead = False
             hot.spoil_asked(error, has_more=False)

@@ -71,10 +71,18 @@ class WaitingInput:
             self._told.set_exception(error)
 
 
-async def keep_outcomes(store: Store, turn: Turn, asked: Iterable[WaitingInput]) -> None:
+async def keep_outcomes(store: Store, turn: Turn, asked: Iterable[WaitingInput]) -> bool:
     """Keep the outcomes of inputs with an id that changed nothing. One that has an outcome already
-    is asked again, to be given that."""
-    kept = await store.settle_inputs(turn.instance_id, turn.receipts, turn.observations)
+    is asked again, to be given that.
+
+    Returns:
+        Whether the store has the state that they were decided on; if not, nothing was kept.
+    """
+    kept = await store.settle_inputs(
+        turn.instance_id, turn.receipts, turn.observations, stamp=turn.stamp
+    )
+    if kept is None:
+        return False
     earlier = {
         receipt.input_id
         for receipt, outcome in zip(turn.receipts, kept, strict=True)
@@ -83,3 +91,4 @@ async def keep_outcomes(store: Store, turn: Turn, asked: Iterable[WaitingInput])
     for waiting in asked:
         if waiting.input.input_id in earlier:
             waiting.tell(None)
+    return True

@@ -1,7 +1,9 @@
 """Keep what inputs came to that changed nothing, without a turn.
 
-An outcome that is stored never changes, so of two that come the first one counts. An input that
-waits in the inbox under the same id goes, and with it the lease of a worker that may have taken it.
+An outcome that is stored never changes, so of two that come the first one counts. It is kept only
+on the state that it was decided on: a database that has gone back meanwhile may have another one.
+An input that waits in the inbox under the same id goes, and with it the lease of a worker that may
+have taken it.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.model.feeds import Observation
-from perdure.model.instances import part_of
+from perdure.model.instances import Stamp, part_of
 from perdure.model.turns import InputReceipt, NewObservation
 from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.commits.changes import ObservationRow
@@ -17,6 +19,7 @@ from perdure.store.sql.commits.decision_rows import insert_observations, put_out
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.locking import lock_instances
 from perdure.store.sql.packing import Bulk, pack, unpack
+from perdure.store.sql.questions.reading import read_lives
 from perdure.store.sql.repair import drop_message
 
 
@@ -28,19 +31,24 @@ class SettledInputs:
         instance_id: str,
         receipts: Sequence[InputReceipt],
         observations: Sequence[NewObservation],
+        stamp: Stamp | None = None,
     ) -> None:
         self._instance_id = instance_id
         self._part = part_of(instance_id)
         self._receipts = receipts
         self._observations = observations
+        self._stamp = stamp
         self._written: list[Observation] = []
         """What an earlier try wrote, of which it is not known whether it took effect."""
 
-    def write(self, transaction: Transaction) -> list[bytes]:
-        """Keep everything and return the outcome that counts for each receipt."""
+    def write(self, transaction: Transaction) -> list[bytes] | None:
+        """Keep everything and return the outcome that counts for each receipt; None: the instance
+        is not as it was when they were decided, and nothing was kept."""
         connection, now_ms = transaction.connection, transaction.now_ms
         # A turn that decides one of them at the same time is through, or will find the outcome.
         lock_instances(connection, [self._instance_id])
+        if self._stamp is not None and not self._fits(connection, self._stamp):
+            return None
         bulk = Bulk(connection, alone=True)
         stored = self._stored(connection)
         outcomes: dict[str, bytes] = {}
@@ -58,6 +66,12 @@ class SettledInputs:
         decided = {input_id for input_id, (_, earlier) in stored.items() if earlier is not None}
         self._observe(bulk, decided, now_ms=now_ms)
         return [outcomes[receipt.input_id] for receipt in self._receipts]
+
+    def _fits(self, connection: Connection, stamp: Stamp) -> bool:
+        [live] = read_lives(connection, [self._instance_id])
+        is_there = live is not None and live.definition_no is not None
+        # Without a commit: decided for an instance that was not there.
+        return live is not None and live.stamp == stamp if stamp.commit_id else not is_there
 
     def _stored(self, connection: Connection) -> dict[str, tuple[int | None, bytes | None]]:
         ids = pack([receipt.input_id for receipt in self._receipts])
