@@ -205,7 +205,7 @@ async def test_an_id_that_was_used_again_meanwhile_is_left_alone(stage: Stage) -
 KILLED = """
 import asyncio, os, signal, sys
 from perdure import Client
-from perdure.client import bulk_acts
+from perdure.client.acting import bulk_acts
 
 bulk_acts.AT_ONCE = 10
 

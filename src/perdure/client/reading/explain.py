@@ -126,9 +126,11 @@ def explain(evidence: Evidence) -> str:
 
 
 def _sent(evidence: Evidence) -> str:
-    """Tell what an instance that has not ended has sent to streams: that is how far it came."""
+    """Tell what an instance that goes on has sent to streams: that is how far it came. Of one that
+    is held, what lets it go on is all there is to say."""
     heads = [head for head in evidence.streams if head.items]
-    if not heads or evidence.row.status.is_terminal:
+    status = evidence.row.status
+    if not heads or status.is_terminal or status.is_held:
         return ""
     named = [
         f"{head.items:,} {'item' if head.items == 1 else 'items'} to stream {head.stream!r}, the "
