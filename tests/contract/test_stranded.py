@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from perdure.clock import ManualClock, to_ms
+from perdure.model.histories.failures import Failure
+from perdure.model.jobs import JobEnd
 from perdure.store.base import JobLease, Store, TurnLease
 from tests.contract.store_values import (
     LEASE_MS,
@@ -43,6 +45,50 @@ class TestStranded:
         assert (before, woken) == (([], []), 3)
         assert {turn.instance_id for turn in await claim(store)} == {"told", "new"}
         assert len(await claim_jobs(store)) == 1
+        assert await store.wake_stranded(limit=10) == 0
+
+    async def test_retries_wait_for_the_rest_of_their_pause(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await begun(store, "j", jobs=(job(),))
+        clock.advance(YEARS)
+        [work] = await claim_jobs(store)
+        failure = Failure("E", "no", at_ms=clock())
+        again_ms = clock() + to_ms(MINUTE)
+        retried = JobEnd(key=work.key, token=work.token, retry_at_ms=again_ms, failure=failure)
+        assert await store.end_jobs([retried]) == [True]
+        clock.now_ms -= to_ms(YEARS)
+
+        assert await store.wake_stranded(limit=10) == 1
+        at_once = await claim_jobs(store)
+        clock.advance(MINUTE)
+
+        assert (at_once, len(await claim_jobs(store))) == ([], 1)
+        assert await store.wake_stranded(limit=10) == 0
+
+    async def test_what_was_given_back_is_claimable_again(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await begun(store, "j", jobs=(job(),))
+        clock.advance(YEARS)
+        [work] = await claim_jobs(store)
+        back = JobEnd(key=work.key, token=work.token, retry_at_ms=clock(), refund=True)
+        assert await store.end_jobs([back]) == [True]
+        clock.now_ms -= to_ms(YEARS)
+
+        assert await store.wake_stranded(limit=10) == 1
+        assert len(await claim_jobs(store)) == 1
+
+    async def test_a_pause_by_a_right_clock_is_left_alone(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await begun(store, "j", jobs=(job(),))
+        [work] = await claim_jobs(store)
+        failure = Failure("E", "no", at_ms=clock())
+        later_ms = clock() + to_ms(YEARS)
+        retried = JobEnd(key=work.key, token=work.token, retry_at_ms=later_ms, failure=failure)
+        assert await store.end_jobs([retried]) == [True]
+
         assert await store.wake_stranded(limit=10) == 0
 
     async def test_leases_of_the_dead_run_out(self, store: Store, clock: ManualClock) -> None:

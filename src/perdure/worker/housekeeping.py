@@ -139,8 +139,9 @@ class Housekeeping:
         self._has_looked_through = False
         self._continued: set[str] = set()
         self._steady_first_ms = STEADY_FIRST_MS
-        self._jumps = 0
-        """After how many jumps of the clock what they stranded was looked for."""
+        self._jumps = -1
+        """After how many jumps of the clock what they stranded was looked for. Once in any case: an
+        earlier process may have died before it looked."""
 
     async def open(self) -> None:
         """Compare the clock with what the store knew before this worker writes anything."""
@@ -150,7 +151,6 @@ class Housekeeping:
         ahead_ms = self._clock() - newest[0].created_ms
         facts = {"ahead_ms": ahead_ms, "worker_id": self._worker_id}
         if ahead_ms < -JUMP_MS:
-            self._jumps = -1
             logger.warning(
                 "the newest instance in the store is from %s, which is still to come by the clock: "
                 "it is wrong now, or was then",
@@ -363,7 +363,8 @@ class Housekeeping:
     # ---------------------------------------------------------------- stranded
 
     async def _wake_stranded(self) -> None:
-        """Look for what was written by a wrong clock, when there was one and time is steady now."""
+        """Look for what was written by a wrong clock, when there may have been one and time is
+        steady now."""
         seen = jumps(self._clock)
         if seen == self._jumps or steady_ms(self._clock) < LASTS_MS:
             return

@@ -14,6 +14,8 @@ from perdure.store.sql.connection import Connection
 from perdure.store.sql.locking import lock_instances
 from perdure.store.sql.packing import pack, unpack
 
+LONGEST_PAUSE_MS = 3_600_000
+"""A job that was given back and waits for longer than this was given back by a wrong clock."""
 LONGEST_LEASE_MS = 24 * 3_600_000
 """A lease that ends later than this was given by a wrong clock."""
 RENEWED_WITHIN_MS = 60_000
@@ -30,14 +32,15 @@ class Stranded(NamedTuple):
 def find_stranded(connection: Connection, *, limit: int, now_ms: int) -> Stranded:
     """Find what is stranded, at most so many of each."""
 
-    def find(name: str) -> list[Any]:
+    def find(name: str, **times: int) -> list[Any]:
         far_ms = now_ms + LONGEST_LEASE_MS
-        [(text,)] = connection.run(name, now_ms=now_ms, far_ms=far_ms, limit=limit)
+        [(text,)] = connection.run(name, now_ms=now_ms, far_ms=far_ms, limit=limit, **times)
         return unpack(text)
 
+    later_ms = now_ms + LONGEST_PAUSE_MS
     return Stranded(
         [StrandedTurnValues(*row) for row in find("find_stranded_turns")],
-        [StrandedJobValues(*row) for row in find("find_stranded_jobs")],
+        [StrandedJobValues(*row) for row in find("find_stranded_jobs", later_ms=later_ms)],
     )
 
 

@@ -179,6 +179,8 @@ class StrandedJobValues(NamedTuple):
     seq: int
     visible_at_ms: int
     token: int
+    rest_ms: int
+    """For how long it was to wait, of one that failed."""
 
 
 class InstanceValues(NamedTuple):

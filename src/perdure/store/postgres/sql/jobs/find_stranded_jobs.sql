@@ -1,16 +1,31 @@
 -- Find jobs that wait, or whose lease is to end, by a time that a wrong clock wrote.
--- Params: now_ms; far_ms (no lease ends so late); limit. Returns: one JSON text, [[part,
--- instance_id, incarnation, execution, seq, visible_at_ms, token], ...].
--- A job that nobody has tried waits for nothing. Reads the whole table, so it is no part of a
--- transaction that writes.
-SELECT coalesce(json_agg(json_build_array(
-    part, instance_id, incarnation, execution, seq, visible_at_ms, token
-)), '[]'::json)
-FROM (
-    SELECT part, instance_id, incarnation, execution, seq, visible_at_ms, token
+-- Params: now_ms; later_ms (nothing is put off for so long); far_ms (no lease ends so late); limit.
+-- Returns: one JSON text, [[part, instance_id, incarnation, execution, seq, visible_at_ms, token,
+-- rest_ms], ...].
+-- A job that nobody has tried waits for nothing, or a little if a worker gave it back. One that
+-- failed at a time that is still to come waits for the rest of its pause. Reads the whole table, so
+-- it is no part of a transaction that writes.
+WITH waiting AS (
+    SELECT
+        *,
+        (
+            convert_from(failures, 'UTF8')::json -> 'kept'::text -> (-1) ->> 'at_ms'::text
+        )::bigint AS failed_ms
     FROM perdure.jobs
     WHERE visible_at_ms > :now_ms::bigint
-      AND (token <> 0 AND visible_at_ms > :far_ms::bigint
-           OR token = 0 AND attempt = 0 AND created_ms > :now_ms::bigint)
+),
+stranded AS (
+    SELECT
+        *,
+        CASE WHEN failed_ms > :now_ms::bigint THEN visible_at_ms - failed_ms ELSE 0 END AS rest_ms
+    FROM waiting
+    WHERE token <> 0 AND visible_at_ms > :far_ms::bigint
+       OR token = 0 AND attempt = 0 AND created_ms > :now_ms::bigint
+       OR token = 0 AND failures IS NULL AND visible_at_ms > :later_ms::bigint
+       OR token = 0 AND failed_ms > :now_ms::bigint
     LIMIT :limit::bigint
-) AS found;
+)
+SELECT coalesce(json_agg(json_build_array(
+    part, instance_id, incarnation, execution, seq, visible_at_ms, token, rest_ms
+)), '[]'::json)
+FROM stranded;

@@ -1,9 +1,13 @@
 -- Give jobs that were found stranded a time that comes, if they still are as they were.
--- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, visible_at_ms, token], ...],
--- as found; now_ms; until_ms (when leases end that their holders do not renew). Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, visible_at_ms, token,
+-- rest_ms], ...], as found; now_ms; until_ms (when leases end that their holders do not renew).
+-- Returns: nothing.
 -- ANY: see load_live.
 UPDATE perdure.jobs
-SET visible_at_ms = CASE jobs.token WHEN 0 THEN :now_ms::bigint ELSE :until_ms::bigint END
+SET visible_at_ms = CASE jobs.token
+    WHEN 0 THEN :now_ms::bigint + (found.value ->> 7)::bigint
+    ELSE :until_ms::bigint
+END
 FROM jsonb_array_elements(:rows::jsonb) AS found (value)
 WHERE jobs.part = ANY (ARRAY[(found.value ->> 0)::smallint])
   AND jobs.instance_id = found.value ->> 1

@@ -1,8 +1,9 @@
 -- Give jobs that were found stranded a time that comes, if they still are as they were.
--- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, visible_at_ms, token], ...],
--- as found; now_ms; until_ms (when leases end that their holders do not renew). Returns: nothing.
+-- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, visible_at_ms, token,
+-- rest_ms], ...], as found; now_ms; until_ms (when leases end that their holders do not renew).
+-- Returns: nothing.
 UPDATE jobs
-SET visible_at_ms = CASE jobs.token WHEN 0 THEN :now_ms ELSE :until_ms END
+SET visible_at_ms = CASE jobs.token WHEN 0 THEN :now_ms + (found.value ->> 7) ELSE :until_ms END
 FROM json_each(:rows) AS found
 WHERE jobs.part = found.value ->> 0
   AND jobs.instance_id = found.value ->> 1
