@@ -232,7 +232,8 @@ def test_a_ref_asks_by_a_job_of_a_built_in_activity() -> None:
     assert json.loads(job.input) == {"instance_id": "other", "signal": "number", "value": 5}
     policy = msgspec.json.decode(job.policy, type=JobPolicy)
     assert policy.max_attempts is None
-    assert set(policy.no_retry) == {"InstanceNotFoundError", "InstanceEndedError"}
+    answers = {"InstanceNotFoundError", "InstanceEndedError", "EventsRemovedError"}
+    assert set(policy.no_retry) == answers
     script.complete(2)
     assert json.loads(script.turns[1].jobs[0].input) == {"instance_id": "other", "reason": "enough"}
 

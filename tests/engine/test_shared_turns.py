@@ -269,10 +269,12 @@ async def test_only_the_rejection_that_the_store_refuses_to_keep_fails(
     await client.execute(Diary, Write("d", "begun"))
     settle = client._core.store.settle_inputs
 
-    async def refuse(stored_id: str, receipts: Sequence[InputReceipt], *more: Any) -> Any:
+    async def refuse(
+        stored_id: str, receipts: Sequence[InputReceipt], *more: Any, stamp: Any
+    ) -> Any:
         if any(receipt.input_id == "bad" for receipt in receipts):
             raise RowError("a value cannot be stored")
-        return await settle(stored_id, receipts, *more)
+        return await settle(stored_id, receipts, *more, stamp=stamp)
 
     monkeypatch.setattr(client._core.store, "settle_inputs", refuse)
     others = [(Write("d", ""), {"input_id": name}) for name in ("a", "bad", "b")]

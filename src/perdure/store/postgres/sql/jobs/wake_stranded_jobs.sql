@@ -5,10 +5,13 @@
 -- ANY: see load_live.
 UPDATE perdure.jobs
 SET visible_at_ms = CASE jobs.token
-    WHEN 0 THEN :now_ms::bigint + (found.value ->> 7)::bigint
+    WHEN 0 THEN :now_ms::bigint + found.rest_ms
     ELSE :until_ms::bigint
 END
-FROM jsonb_array_elements(:rows::jsonb) AS found (value)
+FROM (
+    SELECT given.value, (given.value ->> 7)::bigint AS rest_ms
+    FROM jsonb_array_elements(:rows::jsonb) AS given (value)
+) AS found
 WHERE jobs.part = ANY (ARRAY[(found.value ->> 0)::smallint])
   AND jobs.instance_id = found.value ->> 1
   AND jobs.incarnation = (found.value ->> 2)::bigint

@@ -3,8 +3,11 @@
 -- rest_ms], ...], as found; now_ms; until_ms (when leases end that their holders do not renew).
 -- Returns: nothing.
 UPDATE jobs
-SET visible_at_ms = CASE jobs.token WHEN 0 THEN :now_ms + (found.value ->> 7) ELSE :until_ms END
-FROM json_each(:rows) AS found
+SET visible_at_ms = CASE jobs.token WHEN 0 THEN :now_ms + found.rest_ms ELSE :until_ms END
+FROM (
+    SELECT given.value, given.value ->> 7 AS rest_ms
+    FROM json_each(:rows) AS given
+) AS found
 WHERE jobs.part = found.value ->> 0
   AND jobs.instance_id = found.value ->> 1
   AND jobs.incarnation = found.value ->> 2
