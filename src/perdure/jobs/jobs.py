@@ -381,7 +381,7 @@ class JobRunner:
             say_unrecorded(run, error)
             end = self._conclude(run.job, JobPolicy(), raised(error, is_final=True))
         self._count(outcome, end)
-        self._let_go(run)
+        self._let_go(run, is_stored=False)
         # No other code has seen it yet, and a copy would cost every job several times as much.
         force_setattr(end, "ran", run.counted())
         self._end(run.job, end)
@@ -409,13 +409,19 @@ class JobRunner:
         else:
             self._tell(run)
 
-    def _let_go(self, run: JobRun) -> None:
+    def _let_go(self, run: JobRun, *, is_stored: bool = True) -> None:
         assert not run.is_over, "a job ends once"
         run.is_over = True
         del self._runs[run.job.key]
-        self.suspects.end(run.job.key)
+        if is_stored:
+            self.suspects.end(run.job.key)
         if run.job.session is not None:
             self.sessions.end(run.job.session)
+
+    def end_stored(self, key: JobKey) -> None:
+        """The store has the end of a suspect: another one may come."""
+        if key not in self._runs:
+            self.suspects.end(key)
 
     def _conclude_unstarted(self, job: ClaimedJob) -> JobEnd:
         self.counts.given_back += 1

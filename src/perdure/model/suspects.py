@@ -3,7 +3,8 @@
 A process that dies takes everything along that it had leased, and its cause of death is unknown.
 What was lost so several times is a *suspect*. A worker has one under way at a time, so that a
 killer takes no other suspect with it: it alone is lost again and again until it is given up, and
-the others come through. What runs already, and what is no suspect, runs beside it.
+the others come through. What runs already, and what is no suspect, runs beside it. It is under way
+until its end is stored: a killer that began before that would take it along once more.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ class Suspects:
         """It is being run."""
         if key in self._under_way:
             self._under_way[key] = self._monotonic()
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._under_way
 
     def end(self, key: Hashable) -> bool:
         """It is not under way any more; return whether it was a suspect."""

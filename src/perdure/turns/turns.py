@@ -139,6 +139,10 @@ class TurnRunner:
         else:
             self._way.take_result(hot, end)
 
+    async def end_in_store(self, end: JobEnd) -> None:
+        """Let the store know of the end of a job, by the inbox, and wait until it does."""
+        await self._memory.end_in_store([end])
+
     def job_settled(self, key: JobKey, settled: Settled) -> None:
         """A job that ran here has told the store of its end itself; it came by the inbox."""
         self._memory.settled_in_store(key, settled)

@@ -420,8 +420,19 @@ class Serving:
         self.claimer.look(at_ms)
 
     def _job_ended(self, job: ClaimedJob, end: JobEnd) -> None:
+        if job.key in self.jobs.suspects:
+            self.turns.background.spawn(self._end_suspect(job, end))
+            return
         self.turns.job_ended(end)
         self.claimer.room_freed(job)
+
+    async def _end_suspect(self, job: ClaimedJob, end: JobEnd) -> None:
+        """Store the end of a suspect before the next one comes."""
+        try:
+            await self.turns.end_in_store(end)
+        finally:
+            self.jobs.end_stored(job.key)
+            self.claimer.room_freed(job)
 
     async def _find_inline(self, key: JobKey) -> InlineRequest | None:
         return await self.turns.find_inline(key)
