@@ -1,8 +1,8 @@
 """Pauses that grow from one look to the next, for as long as looking finds nothing.
 
-Who looks often finds soon; who has found nothing for a while would only cost. What always holds: a
-pause begins at its first length, grows by a factor, and stops growing at its longest. Nothing here
-waits, and nothing here draws lots: that is the caller's.
+To look often is to find soon; after a while in which there was nothing it only costs. What always
+holds: a pause begins at its first length, grows by a factor, and stops growing at its longest.
+Nothing here waits, and nothing here draws lots: that is the caller's.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ class Context:
         asked through the ref. It is started even if this instance ends right away.
 
         Raises (at the `await`):
-            AlreadyExistsError: The id is taken; `ctx.ref(id)` reaches who has it.
+            AlreadyExistsError: The id is taken; `ctx.ref(id)` reaches the instance that has it.
         """
         refuse_elsewhere(self._scope, "ctx.start")
         instance_id, orchestration, rest = _split(first, args)

@@ -198,7 +198,7 @@ def revive_child_error(instance_id: str, status: str, failure: Failure) -> Child
 
 
 def instance_failure(instance_id: str, failure: Failure) -> InstanceFailedError:
-    """Return the exception that who waits for a failed instance sees."""
+    """Return the exception that a caller sees who waits for a failed instance."""
     error = InstanceFailedError(
         instance_id,
         type_name=failure.type_name,

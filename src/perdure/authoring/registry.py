@@ -347,7 +347,7 @@ def decider_key(name: str) -> DefinitionKey:
 
 
 def inline_key(name: str, version: str) -> DefinitionKey:
-    """Return the queue of an orchestration's inline calls: only who has its code can run them."""
+    """Return the queue of an orchestration's inline calls: workers with its code run them."""
     return DefinitionKey("inline", name, version, BEHAVIOUR)
 
 

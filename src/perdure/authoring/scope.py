@@ -230,7 +230,7 @@ class RunsCode(Protocol):
 
     @property
     def perdure_scope(self) -> Scope:
-        """Return who takes durable calls, or refuse them."""
+        """Return what takes durable calls, or refuse them."""
         ...
 
 
@@ -242,7 +242,7 @@ after_fork(running_in.clear)
 
 
 def current_scope() -> Scope | None:
-    """Return who takes durable calls here: None outside an orchestration."""
+    """Return what takes durable calls here: None outside an orchestration."""
     place = running_in.get(get_ident())
     return None if place is None else place.perdure_scope
 

@@ -29,7 +29,7 @@ _RESERVED = (
 class Signal(Generic[T]):
     """A name and a type, shared by sender and receiver.
 
-    Signals that come before anybody waits, or before the instance is started, are kept. Each one
+    Signals that come before the code waits, or before the instance is started, are kept. Each one
     is received once, in the order of arrival.
     """
 

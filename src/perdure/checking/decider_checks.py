@@ -97,7 +97,7 @@ def _recorded(events: Sequence[StoredEvent]) -> list[tuple[int, str | None]]:
 
 
 def check_keys(contents: Contents) -> Iterator[Violation]:
-    """Check that who has a business key lives."""
+    """Check that the holder of a business key lives."""
     for (scope, key), (holder, incarnation) in contents.unique_keys.items():
         live = contents.live.get(holder)
         if live is None or live.definition_no is None or live.stamp.incarnation != incarnation:

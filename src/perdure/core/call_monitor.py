@@ -18,7 +18,7 @@ and such a definition has to be watched closely in all its turns.
 
 What is seen in neither way: a clock that C code reads by itself (a C extension such as numpy;
 `sorted(key=...)`, and on 3.11 also `map(time.time, ...)` and `functools.partial`), and, in known
-code, what C code calls without anybody naming it; on 3.12 there also a Python function that is
+code, what C code calls and no code names; on 3.12 there also a Python function that is
 called with unpacked arguments (`handler(*args)`) and that no code names or closes over.
 """
 

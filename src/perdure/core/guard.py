@@ -230,7 +230,7 @@ def _look_around(frame: FrameType | None, bystanders: frozenset[str]) -> _Sight 
 
 def _is_nearer_to_user(frame: FrameType, known: FrameType | None) -> bool:
     path = frame.f_code.co_filename
-    # The methods that dataclasses and attrs write have no line that anyone could look up.
+    # The methods that dataclasses and attrs write have no line to look up.
     if path.startswith("<attrs generated") or (
         path == "<string>" and frame.f_code.co_name.startswith("__")
     ):

@@ -179,7 +179,7 @@ class JobRunner:
             loop.call_soon(self._end, job, self._conclude_unstarted(job))
             return
         if (older := self._runs.get(job.key)) is not None:
-            # Its lease ran out before anybody noticed, and it came to us again.
+            # Its lease ran out before this worker noticed, and it came to us again.
             self.counts.lost += 1
             self._drop(older)
         run = self._prepare(job)

@@ -182,7 +182,7 @@ class RunningActivity:
         return self.is_cancelled
 
     def _wait_list(self) -> list[Callable[[], None]]:
-        # setdefault is one step for all threads: everybody gets the same list.
+        # setdefault is one step for all threads: all get the same list.
         waiters: list[Callable[[], None]] = self.__dict__.setdefault("_waiters", [])
         return waiters
 

@@ -17,8 +17,8 @@ class Hint(IntFlag):
     WORK = 1
     """A worker may claim: an instance has a message or a date, a job waits."""
     NEWS = 2
-    """Who waits may read: an instance has ended, reported or kept something, an input was decided,
-    events were recorded, jobs that run elsewhere are no longer wanted."""
+    """A client that waits may read: an instance has ended, reported or kept something, an input was
+    decided, events were recorded, jobs that run elsewhere are no longer wanted."""
     BOTH = 3
 
 

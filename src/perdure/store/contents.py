@@ -57,15 +57,15 @@ class Contents:
     receipts: dict[str, dict[str, bytes | None]] = field(default_factory=dict)
     """What inputs came to, by instance and id; None: not decided, or no input."""
     unique_keys: dict[UniqueKey, tuple[str, int]] = field(default_factory=dict)
-    """Who has a business key, with its incarnation."""
+    """The holder of a business key, with its incarnation."""
     snapshots: dict[ExecutionKey, StoredSnapshot] = field(default_factory=dict)
     feed: list[FedRow] = field(default_factory=list)
     """In the order of commits."""
     observations: dict[str, list[int]] = field(default_factory=dict)
     """Numbers of the observed inputs."""
     children: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """The children that have not ended, with id and incarnation of who waits for them. They may be
-    of other slices."""
+    """The children that have not ended, with id and incarnation of the instance that waits. They
+    may be of other slices."""
 
 
 class SlicePlace(NamedTuple):
@@ -100,7 +100,7 @@ class Slice(NamedTuple):
 
 
 class KeySlice(NamedTuple):
-    """Some business keys, and the live rows of who has them."""
+    """Some business keys, and the live rows of their holders."""
 
     contents: Contents
     end: KeyPlace | None

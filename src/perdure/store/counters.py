@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class StoreCounters:
-    """Counted by the writing thread only; anybody may read."""
+    """Counted by the writing thread only; all threads may read."""
 
     transactions: int = 0
     """Committed."""

@@ -104,7 +104,7 @@ class World:
 
     @asynccontextmanager
     async def moving(self) -> AsyncIterator[None]:
-        """Say that a call of the test moves things: who waits for a result goes on waiting."""
+        """Say that a call of the test moves things: a wait for a result goes on."""
         self._under_way += 1
         self._at_rest.clear()
         try:

@@ -31,7 +31,7 @@ class WebLimits:
     header_bytes: int = 16 * 1024
     """All headers of a request together."""
     page: int = PAGE_MAX
-    """The largest page of a list. Who asks for more gets so many."""
+    """The largest page of a list. A request for more gets so many."""
     wait_s: float = 60.0
     """The longest that a request waits for a result."""
     rate_per_s: float = 200.0

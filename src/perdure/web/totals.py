@@ -16,7 +16,7 @@ KEPT_FACTOR = 50.0
 
 
 class RecentTotals:
-    """The totals of a store, for everyone who asks at about the same time."""
+    """The totals of a store, for all requests of about the same time."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

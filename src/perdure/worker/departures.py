@@ -3,8 +3,8 @@
 A worker whose process dies is gone from the server at once, wherever it ran: the lock of its
 connections is free (`store/postgres/presence.py`). A live one whose connections were cut connects
 anew at once and has its lock again. So a worker is freed that was gone at several looks in a row,
-in a transaction that holds its lock: who comes back in that moment waits, and finds its leases gone
-as if they had run out.
+in a transaction that holds its lock: a worker that comes back in that moment waits, and finds its
+leases gone as if they had run out.
 
 Nothing depends on it. What is not known of a server's connections waits for its lease.
 """

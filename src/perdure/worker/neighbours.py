@@ -3,7 +3,7 @@
 The workers of a place are a ring, by their ids: each looks after the next one whose process is not
 its own, twice a second. If that is gone for certain (`process_id`), everything it held is freed in
 a transaction that checks that it is still that very process which is meant, and the one behind it
-is next. Now and then everybody looks at all, in case the one that should have is frozen or busy.
+is next. Now and then each looks at all, in case the one that should have is frozen or busy.
 
 Who the neighbours are comes with each sign of life, and is asked for when others have changed
 something: one that has just come may have taken work. So an idle fleet asks nothing more.

@@ -75,7 +75,7 @@ class Health:
     failing: str = ""
     """The loop that is down at the moment, or nothing."""
     holds_store: str = ""
-    """Which projection has been keeping everybody from writing for longer than it may, since when
+    """Which projection has been keeping all others from writing for longer than it may, since when
     and where it stands; or nothing."""
 
 

@@ -199,7 +199,7 @@ async def serve(
     made(worker.worker_id)
     async with _answering(settings, worker), worker:
         running = asyncio.ensure_future(worker.run())
-        # It listens to signals before anybody is told that it is there, and may send one.
+        # It listens to signals before another process hears that it is there, and may send one.
         await asyncio.sleep(0)
         started(worker.worker_id)
         await running

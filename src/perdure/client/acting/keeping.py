@@ -1,4 +1,4 @@
-"""How a promise is kept: its token is read, and its signal delivered to who waits for it."""
+"""How a promise is kept: its token is read, and its signal delivered to the instance that waits."""
 
 from __future__ import annotations
 

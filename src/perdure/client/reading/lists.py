@@ -88,7 +88,7 @@ def filter_of(query: InstanceQuery) -> InstanceFilter:
         parent_id=_text("parent", query.get("parent")),
         tag=_text("tag", query.get("tag")),
         roots_only=_flag("roots_only", query.get("roots_only", False)),
-        # Schedules have a list of their own; who asks for them by name, id or prefix gets them.
+        # Schedules have a list of their own; a question by name, id or prefix finds them.
         with_builtins=any(query.get(key) is not None for key in ("name", "ids", "prefix")),
     )
 

@@ -64,7 +64,7 @@ class SessionInfo:
     session: str
     owner: str
     until: datetime
-    """When it is anybody's, unless its owner renews it."""
+    """When every worker may take it, unless its owner renews it."""
     used_at: datetime
     is_held: bool
     """Whether it still is its owner's."""

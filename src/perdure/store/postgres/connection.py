@@ -190,7 +190,7 @@ class PostgresConnection(Statements):
             raise meaning(self._address.shown, error) from error
         except BaseException:
             # A handler of a projection was broken off while it waited for us. The answer that is
-            # on its way has to be taken first, or the connection would be of no use to anybody.
+            # on its way has to be taken first, or the connection would be of no use any more.
             with suppress(Exception):
                 self._loop.run_until_complete(task)
             raise

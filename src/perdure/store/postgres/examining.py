@@ -46,7 +46,7 @@ def look_at_version(text: str) -> Finding:
 
 
 def look_at_role(is_standby: bool, read_only: str) -> Finding:
-    """Look at whether the server lets anybody write."""
+    """Look at whether the server lets its clients write."""
     if is_standby:
         return fail("writable", "a standby, which only reads", "give the address of the primary")
     if read_only == "on":

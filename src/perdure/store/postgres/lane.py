@@ -172,7 +172,7 @@ class Lane:
         return [next(results) if answer is NOTHING else answer for answer in found]
 
     def _execute(self, operations: Sequence[Any]) -> list[Any]:
-        """Run operations as one transaction; in halves, if that finds who has to be put off."""
+        """Run operations as one transaction; in halves, if that finds which have to be put off."""
         try:
             return self._run(operations)
         except RowLockedError:
@@ -394,7 +394,7 @@ class Lane:
         """Return what the server has as long as it does not crash, if that can be told now."""
         try:
             connection.run_script(f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {PIN}")
-            # Who waited for another process to make it sees it only when it looks again.
+            # A statement that waited for another process to make it does not see it: the next does.
             found = connection.run("read_mark", mark=fresh_id())
             found = found or connection.run("read_mark", mark=fresh_id())
             connection.run_script("COMMIT")

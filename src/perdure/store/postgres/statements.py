@@ -45,7 +45,7 @@ class Statements(ABC):
         """Run a statement and return how many rows it changed."""
 
     def _learn(self, database_ms: int) -> None:
-        """The database has told its time with what was loaded. Not everybody wants to know."""
+        """Take the time that the database told with what was loaded. Most have no use for it."""
         return
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:

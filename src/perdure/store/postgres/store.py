@@ -239,7 +239,7 @@ class PostgresStore(SqlStore):
         return connection, attend(connection, self.address.schema, worker)
 
     async def retire(self, worker_id: str) -> None:
-        """Remove a worker that stops, and its claim to be anybody's home."""
+        """Remove a worker that stops, and its claim to be the home of instances."""
         await super().retire(worker_id)
         if self._presence is not None:
             await self.forget_presence(self._presence)

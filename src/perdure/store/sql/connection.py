@@ -33,7 +33,7 @@ class Connection(Protocol):
     locks: bool
     """Whether rows have to be locked, because others may write at the same time."""
     waits: bool
-    """Whether it waits for rows that others have locked. Who shares a transaction does not."""
+    """Whether it waits for rows that others have locked. In a transaction of a user it does not."""
 
     def run(self, name: str, /, **params: Value) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""

@@ -258,7 +258,7 @@ def _run(tables: OwnTables, work: FeedWork) -> WorkDone:
     except Exception as error:
         done = WorkDone(error=error)
     except BaseException as error:
-        # Not even `sys.exit` in a handler may end the thread that writes for everybody.
+        # Not even `sys.exit` in a handler may end the thread that writes for all.
         done = WorkDone(error=UsageError(f"a projection raised {type(error).__name__}"))
     finally:
         tables.close()

@@ -23,7 +23,7 @@ _BY_HAND = 1
 
 def retry_dead_jobs(connection: Connection, keys: Sequence[JobKey], *, now_ms: int) -> list[bool]:
     """Put dead jobs back into their queues; tell of each whether it was one."""
-    # Who deletes or replaces the instance meanwhile would not find the job that comes back.
+    # To delete or replace the instance meanwhile would not find the job that comes back.
     lock_instances(connection, [key.instance_id for key in keys])
     back = [JobKey(*row) for row in connection.run("revive_jobs", keys=_pack(keys), now_ms=now_ms)]
     connection.run("delete_dead_jobs", keys=_pack(back))

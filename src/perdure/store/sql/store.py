@@ -306,7 +306,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         await self._work(release)
 
     async def unpark(self, instance_id: str) -> bool:
-        """Let a parked or blocked instance be tried again by anybody; tell whether it was one."""
+        """Let all workers try a parked or blocked instance again; tell whether it was one."""
         return await self._work(lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms))
 
     async def beat(self, worker: WorkerRow, *, is_first: bool = False) -> list[Neighbour]:
@@ -327,7 +327,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         return await self._work(work, is_quiet=not is_first)
 
     async def retire(self, worker_id: str) -> None:
-        """Remove a worker that stops, and its claim to be anybody's home."""
+        """Remove a worker that stops, and its claim to be the home of instances."""
         await self._work(lambda t: t.connection.run("retire", worker_id=worker_id), is_quiet=True)
 
     async def release_worker(

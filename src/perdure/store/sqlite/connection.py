@@ -269,7 +269,7 @@ def _looks_at(until_s: float | None) -> Callable[[], bool] | None:
 
 
 def trouble_of(path: str, error: BaseException | None) -> StoreUnavailableError | None:
-    """Return what keeps everybody from writing, if an error that user code got says so."""
+    """Return what keeps all others from writing, if an error that user code got says so."""
     primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if primary in (_FULL, _IOERR):
         return StoreUnavailableError(f"{path} {_LATER[primary]} ({error})")

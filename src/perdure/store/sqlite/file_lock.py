@@ -11,9 +11,9 @@ a worker notices their work without asking the database. It is a hint only (a wr
 it raises a number). Beside them stands which process raised one last, what users' transactions have
 announced, and when all processes were last warned of something.
 
-Who sleeps is woken: a writer that gives a hint touches the file's times, which the kernel tells to
-those that watch the file (`file_watch`). Only if there are some: each keeps a lock on a byte that
-stands for the kind, which the kernel takes back from the dead.
+A process that sleeps is woken: a writer that gives a hint touches the file's times, which the
+kernel tells to those that watch the file (`file_watch`). Only if there are some: each keeps a
+lock on a byte that stands for the kind, which the kernel takes back from the dead.
 
 A child that user code forks inherits the open file and the lock with it, which would outlive its
 owner. So a child closes the files of all locks before it does anything else.

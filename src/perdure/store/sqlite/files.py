@@ -63,8 +63,8 @@ def has_content(path: Path) -> bool:
 def prepare_file(path: Path) -> None:
     """Create the file, readable only for its owner, if it is missing; refuse unsafe places.
 
-    SQLite and we put other files beside it, whose names anybody can guess. Who has made the WAL
-    says what is in the database, so these have to be ours too.
+    SQLite and we put other files beside it, whose names every user can guess. What is in
+    the WAL counts as the database, so these have to be ours too.
 
     An existing file is never opened here: closing a second descriptor of a database would drop the
     locks that SQLite holds on it in this process.

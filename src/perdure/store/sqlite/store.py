@@ -2,7 +2,7 @@
 
 One connection writes, on the batcher's thread; a few others read. Every operation that waits goes
 into the next transaction: see `writer` for what happens there. "Database is locked" never reaches
-anybody: processes take turns by a lock beside the file, and what SQLite still refuses is tried
+a caller: processes take turns by a lock beside the file, and what SQLite still refuses is tried
 again.
 """
 

@@ -31,8 +31,8 @@ class OwnThread:
 async def beside_loop(work: Callable[[], T], cancel: Callable[[], None]) -> T:
     """Run a function on a thread of its own, and let this loop serve it meanwhile.
 
-    Nothing of it is left when this returns or raises: who is cancelled waits until the function
-    has ended.
+    Nothing of it is left when this returns or raises: a caller that is cancelled waits until the
+    function has ended.
 
     Args:
         work: What to run.

@@ -1,5 +1,5 @@
--- Find transactions that were prepared for a two-phase commit more than a minute ago: whoever
--- prepared them has forgotten them.
+-- Find transactions that were prepared for a two-phase commit more than a minute ago: the
+-- program that prepared them has forgotten them.
 -- Returns: name, role, seconds; the oldest first.
 SELECT
     gid,

@@ -1,5 +1,5 @@
--- Find replication slots that keep old rows or WAL from being removed and that nobody reads.
--- Returns: name, whether somebody reads it, age of its oldest transaction, bytes of WAL it keeps.
+-- Find replication slots that keep old rows or WAL from being removed and that no client reads.
+-- Returns: name, whether it is being read, age of its oldest transaction, bytes of WAL it keeps.
 SELECT
     slot_name::text,
     active,

@@ -100,7 +100,7 @@ def let_arrive(transaction: Transaction, instance_id: str) -> int | None:
     waits for none.
     """
     connection, part = transaction.connection, part_of(instance_id)
-    # First, as everybody does it.
+    # First, as all transactions do it.
     lock = "lock_live" if transaction.waits else "try_live"
     [(text,)] = connection.run(lock, keys=pack([(part, instance_id)]))
     if not transaction.waits and not unpack(text) and read_lives(connection, [instance_id])[0]:

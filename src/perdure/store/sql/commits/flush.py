@@ -249,7 +249,7 @@ class _Flush:
                 self._bulk.write("put_live", known)
         else:
             self._bulk.write("put_live", [_live_values(row) for row in self._dirty])
-            # Who makes an unborn row has seen that there is no such instance. Is that so still?
+            # An unborn row is made where there was no such instance. Is that so still?
             unborn = [row for row in self._dirty if not row.stored and not row.is_born]
             self._bulk.run_keys("refuse_unborn", [(row.part, row.instance_id) for row in unborn])
 

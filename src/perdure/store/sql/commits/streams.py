@@ -1,8 +1,8 @@
 """Write and read streams. What counts and what is void is told in `perdure.store.streams`.
 
 Nothing is written when an attempt fails, is cancelled or is lost: its rows have the token of a
-lease that no job has any more. So streams cost those nothing who do not use them. What is void is
-removed by who comes across it: a reader, or the next attempt.
+lease that no job has any more. So streams cost nothing where they are not used. What is void is
+removed by the reader or the next attempt that comes across it.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
 def lock_heads(connection: Connection, instance_ids: Iterable[str]) -> None:
     """Let no other send to streams of these instances, or take back, until the transaction ends.
 
-    Who touches rows of a stream locks its head before, and heads in one order: so none of them
-    waits for one that waits for it.
+    Before rows of a stream are touched, its head is locked, and heads in one order: so no two
+    transactions wait for each other.
     """
     if connection.locks:
         connection.run("lock_stream_heads", keys=_keys_of(instance_ids))

@@ -84,7 +84,7 @@ def read_slice(connection: Connection, after: SlicePlace, before_part: int) -> S
 
 
 def read_keys(connection: Connection, after: KeyPlace) -> KeySlice:
-    """Return some of the business keys behind a place, with the live rows of who has them."""
+    """Return some of the business keys behind a place, with the live rows of their holders."""
     keys, end = _read_keys(connection, after)
     holders = list(dict.fromkeys(holder for holder, _ in keys.values()))
     lives = read_lives(connection, holders)

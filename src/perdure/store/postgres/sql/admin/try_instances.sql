@@ -1,6 +1,6 @@
--- Lock the live and the wide rows of instances, unless somebody else has locked one of them.
+-- Lock the live and the wide rows of instances, unless another transaction has locked one.
 -- Params: keys, JSON [[part, instance_id], ...]. Returns: whether all that are there are locked.
--- Nobody waits: whoever holds a row may be a transaction of a user, open for long.
+-- Without waiting: a row may be locked by a transaction of a user, open for long.
 -- ANY: see load_live.
 WITH wanted AS MATERIALIZED (
     SELECT DISTINCT

@@ -1,4 +1,4 @@
--- Let a parked or blocked instance be tried again by anybody.
+-- Let a parked or blocked instance be tried again by every worker.
 -- Params: part; instance_id; now_ms. Returns: a row if it was one.
 -- Under a lease (a worker with other code tries it right now) it keeps the lease.
 UPDATE perdure.live

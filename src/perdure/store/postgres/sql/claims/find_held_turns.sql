@@ -1,8 +1,8 @@
 -- Tell which leases on turns are still held: the token is stored and the time has not run out.
 -- Params: leases, JSON [[part, instance_id, token], ...]; now_ms. Returns: one JSON text,
 -- [index of the lease, ...].
--- Nobody waits. One that is past its time still counts as held while somebody else has the row
--- locked, as an open transaction of a user's may for long: nobody can take it over meanwhile. One
+-- Without waiting. One that is past its time still counts as held while another transaction has
+-- the row locked, as one of a user's may for long: no worker can take it over meanwhile. One
 -- that is lost before it is renewed is noticed the next time.
 -- ANY: see load_live.
 WITH given AS MATERIALIZED (

@@ -1,6 +1,6 @@
 -- Give back turns that were claimed and not worked on; the attempt does not count.
 -- Params: leases, JSON [[part, instance_id, token], ...]; now_ms. Returns: a row for each that
--- somebody else has locked, and that is as it was.
+-- another transaction has locked, and that is as it was.
 -- ANY: see load_live.
 WITH given AS MATERIALIZED (
     SELECT

@@ -1,6 +1,6 @@
 -- Extend leases on turns that are still held. Never shortens one and never revives one.
 -- Params: leases, JSON [[part, instance_id, token], ...]; now_ms; until_ms. Returns: nothing.
--- What somebody else has locked is left as it is: the next renewal extends it.
+-- What another transaction has locked is left as it is: the next renewal extends it.
 -- ANY: see load_live.
 WITH held AS MATERIALIZED (
     SELECT live.part, live.instance_id

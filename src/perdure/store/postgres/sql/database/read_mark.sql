@@ -1,5 +1,5 @@
--- Return what stays the same as long as the database cannot have gone back. Whoever finds nothing
--- makes it.
+-- Return what stays the same as long as the database cannot have gone back. It is made
+-- where there is none.
 -- Params: mark, a random number. Returns: the mark and where it stands, as one text; no row if
 -- another process is making it at this moment.
 -- The table does not outlive a crash, and no standby has it. A dump carries it along; restored, it

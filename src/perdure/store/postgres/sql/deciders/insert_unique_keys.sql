@@ -1,4 +1,4 @@
--- Give instances business keys that nobody has.
+-- Give instances business keys that no other has.
 -- Params: rows, JSON [[part, scope, key, instance_id, incarnation], ...]. Returns: nothing.
 -- Fails if another batch has taken one meanwhile. In order of the key, so that two batches that
 -- take the same keys never wait for each other.

@@ -1,7 +1,7 @@
 -- Move a checkpoint forward under its lease; what was said of where it stood is over.
 -- Params: name; lease; from_pos; to_pos; now_ms. Returns: a row if it stands there now.
--- Sent again it stands there already, and nobody else can have moved it under that lease. Whoever
--- claims the name meanwhile waits for this transaction: the row is locked until it ends.
+-- Sent again it stands there already, and no other can have moved it under that lease. A
+-- claim of the name meanwhile waits for this transaction: the row is locked until it ends.
 UPDATE perdure.checkpoints
 SET pos = :to_pos::bigint,
     reason = NULL,

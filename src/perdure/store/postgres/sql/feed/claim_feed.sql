@@ -3,7 +3,7 @@
 -- lease_until_ms, updated_ms; or no row if it cannot be had.
 -- A lease that ran out means a worker that was lost. If there were events to handle, that counts:
 -- they were given their positions just before. Who has the row locked is reading, perhaps for long,
--- or will be: nobody waits for that.
+-- or will be: no claim waits for that.
 WITH free AS MATERIALIZED (
     SELECT
     FROM perdure.checkpoints

@@ -1,4 +1,4 @@
--- Forget a reader of the feed and how far it has come, unless somebody reads under its name.
+-- Forget a reader of the feed and how far it has come, unless a worker reads under its name.
 -- Params: name; now_ms. Returns: a row if it was forgotten.
 DELETE FROM perdure.checkpoints
 WHERE part = 0

@@ -1,5 +1,5 @@
 -- Change how a reader of the feed stands, and end its lease.
--- Params: name; lease, or NULL for whoever has it; reason, UTF-8; status and pos, or NULL for no
+-- Params: name; lease, or NULL for any worker's; reason, UTF-8; status and pos, or NULL for no
 -- change; now_ms. Returns: a row if there is such a reader.
 UPDATE perdure.checkpoints
 SET status = coalesce(:status::text, status),

@@ -1,5 +1,5 @@
 -- Remove messages that are no longer on their way.
--- Params: keys, JSON [[part, no], ...]. Returns: no, of those that nobody has removed before.
+-- Params: keys, JSON [[part, no], ...]. Returns: no, of those that were still there.
 -- ANY: see load_live.
 DELETE FROM perdure.arrivals
 USING jsonb_array_elements(:keys::jsonb) AS gone (value)

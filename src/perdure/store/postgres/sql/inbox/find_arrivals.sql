@@ -2,9 +2,9 @@
 -- Params: key, a number made of the schema's name; after, the last one that was seen; limit; busy,
 -- JSON [instance_id, ...], whose messages have to wait and are left out.
 -- Returns: part, no, instance_id, body; NULL for a body that has to wait.
--- One transaction at a time moves them, or a later message could come before an earlier one; who
--- comes second finds nothing. What is for an instance that somebody has locked, as an open
--- transaction of a user's may for long, has to wait: nobody waits for it here.
+-- One transaction at a time moves them, or a later message could come before an earlier one; the
+-- second finds nothing. What is for an instance that another transaction has locked, as one of a
+-- user's may for long, is left where it is: this does not wait for it.
 WITH alone AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock(1885696613, (:key::bigint - 2147483648)::integer) AS is_alone
 ),

@@ -1,6 +1,6 @@
 -- Remove all messages that are on their way to an instance, and return them.
 -- Params: part; instance_id. Returns: no, body, in the order they were sent.
--- The instance's live row is locked, if there is one, so whoever else moves its messages is done.
+-- The instance's live row is locked, if there is one, so any other that moves its messages is done.
 WITH gone AS (
     DELETE FROM perdure.arrivals
     WHERE part = :part::smallint

@@ -1,7 +1,7 @@
 -- Keep what running jobs say of their progress; NULL: as before.
 -- Params: rows, JSON [[part, instance_id, incarnation, execution, seq, token, details_begin,
 -- details_length, progress_begin, progress_length], ...]; bodies; now_ms. Returns: nothing.
--- Whoever has a job locked ends it or takes it over: what it says then is of no use to anybody.
+-- A transaction that has a job locked ends it or takes it over: what it says then is of no use.
 -- ANY: see load_live.
 WITH held AS MATERIALIZED (
     SELECT jobs.part, jobs.instance_id, jobs.incarnation, jobs.execution, jobs.seq,

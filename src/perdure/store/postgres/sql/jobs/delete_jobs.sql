@@ -1,6 +1,6 @@
 -- Remove jobs that are done or cancelled.
 -- Params: keys, JSON [[part, instance_id, incarnation, execution, seq], ...]. Returns: nothing.
--- In order of the key, as whoever renews leases on jobs without the locks of their instances.
+-- In order of the key, as renewals of leases, which come without the locks of instances.
 -- ANY: see load_live.
 DELETE FROM perdure.jobs
 USING (

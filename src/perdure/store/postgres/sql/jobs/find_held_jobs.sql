@@ -1,7 +1,7 @@
 -- Tell which leases on jobs are still held: the token is stored and the time has not run out.
 -- Params: leases, JSON [[part, instance_id, incarnation, execution, seq, token], ...]; now_ms.
 -- Returns: one JSON text, [[index of the lease, session], ...].
--- What is past its time and locked by somebody else counts as held: see find_held_turns.
+-- What is past its time and locked by another transaction counts as held: see find_held_turns.
 -- ANY: see load_live.
 WITH given AS MATERIALIZED (
     SELECT

@@ -3,7 +3,7 @@
 -- for each queue [[part, instance_id, incarnation, execution, seq, visible_at_ms, losses], ...].
 -- What still has a token was lost once more than its row says.
 -- Those that were lost too often are passed over; there are never more than died workers had.
--- One index range per queue, so a backlog of what nobody here serves costs nothing. What is found
+-- One index range per queue, so a backlog of what no code here serves costs nothing. What is found
 -- is locked, and what others have locked is left to them, so that two workers never lease the same
 -- job and never wait for each other.
 WITH found AS MATERIALIZED (

@@ -2,7 +2,7 @@
 -- Params: now_ms; later_ms (nothing is put off for so long); far_ms (no lease ends so late); limit.
 -- Returns: one JSON text, [[part, instance_id, incarnation, execution, seq, visible_at_ms, token,
 -- rest_ms], ...].
--- A job that nobody has tried waits for nothing, or a little if a worker gave it back. One that
+-- A job that was never tried waits for nothing, or a little if a worker gave it back. One that
 -- failed at a time that is still to come waits for the rest of its pause. Reads the whole table, so
 -- it is no part of a transaction that writes.
 WITH waiting AS (

@@ -1,7 +1,7 @@
 -- Extend leases on jobs that are still held. Never shortens one and never revives one.
 -- Params: leases, JSON [[part, instance_id, incarnation, execution, seq, token], ...]; now_ms;
 -- until_ms. Returns: nothing.
--- What somebody else has locked is left as it is: the next renewal extends it.
+-- What another transaction has locked is left as it is: the next renewal extends it.
 -- ANY: see load_live.
 WITH held AS MATERIALIZED (
     SELECT jobs.part, jobs.instance_id, jobs.incarnation, jobs.execution, jobs.seq

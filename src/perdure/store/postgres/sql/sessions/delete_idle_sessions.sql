@@ -1,7 +1,7 @@
 -- Remove sessions that were found to be idle, if they still are.
 -- Params: keys, JSON [[part, session], ...]; before_ms. Returns: nothing.
 -- One that is taken meanwhile has a new lease, which is looked at again when its lock is free. A
--- job that is added meanwhile loses nothing: without a row, its session is anybody's to take.
+-- job that is added meanwhile loses nothing: without a row, its session is any worker's to take.
 DELETE FROM perdure.sessions
 USING jsonb_array_elements(:keys::jsonb) AS idle (value)
 WHERE sessions.part = (idle.value ->> 0)::smallint

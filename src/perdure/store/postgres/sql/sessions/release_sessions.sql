@@ -1,6 +1,6 @@
 -- Give up all sessions of an owner.
 -- Params: owner. Returns: nothing.
--- What somebody else has locked is being taken over, or runs out.
+-- What another transaction has locked is being taken over, or runs out.
 WITH held AS MATERIALIZED (
     SELECT sessions.part, sessions.session
     FROM perdure.sessions

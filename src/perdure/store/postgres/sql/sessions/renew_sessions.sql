@@ -2,7 +2,7 @@
 -- revives a lease.
 -- Params: owner; busy, JSON [session, ...]; now_ms; until_ms; idle_ms (used before: left to run
 -- out). Returns: nothing.
--- What somebody else has locked is left as it is: the next renewal extends it.
+-- What another transaction has locked is left as it is: the next renewal extends it.
 WITH held AS MATERIALIZED (
     SELECT sessions.part, sessions.session
     FROM perdure.sessions

@@ -1,4 +1,4 @@
--- Read the streams of instances, and let nobody send to them until the end of the transaction.
+-- Read the streams of instances, and let no other send to them until the end of the transaction.
 -- Params: keys, JSON [[part, instance_id], ...]. Returns: stream, next_index.
 -- In the order of put_stream_heads, and before rows of the streams are touched: so none waits in a
 -- circle. ANY: see load_live.

@@ -1,6 +1,6 @@
 -- Give indexes to items of streams.
 -- Params: rows, JSON [[part, instance_id, stream, items], ...]. Returns: nothing.
--- Whoever sends to the same stream waits here until the other has committed: so indexes are in the
+-- A sender to the same stream waits here until the other has committed: so indexes are in the
 -- order of commits.
 INSERT INTO perdure.perdure_stream_heads (part, instance_id, stream, next_index)
 SELECT (value ->> 0)::smallint, value ->> 1, value ->> 2, 1 + (value ->> 3)::bigint

@@ -1,6 +1,6 @@
 -- Let the children of an incarnation that is replaced stand for themselves.
 -- Params: keys, JSON [[part, instance_id, incarnation], ...]. Returns: nothing.
--- So whoever has a parent has one that is there, and nobody is left out of a list of roots. The
+-- So an instance with a parent has one that is there, and none is left out of a list of roots. The
 -- children's own locks are not taken: nothing else changes these two columns.
 -- ANY: see load_live.
 UPDATE perdure.instances

@@ -1,4 +1,4 @@
--- Load the live rows a batch touches, and keep everybody else from changing these instances.
+-- Load the live rows a batch touches, and keep all others from changing these instances.
 -- Params: keys, JSON [[part, instance_id], ...]. Returns: one JSON text, [[index of the key,
 -- column, ...], ...].
 -- In order of the key, so that two batches never wait for each other. Who had to wait gets the row

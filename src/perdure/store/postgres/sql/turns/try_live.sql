@@ -1,7 +1,7 @@
--- Lock and load the live rows of instances that nobody else has locked.
+-- Lock and load the live rows of instances that no other transaction has locked.
 -- Params: keys, JSON [[part, instance_id], ...]. Returns: one JSON text, [[index of the key,
 -- column, ...], ...]; of a row that is locked, nothing.
--- Nobody waits: whoever holds a row may be a transaction of a user, open for long.
+-- Without waiting: a row may be locked by a transaction of a user, open for long.
 WITH locked AS MATERIALIZED (
     SELECT wanted.key, live.*
     FROM (

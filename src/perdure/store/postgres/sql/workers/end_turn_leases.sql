@@ -2,7 +2,7 @@
 -- Params: worker_id; now_ms; until_ms. Returns: nothing.
 -- The home of a leased instance is who holds the lease: see lease_turns. One index range per
 -- definition: nothing that it holds ends later than until_ms, and timers far ahead are many. What
--- somebody has locked is left alone, so that this never waits; its lease runs out.
+-- another transaction has locked is left alone, so that this never waits; its lease runs out.
 -- ANY: see load_live.
 WITH held AS MATERIALIZED (
     SELECT leased.*

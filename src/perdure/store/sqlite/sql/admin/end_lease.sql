@@ -1,7 +1,7 @@
--- End the lease of an instance, whoever has it, and let it be claimed. The stamp changes, so that
--- nobody goes on from what was read before, with or without a lease.
+-- End the lease of an instance, of any worker, and let it be claimed. The stamp changes, so that
+-- no turn goes on from what was read before, with or without a lease.
 -- Params: part; instance_id; commit_id; now_ms. Returns: nothing.
--- Who has no lease is woken, unless it is held, unborn, or waits for the time of its first turn.
+-- One without a lease is woken, unless it is held, unborn, or waits for the time of its first turn.
 UPDATE live
 SET lease = 0,
     lease_until_ms = 0,

@@ -3,7 +3,7 @@
 -- limit.
 -- Returns: one JSON text, for each definition [[part, instance_id, definition_no, incarnation,
 -- execution, next_seq, last_commit, attempts, last_no], ...].
--- One index range per definition, so a backlog of what nobody here serves costs nothing, and
+-- One index range per definition, so a backlog of what no code here serves costs nothing, and
 -- nothing is sorted. An instance of another home is left to it until home_ms, as long as that
 -- worker has not retired. One that some code did not fit is taken only with other code.
 -- Those that were claimed too often are passed over; there are never more than died workers had.

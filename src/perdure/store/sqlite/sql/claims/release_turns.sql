@@ -1,6 +1,6 @@
 -- Give back turns that were claimed and not worked on; the attempt does not count.
 -- Params: leases, JSON [[part, instance_id, token], ...]; now_ms. Returns: a row for each that
--- somebody else has locked: none.
+-- another transaction has locked: none.
 UPDATE live
 SET lease = 0,
     lease_until_ms = 0,

@@ -3,7 +3,7 @@
 -- for each queue [[part, instance_id, incarnation, execution, seq, visible_at_ms, losses], ...].
 -- What still has a token was lost once more than its row says.
 -- Those that were lost too often are passed over; there are never more than died workers had.
--- One index range per queue, so a backlog of what nobody here serves costs nothing.
+-- One index range per queue, so a backlog of what no code here serves costs nothing.
 SELECT json_group_array(json((
     SELECT json_group_array(json_array(
         part, instance_id, incarnation, execution, seq, visible_at_ms, losses

@@ -1,4 +1,4 @@
--- Tell which leases on jobs nobody has ended or taken over, whether their time has run out or not.
+-- Tell which leases on jobs were not ended or taken over, whether their time has run out or not.
 -- Params: leases, JSON [[part, instance_id, incarnation, execution, seq, token], ...].
 -- Returns: one JSON text, [index of the lease, ...].
 SELECT json_group_array(held.key)

@@ -1,4 +1,4 @@
--- Read the streams of instances, and let nobody send to them until the end of the transaction.
+-- Read the streams of instances, and let no other send to them until the end of the transaction.
 -- Params: keys, JSON [[part, instance_id], ...]. Returns: stream, next_index.
 -- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone.
 SELECT stream, next_index

@@ -1,4 +1,4 @@
--- Remove a worker that stops. It is nobody's home any more: see find_turns.
+-- Remove a worker that stops. It is no instance's home any more: see find_turns.
 -- Params: worker_id. Returns: nothing.
 DELETE FROM workers
 WHERE worker_id = :worker_id;
