@@ -40,7 +40,7 @@ INSERT = r"INSERT (?:OR REPLACE )?INTO [\w.]+ \(([^)]*)\) SELECT (.*?) FROM"
 
 
 def fields_of(name: str) -> tuple[str, ...]:
-    fields: tuple[str, ...] = ROW_TYPES[name]._fields  # type: ignore[attr-defined]  # NamedTuples
+    fields: tuple[str, ...] = ROW_TYPES[name].__struct_fields__
     return fields
 
 
@@ -150,7 +150,7 @@ def name_of(value: ast.expr) -> str | None:
 
 
 def test_a_row_is_made_of_values_in_the_order_of_their_names() -> None:
-    fields = {each.__name__: each._fields for each in ROW_TYPES.values()}  # type: ignore[attr-defined]  # NamedTuples
+    fields = {each.__name__: each.__struct_fields__ for each in ROW_TYPES.values()}
     compared = 0
 
     for where, call in built_rows():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from perdure.model.histories.events import StoredEvent
 from perdure.model.instances import NewInstance, Status
 from perdure.model.jobs import JobEnd, JobKey
@@ -14,7 +16,7 @@ from perdure.store.sql.commits.rows import LiveState, PendingJob
 from perdure.store.sql.commits.streams import RewoundStreams, SentBatch
 
 
-class AppendedEvents(NamedTuple):
+class AppendedEvents(msgspec.Struct, frozen=True):
     """The events of one accepted turn."""
 
     row: LiveState
@@ -34,7 +36,7 @@ class KeptEvents(NamedTuple):
     prefix: tuple[StoredEvent, ...]
 
 
-class EndedInstance(NamedTuple):
+class EndedInstance(msgspec.Struct, frozen=True):
     """An instance that a turn of this batch ended."""
 
     row: LiveState
@@ -44,7 +46,7 @@ class EndedInstance(NamedTuple):
     outcome: InstanceEnd
 
 
-class StartedInstance(NamedTuple):
+class StartedInstance(msgspec.Struct, frozen=True):
     """An instance that this batch started."""
 
     part: int

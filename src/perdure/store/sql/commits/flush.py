@@ -283,8 +283,10 @@ class _Flush:
     def _append_events(self) -> None:
         rows = Rows()
         append, place = rows.rows.append, rows.place
-        for row, incarnation, execution, seq, turn in self._changes.events:
+        for appended in self._changes.events:
+            row, turn, seq = appended.row, appended.turn, appended.first_seq
             part, instance_id, at_ms = row.part, row.instance_id, turn.now_ms
+            incarnation, execution = appended.incarnation, appended.execution
             commit_id: int | None = turn.commit_id
             for kind, body in turn.events:
                 append(
@@ -328,13 +330,14 @@ class _Flush:
 
     def _put_instances(self, started: Sequence[StartedInstance]) -> None:
         rows = Rows()
-        for part, definition_no, instance in started:
+        for one in started:
+            instance = one.instance
             rows.rows.append(
                 InstanceValues(
-                    part,
+                    one.part,
                     instance.instance_id,
                     instance.incarnation,
-                    definition_no,
+                    one.definition_no,
                     instance.created_ms,
                     instance.parent_id,
                     instance.parent_incarnation,
@@ -370,15 +373,16 @@ class _Flush:
 
     def _end_instances(self) -> None:
         rows = Rows()
-        for row, incarnation, execution, last_commit, outcome in self._changes.ended:
+        for ended in self._changes.ended:
+            row, outcome = ended.row, ended.outcome
             rows.rows.append(
                 EndedValues(
                     row.part,
                     row.instance_id,
-                    incarnation,
-                    execution,
+                    ended.incarnation,
+                    ended.execution,
                     outcome.status.value,
-                    last_commit,
+                    ended.last_commit,
                     *rows.place_maybe(outcome.digest),
                     *rows.place_maybe(_utf8(outcome.reason)),
                     *rows.place_maybe(outcome.output),

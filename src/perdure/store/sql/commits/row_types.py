@@ -12,10 +12,11 @@ are several in each commit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+
+from perdure.store.sql.packing import RowValues
 
 
-class LiveValues(NamedTuple):
+class LiveValues(RowValues, frozen=True):
     """A live row, whole."""
 
     part: int
@@ -37,7 +38,7 @@ class LiveValues(NamedTuple):
     """1: there is one already. PostgreSQL alone reads it."""
 
 
-class EventValues(NamedTuple):
+class EventValues(RowValues, frozen=True):
     """An event that is appended."""
 
     part: int
@@ -53,7 +54,7 @@ class EventValues(NamedTuple):
     """Of its turn, with the first event of that."""
 
 
-class MessageValues(NamedTuple):
+class MessageValues(RowValues, frozen=True):
     """A message or timer that is put into an inbox."""
 
     part: int
@@ -68,7 +69,7 @@ class MessageValues(NamedTuple):
     body_length: int
 
 
-class ReceiptValues(NamedTuple):
+class ReceiptValues(RowValues, frozen=True):
     """A message that was delivered."""
 
     part: int
@@ -77,7 +78,7 @@ class ReceiptValues(NamedTuple):
     no: int | None
 
 
-class OutcomeValues(NamedTuple):
+class OutcomeValues(RowValues, frozen=True):
     """What an input came to."""
 
     part: int
@@ -87,7 +88,7 @@ class OutcomeValues(NamedTuple):
     outcome_length: int
 
 
-class ArrivalValues(NamedTuple):
+class ArrivalValues(RowValues, frozen=True):
     """A message that is sent inside a user's transaction."""
 
     part: int
@@ -96,7 +97,7 @@ class ArrivalValues(NamedTuple):
     body_length: int
 
 
-class JobValues(NamedTuple):
+class JobValues(RowValues, frozen=True):
     """A job that is added."""
 
     part: int
@@ -117,7 +118,7 @@ class JobValues(NamedTuple):
     start_by_ms: int | None
 
 
-class RequeuedJobValues(NamedTuple):
+class RequeuedJobValues(RowValues, frozen=True):
     """A job that goes back into its queue."""
 
     part: int
@@ -133,7 +134,7 @@ class RequeuedJobValues(NamedTuple):
     details_length: int | None
 
 
-class DeadJobValues(NamedTuple):
+class DeadJobValues(RowValues, frozen=True):
     """A job that ran out of attempts."""
 
     part: int
@@ -145,7 +146,7 @@ class DeadJobValues(NamedTuple):
     failures_length: int | None
 
 
-class BeatValues(NamedTuple):
+class BeatValues(RowValues, frozen=True):
     """What a running job says of its progress."""
 
     part: int
@@ -160,7 +161,7 @@ class BeatValues(NamedTuple):
     progress_length: int | None
 
 
-class StrandedTurnValues(NamedTuple):
+class StrandedTurnValues(RowValues, frozen=True):
     """An instance that a wrong clock has stranded, as it was found."""
 
     part: int
@@ -169,7 +170,7 @@ class StrandedTurnValues(NamedTuple):
     lease: int
 
 
-class StrandedJobValues(NamedTuple):
+class StrandedJobValues(RowValues, frozen=True):
     """A job that a wrong clock has stranded, as it was found."""
 
     part: int
@@ -183,7 +184,7 @@ class StrandedJobValues(NamedTuple):
     """For how long it was to wait, of one that failed."""
 
 
-class InstanceValues(NamedTuple):
+class InstanceValues(RowValues, frozen=True):
     """The wide row of an instance that begins."""
 
     part: int
@@ -197,7 +198,7 @@ class InstanceValues(NamedTuple):
     input_length: int
 
 
-class MovedValues(NamedTuple):
+class MovedValues(RowValues, frozen=True):
     """An instance that goes on under another definition; with an input, in its next execution."""
 
     part: int
@@ -209,7 +210,7 @@ class MovedValues(NamedTuple):
     input_length: int | None
 
 
-class StatusValues(NamedTuple):
+class StatusValues(RowValues, frozen=True):
     """An instance whose status changes without ending it."""
 
     part: int
@@ -220,7 +221,7 @@ class StatusValues(NamedTuple):
     reason_length: int | None
 
 
-class EndedValues(NamedTuple):
+class EndedValues(RowValues, frozen=True):
     """An instance that ended."""
 
     part: int
@@ -237,7 +238,7 @@ class EndedValues(NamedTuple):
     output_length: int | None
 
 
-class KvValues(NamedTuple):
+class KvValues(RowValues, frozen=True):
     """What an instance keeps under a key."""
 
     part: int
@@ -248,7 +249,7 @@ class KvValues(NamedTuple):
     value_length: int
 
 
-class ReportValues(NamedTuple):
+class ReportValues(RowValues, frozen=True):
     """What an instance says of itself."""
 
     part: int
@@ -260,7 +261,7 @@ class ReportValues(NamedTuple):
     value_length: int
 
 
-class StreamHeadValues(NamedTuple):
+class StreamHeadValues(RowValues, frozen=True):
     """How many items of a stream are given indexes."""
 
     part: int
@@ -269,7 +270,7 @@ class StreamHeadValues(NamedTuple):
     items: int
 
 
-class StreamValues(NamedTuple):
+class StreamValues(RowValues, frozen=True):
     """What was sent to a stream together."""
 
     part: int
@@ -288,7 +289,7 @@ class StreamValues(NamedTuple):
     body_length: int
 
 
-class UniqueKeyValues(NamedTuple):
+class UniqueKeyValues(RowValues, frozen=True):
     """A business key that an instance takes."""
 
     part: int
@@ -298,7 +299,7 @@ class UniqueKeyValues(NamedTuple):
     incarnation: int
 
 
-class SnapshotValues(NamedTuple):
+class SnapshotValues(RowValues, frozen=True):
     """The newest state of a decider."""
 
     part: int
@@ -313,7 +314,7 @@ class SnapshotValues(NamedTuple):
     body_length: int
 
 
-class FeedValues(NamedTuple):
+class FeedValues(RowValues, frozen=True):
     """An event of a decider for those who read the feed."""
 
     part: int
@@ -328,7 +329,7 @@ class FeedValues(NamedTuple):
     correlation: str
 
 
-class ObservationValues(NamedTuple):
+class ObservationValues(RowValues, frozen=True):
     """An input that a decider was given."""
 
     part: int
@@ -344,7 +345,7 @@ class ObservationValues(NamedTuple):
     rejection_length: int | None
 
 
-ROW_TYPES: Mapping[str, type[tuple[Any, ...]]] = {
+ROW_TYPES: Mapping[str, type[RowValues]] = {
     "beat_jobs": BeatValues,
     "bury_jobs": DeadJobValues,
     "end_instances": EndedValues,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
 from perdure.model.instances import NewInstance, Stamp, part_of
 from perdure.model.jobs import JobEnd, JobKey, NewJob
 from perdure.model.messages import Delivery, Message, digest_of
@@ -28,8 +30,7 @@ Change = Turn | NewInstance | Delivery | JobEnd | Hold
 """What is decided in memory, on loaded rows."""
 
 
-@dataclass(slots=True)
-class PendingMessage:
+class PendingMessage(msgspec.Struct):
     """A message that this batch puts into an inbox."""
 
     no: int
@@ -41,8 +42,7 @@ class PendingMessage:
     timer_key: str | None = None
 
 
-@dataclass(slots=True)
-class PendingJob:
+class PendingJob(msgspec.Struct):
     """A job that this batch adds."""
 
     execution: int
@@ -53,60 +53,34 @@ class PendingJob:
     visible_at_ms: int
 
 
-class LiveState:
+class LiveState(msgspec.Struct, eq=False):
     """A live row as this batch leaves it. `incarnation` 0: unborn."""
 
-    __slots__ = (
-        "attempts",
-        "blocked_by",
-        "definition_no",
-        "dirty",
-        "execution",
-        "gone",
-        "home",
-        "incarnation",
-        "instance_id",
-        "is_due_unsure",
-        "jobs",
-        "last_at_ms",
-        "last_commit",
-        "last_no",
-        "lease",
-        "lease_until_ms",
-        "messages",
-        "next_seq",
-        "part",
-        "stored",
-        "wake_at_ms",
-        "writer",
-    )
-
-    def __init__(self, part: int, instance_id: str) -> None:
-        self.part = part
-        self.instance_id = instance_id
-        self.stored = False
-        self.dirty = False
-        self.gone = False
-        self.is_due_unsure = False
-        """Whether `wake_at_ms` may be the time of a timer that is no longer there."""
-        self.writer: str | None = None
-        """The transaction that has written it last, if that is known: as long as it is the last,
-        no other process has changed the row."""
-        self.messages: list[PendingMessage] = []
-        self.jobs: list[PendingJob] = []
-        self.definition_no: int | None = None
-        self.incarnation = 0
-        self.execution = 0
-        self.next_seq = 0
-        self.wake_at_ms: int | None = None
-        self.lease = 0
-        self.lease_until_ms = 0
-        self.home: str | None = None
-        self.last_no = 0
-        self.last_at_ms = 0
-        self.last_commit = 0
-        self.attempts = 0
-        self.blocked_by: str | None = None
+    part: int
+    instance_id: str
+    stored: bool = False
+    dirty: bool = False
+    gone: bool = False
+    is_due_unsure: bool = False
+    """Whether `wake_at_ms` may be the time of a timer that is no longer there."""
+    writer: str | None = None
+    """The transaction that has written it last, if that is known: as long as it is the last, no
+    other process has changed the row."""
+    messages: list[PendingMessage] = msgspec.field(default_factory=list)
+    jobs: list[PendingJob] = msgspec.field(default_factory=list)
+    definition_no: int | None = None
+    incarnation: int = 0
+    execution: int = 0
+    next_seq: int = 0
+    wake_at_ms: int | None = None
+    lease: int = 0
+    lease_until_ms: int = 0
+    home: str | None = None
+    last_no: int = 0
+    last_at_ms: int = 0
+    last_commit: int = 0
+    attempts: int = 0
+    blocked_by: str | None = None
 
     @property
     def is_born(self) -> bool:
@@ -124,8 +98,7 @@ class LiveState:
         )
 
 
-@dataclass(slots=True)
-class WideState:
+class WideState(msgspec.Struct):
     """What this batch needs to know of a row of `instances`."""
 
     incarnation: int
@@ -134,8 +107,7 @@ class WideState:
     """Ended by this very batch."""
 
 
-@dataclass(slots=True)
-class JobState:
+class JobState(msgspec.Struct):
     """A job as this batch leaves it."""
 
     token: int

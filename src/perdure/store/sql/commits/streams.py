@@ -123,7 +123,8 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
         StreamHeadValues(part_of(instance_id), instance_id, stream, items)
         for (instance_id, stream), items in counts.items()
     ]
-    bulk.write("put_stream_heads", sorted(heads))
+    heads.sort(key=lambda head: (head.part, head.instance_id, head.stream))
+    bulk.write("put_stream_heads", heads)
     rows = Rows()
     for batch, stream, before, some in new:
         instance_id, items = batch.key.instance_id, len(some)
