@@ -454,13 +454,6 @@ class TestWorkersAndTimes:
         await store.retire("w1")
         assert await store.read_workers(seen_since_ms=0) == [_worker("w2", 50)]
 
-    async def test_a_definition_keeps_its_number(self, store: Store) -> None:
-        first = await store.intern([ORCHESTRATION, QUEUE, ORCHESTRATION])
-        second = await store.intern([QUEUE, ORCHESTRATION])
-
-        assert first == [second[1], second[0], second[1]]
-        assert await store.definition(first[1]) == QUEUE
-
     async def test_the_next_wake_is_the_earliest_of_what_is_served(
         self, store: Store, clock: ManualClock
     ) -> None:

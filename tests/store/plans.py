@@ -206,6 +206,7 @@ def _columns(name: str, number: int) -> dict[str, Any]:
         "start_by_ms": None,
         "xid": "1",
         **dict.fromkeys(("kind", "tag", "outcome", "input_id", "cause", "correlation"), "text"),
+        **{"name": "text", "variant": "", "behaviour": 1},
         **dict.fromkeys(("at_ms", "made_ms", "created_ms", "updated_ms", "effective_at_ms"), 1),
         **dict.fromkeys(("visible_at_ms", "parent_incarnation", "attempt", "rest_ms"), 1),
         **dict.fromkeys(("last_commit", "commit_id"), 1),

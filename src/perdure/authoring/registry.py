@@ -7,18 +7,13 @@ them begins when a start leaves that open is the registry's policy: the latest, 
 
 from __future__ import annotations
 
-import inspect
-import os
-import sys
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from hashlib import blake2b
-from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from perdure.authoring.activity import Activity
 from perdure.authoring.builtin.builtin_orchestrations import BUILTIN_CODE, BUILTIN_ORCHESTRATIONS
+from perdure.authoring.code_digest import code_beside, code_of_function
 from perdure.authoring.deciders.decider import Decider
 from perdure.authoring.deciders.decider_definition import (
     DeciderDefinition,
@@ -354,103 +349,6 @@ def inline_key(name: str, version: str) -> DefinitionKey:
 def activity_key(name: str, tag: str | None) -> DefinitionKey:
     """Return the queue of an activity."""
     return DefinitionKey("activity", name, tag or "")
-
-
-def code_beside(fn: Any) -> str:
-    """Return a short digest of the code that an orchestration can reach.
-
-    It covers the source of every loaded module of the same package (or folder, for a script), since
-    a helper may be what changed, but not the program that imports it. Nothing where there is no
-    file, as in a notebook. The Python version is part of it: asyncio itself differs a little
-    between them.
-    """
-    module = sys.modules.get(fn.__module__)
-    if module is None:
-        return ""
-    try:
-        versions = _versions_beside(module)
-    except FileNotFoundError:  # Something has been moved since: look for everything anew.
-        _real_path.cache_clear()
-        versions = _versions_beside(module)
-    return _digest_of(versions) if versions else ""
-
-
-def code_of_function(fn: Any) -> str:
-    """Return a short digest of a function alone, for code that is in no file."""
-    return _digest([_source_of(fn).encode()])
-
-
-def _digest(parts: Iterable[bytes]) -> str:
-    digest = blake2b(digest_size=4)
-    for part in parts:
-        digest.update(part)
-    return f"{digest.hexdigest()}-py{sys.version_info.major}.{sys.version_info.minor}"
-
-
-@lru_cache(maxsize=16_384)
-def _real_path(file: str) -> str:
-    """Return where the file of a module really is.
-
-    Once: a process has loaded hundreds of modules, and a program that starts many engines would ask
-    for each of their folders every time.
-    """
-    return os.path.realpath(file)
-
-
-def _versions_beside(module: ModuleType) -> tuple[_Version, ...]:
-    return tuple(map(_Version.of, sorted(set(_files_beside(module)))))
-
-
-def _files_beside(module: ModuleType) -> Iterator[str]:
-    origin = getattr(module, "__file__", None)
-    if origin is None or not os.path.isfile(origin):
-        return
-    package = module.__name__.partition(".")[0]
-    folder = os.path.dirname(_real_path(origin))
-    for name, other in list(sys.modules.items()):
-        file = getattr(other, "__file__", None)
-        if file is None or not file.endswith(".py"):
-            continue
-        if name == "__main__" and module.__name__ != "__main__":
-            continue  # The program that imports it: each has another one, and none is called by it.
-        # By where it is: the same file may be named in other ways, and imported under two names.
-        real = _real_path(file)
-        if name.partition(".")[0] == package or os.path.dirname(real) == folder:
-            yield real
-
-
-class _Version(NamedTuple):
-    """A file as it is now."""
-
-    path: str
-    changed_ns: int
-    size: int
-
-    @classmethod
-    def of(cls, path: str) -> Self:
-        found = os.stat(path)
-        return cls(path, found.st_mtime_ns, found.st_size)
-
-
-@lru_cache(maxsize=64)
-def _digest_of(files: tuple[_Version, ...]) -> str:
-    """Read files and return their digest.
-
-    Once, as long as they stay as they are: an engine has a registry of its own, definitions come
-    from many modules, and a package may be large.
-    """
-    return _digest(Path(file.path).read_bytes() for file in files)
-
-
-def _source_of(fn: Any) -> str:
-    try:
-        return inspect.getsource(fn)
-    except (OSError, TypeError):
-        if isinstance(fn, type):
-            return "".join(
-                _source_of(each) for each in vars(fn).values() if inspect.isfunction(each)
-            )
-        return str(fn.__code__.co_code) + str(fn.__code__.co_names)
 
 
 def _schedules_in(part: object) -> Iterator[Schedule[..., Any]]:

@@ -25,6 +25,7 @@ called with unpacked arguments (`handler(*args)`) and that no code names or clos
 from __future__ import annotations
 
 import _random
+import atexit
 import sys
 import time
 import weakref
@@ -92,6 +93,8 @@ if sys.version_info >= (3, 12):
             self._tool = _take_tool()
             sys.monitoring.register_callback(self._tool, _CALL, self._on_call)
             after_fork(self._forget_stretches)
+            # Known code may run when modules are emptied at the very end, this one among them.
+            atexit.register(sys.monitoring.register_callback, self._tool, _CALL, None)
 
         # Events of all code are switched for the whole process, and per stretch: other threads pay
         # for a callback while a stretch runs and for nothing between. What was switched off in

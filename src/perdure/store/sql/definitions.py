@@ -9,11 +9,13 @@ remembered only after it was committed.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from perdure.model.instances import DefinitionKey
 from perdure.store.epoch import Epoch
 from perdure.store.sql.connection import Connection
+from perdure.store.sql.packing import pack, unpack
 
 
 class Definitions:
@@ -32,11 +34,16 @@ class Definitions:
             self._look_at_epoch()
         number = self._numbers.get(key) or self._fresh.get(key)
         if number is None:
-            params = key._asdict()
-            connection.run("intern", definition_no=number_of(key), **params)
-            [(number,)] = connection.run("read_definition_no", **params)
-            self._fresh[key] = number
+            [number] = self._give(connection, [key])
         return number
+
+    def number_all(self, connection: Connection, keys: Iterable[DefinitionKey]) -> None:
+        """Give those of many definitions that are new their numbers, in two statements: a worker
+        that starts has dozens."""
+        self._look_at_epoch()
+        new = [key for key in keys if key not in self._numbers and key not in self._fresh]
+        if new:
+            self._give(connection, new)
 
     def kind(self, connection: Connection, definition_no: int) -> str:
         """Return what kind of definition is behind a stored number."""
@@ -79,6 +86,13 @@ class Definitions:
         self._numbers.clear()
         self._keys.clear()
         self._fresh = {}
+
+    def _give(self, connection: Connection, keys: Sequence[DefinitionKey]) -> list[int]:
+        connection.run("intern", rows=pack([(number_of(key), *key) for key in keys]))
+        [(text,)] = connection.run("read_definition_nos", keys=pack(keys))
+        numbers: list[int] = [number for _, number in sorted(unpack(text))]
+        self._fresh |= zip(keys, numbers, strict=True)
+        return numbers
 
     def _look_at_epoch(self) -> None:
         if self._epoch_no != self._epoch.number:

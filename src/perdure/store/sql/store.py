@@ -147,9 +147,9 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         """Return a small lasting number for each definition, making those that are new."""
 
         def number_all(transaction: Transaction) -> list[int]:
-            return [
-                transaction.definitions.number(transaction.connection, key) for key in definitions
-            ]
+            known, connection = transaction.definitions, transaction.connection
+            known.number_all(connection, definitions)
+            return [known.number(connection, key) for key in definitions]
 
         return await self._work(number_all, is_quiet=True)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
@@ -230,6 +230,9 @@ class PartDefinitions(Definitions):
     def number(self, connection: Connection, key: DefinitionKey) -> int:
         """Return the number of a definition."""
         return self._committed.known_number(key) or super().number(connection, key)
+
+    def number_all(self, connection: Connection, keys: Iterable[DefinitionKey]) -> None:
+        """Do nothing: what is new gets its number when that is asked for."""
 
     def kind(self, connection: Connection, definition_no: int) -> str:
         """Return what kind of definition is behind a stored number."""

@@ -1,5 +1,8 @@
--- Give a definition its number, if it has none.
--- Params: definition_no; kind; name; variant; behaviour. Returns: nothing.
+-- Give definitions their numbers, if they have none.
+-- Params: rows, JSON [[definition_no, kind, name, variant, behaviour], ...]. Returns: nothing.
+-- WHERE, because SQLite would take ON for the beginning of a join.
 INSERT INTO definitions (definition_no, kind, name, variant, behaviour)
-VALUES (:definition_no, :kind, :name, :variant, :behaviour)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
+FROM json_each(:rows)
+WHERE TRUE
 ON CONFLICT (kind, name, variant, behaviour) DO NOTHING;
