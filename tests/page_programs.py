@@ -11,22 +11,28 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
 import runpy
 import sys
 import traceback
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
-MAIN = """
-if __name__ == "__main__":
-    import asyncio
+from perdure.testing import Trial
 
-    outcome = asyncio.run(main())
-    if outcome is not None:
-        print(outcome)
-"""
-"""Runs a program that has a `main`, and prints what that returns."""
+RUNS_MAIN = re.compile(
+    r'\n\nif __name__ == "__main__":\n    (print\()?asyncio\.run\(main\(\)\)\)?\n$', re.MULTILINE
+)
+"""How a program of a page ends that has a `main`, so that it does something when it is copied."""
+
+
+def going_on(programs: Iterable[str]) -> str:
+    """Return programs of a page as one file: of several `main`s only the last one runs."""
+    *earlier, last = programs
+    return "\n\n".join([*(RUNS_MAIN.sub("", program) for program in earlier), last])
 
 
 def run(folder: Path) -> None:
@@ -38,12 +44,23 @@ def run(folder: Path) -> None:
             names = runpy.run_path(str(folder / "program.py"), run_name="__main__")
             for name, test in names.items():
                 if name.startswith("test_"):
-                    outcome = test()
-                    if inspect.iscoroutine(outcome):
-                        asyncio.run(outcome)
+                    _run_test(test, names)
     except BaseException:
         (folder / "error.txt").write_text(traceback.format_exc())
     (folder / "printed.txt").write_text(printed.getvalue())
+
+
+def _run_test(test: Callable[..., Any], names: dict[str, Any]) -> None:
+    """Run a test as pytest does; the fixture `trial` is the one that it knows."""
+
+    async def in_trial() -> None:
+        async with Trial(names["PERDURE"]) as trial:
+            await test(trial)
+
+    if "trial" in inspect.signature(test).parameters:
+        asyncio.run(in_trial())
+    else:
+        test()
 
 
 if __name__ == "__main__":

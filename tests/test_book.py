@@ -18,7 +18,7 @@ import pytest
 
 from tests.each import each
 from tests.named import ROOT
-from tests.page_programs import MAIN
+from tests.page_programs import RUNS_MAIN, going_on
 from tools import book
 from tools.make_public_names import MODULES, OBJECTS, members, public_names
 
@@ -151,13 +151,13 @@ def test_everything_that_a_public_object_has_occurs_in_a_guide(kind: type) -> No
 def programs_of(page: Path) -> list[tuple[str, str]]:
     """Return each program of a page, with what the page says that it prints."""
     found: list[tuple[str, str]] = []
-    so_far = ""
+    so_far: list[str] = []
     for kind, text in re.findall(
         r"^```(python|text)\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     ):
         if kind == "python":
-            so_far = f"{so_far}\n\n{text}" if page.stem in GO_ON else text
-            found.append((so_far + (MAIN if "async def main" in text else ""), ""))
+            so_far = [*so_far, text] if page.stem in GO_ON else [text]
+            found.append((going_on(so_far), ""))
         elif found and not found[-1][1]:
             found[-1] = (found[-1][0], text)
     return found
@@ -185,6 +185,17 @@ def test_every_program_of_the_book_prints_what_its_page_says(tmp_path: Path) -> 
         # Sorted: which of two activities is faster is not a promise.
         lines = (folder / "printed.txt").read_text().splitlines()
         assert sorted(lines) == sorted(printed.splitlines()), folder.name
+
+
+@each(WRITTEN, name=lambda file: file.name)
+def test_every_program_with_a_main_runs_it(file: Path) -> None:
+    """Who copies one into a file and starts that sees something."""
+    programs = re.findall(
+        r"^```python\n(.*?)^```", file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    silent = [one for one in programs if "def main()" in one and not RUNS_MAIN.search(one)]
+
+    assert silent == []
 
 
 def test_the_program_of_the_first_page_goes_on_after_it_was_killed(tmp_path: Path) -> None:

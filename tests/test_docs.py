@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.each import each
+from tests.page_programs import going_on
 
 ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src/perdure"
@@ -33,7 +34,7 @@ def programs_of(page: Path) -> list[str]:
     programs = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     if page.stem not in TUTORIALS:
         return programs
-    return ["\n\n".join(programs[: number + 1]) for number in range(len(programs))]
+    return [going_on(programs[: number + 1]) for number in range(len(programs))]
 
 
 GUIDE_PROGRAMS = [
@@ -58,8 +59,6 @@ PRINTED = {
 }
 """What the programs of the guides print that have a `main`."""
 
-CALL_MAIN = "\nif __name__ == '__main__':\n    print(asyncio.run(main()))\n"
-
 
 def run_program(program: str, folder: Path) -> str:
     file = folder / "program.py"
@@ -76,26 +75,21 @@ def test_the_first_program_of_the_readme_greets_everybody(tmp_path: Path) -> Non
 
 
 def test_the_second_program_of_the_readme_charges_the_order(tmp_path: Path) -> None:
-    assert run_program(PROGRAMS[1] + CALL_MAIN, tmp_path) == "receipt for order-42: 12900\n"
+    assert run_program(PROGRAMS[1], tmp_path) == "receipt for order-42: 12900\n"
 
 
 def test_the_third_program_of_the_readme_rejects_what_is_too_much(tmp_path: Path) -> None:
-    whole = "import asyncio\n" + PROGRAMS[2] + CALL_MAIN
-
-    assert run_program(whole, tmp_path) == "Rejected(reason='only 20 left')\n"
+    assert run_program(PROGRAMS[2], tmp_path) == "Rejected(reason='only 20 left')\n"
 
 
 @pytest.mark.parametrize(("page", "number", "program"), GUIDE_PROGRAMS)
 def test_the_programs_of_the_guides_run(
     page: str, number: int, program: str, tmp_path: Path
 ) -> None:
-    has_main = "async def main" in program
-    whole = "import asyncio\n" + program + CALL_MAIN if has_main else program
-
-    printed = run_program(whole, tmp_path).splitlines()
+    printed = run_program(program, tmp_path).splitlines()
     # Sorted: when exactly an effect runs beside the program is nobody's promise.
     assert sorted(printed) == sorted(PRINTED.get((page, number), "").splitlines())
-    assert has_main == ((page, number) in PRINTED)
+    assert bool(printed) == ((page, number) in PRINTED)
 
 
 def test_the_first_screen_of_the_readme_holds_program_and_commands() -> None:

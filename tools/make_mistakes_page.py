@@ -20,13 +20,25 @@ from tests.mistakes import (
     items,
     running,
     storing,
+    trying,
 )
 from tests.mistakes.elsewhere import ELSEWHERE
 from tests.mistakes.table import MISTAKES, Mistake
 
 PAGE = Path(__file__).parent.parent / "docs" / "mistakes.md"
 
-SUBJECTS = (beginning, running, calling, differing, items, defining, asking, storing, deciders)
+SUBJECTS = (
+    beginning,
+    running,
+    calling,
+    differing,
+    items,
+    defining,
+    asking,
+    storing,
+    deciders,
+    trying,
+)
 
 HEAD = """# Mistakes, and what they are told
 

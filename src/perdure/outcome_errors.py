@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class PerdureError(Exception):
     """Base of everything this package raises."""
@@ -82,6 +84,19 @@ def _told(
     return text
 
 
+_FROM_BELOW = ": ChildError: "
+_SAME_PLACES = re.compile(r"( \([^()]+\))\1+")
+
+
+def _without_the_middle(text: str) -> str:
+    """Name the first and the last of children that failed for one of their own: all of them would
+    be more than is kept of a message, whose end tells why."""
+    first, *others = text.split(_FROM_BELOW)
+    if len(others) < 3:
+        return text
+    return _SAME_PLACES.sub(r"\1", _FROM_BELOW.join([first, "...", others[-1]]))
+
+
 class ActivityError(OutcomeError):
     """An activity failed for good: out of attempts, not to be retried, or past its deadline."""
 
@@ -137,7 +152,9 @@ class ChildError(OutcomeError):
         origin: RecordedError | None = None,
     ) -> None:
         super().__init__(
-            f"child {instance_id!r} {status}: {_told(type_name, message, place, origin)}",
+            _without_the_middle(
+                f"child {instance_id!r} {status}: {_told(type_name, message, place, origin)}"
+            ),
             type_name=type_name,
             message=message,
             traceback_text=traceback_text,

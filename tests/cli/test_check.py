@@ -199,3 +199,32 @@ def test_a_store_that_is_not_there_is_not_made(folder: Path) -> None:
 
     assert done.exit_code == 7
     assert not (folder / "none.db").exists()
+
+
+def test_a_name_that_is_not_there_is_refused(folder: Path) -> None:
+    done = typed("check", "checked_shop.py:ordr")
+
+    assert done.exit_code == 2
+    assert "there is no orchestration or decider 'ordr' in checked_shop.py" in done.output
+    assert typed("check", "checked_shop.py:order").exit_code == 0
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"# -*- coding: latin-1 -*-\n# \xe9\n"])
+def test_a_file_is_read_in_the_encoding_that_python_reads_it_in(
+    folder: Path, before: bytes
+) -> None:
+    (folder / "checked_shop.py").write_bytes(before + BAD.encode())
+
+    done = typed("check", "checked_shop.py")
+
+    assert "time.time()" in done.output
+    assert "unreadable" not in done.output
+
+
+def test_a_file_that_is_no_python_is_told(folder: Path) -> None:
+    (folder / "checked_shop.py").write_bytes(GOOD.encode() + b"\0")
+
+    done = typed("check", "checked_shop.py")
+
+    assert done.exit_code == 1
+    assert "unreadable" in done.output

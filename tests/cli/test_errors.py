@@ -200,3 +200,19 @@ def test_the_store_is_that_of_the_environment_unless_one_is_given(folder: Path) 
 
     names = {file.name for file in folder.iterdir() if file.suffix == ".db"}
     assert names == {"by-environment.db", "given.db", "perdure.db"}
+
+
+def test_a_command_that_is_misspelled_is_told_which_one_is_meant() -> None:
+    done = typed("lst")
+
+    assert done.exit_code == 2
+    assert "No such command 'lst'. Did you mean list?" in done.stderr
+    assert "No such command 'frobnicate'." in typed("frobnicate").stderr
+
+
+@pytest.mark.parametrize("command", [("ui",), ("demo",), ("dev", "shop.py")])
+def test_a_port_that_there_is_not_is_refused(command: tuple[str, ...]) -> None:
+    done = typed(*command, "--port", "99999")
+
+    assert done.exit_code == 2
+    assert "99999 is not in the range 0<=x<=65535" in done.stderr

@@ -37,6 +37,11 @@ LINE = failing.fn.__code__.co_firstlineno + 2
 
 
 @orchestration
+async def fails_below(levels: int) -> None:
+    await (fails_below(levels - 1) if levels else failing("at the bottom"))
+
+
+@orchestration
 async def waiting() -> str:
     return await go.receive()
 
@@ -360,3 +365,16 @@ async def test_a_grandchild_is_reached_by_the_cancellation(stage: Stage) -> None
     for instance_id in ("top", "middle", "leaf"):
         with pytest.raises(InstanceCancelledError):
             await engine.handle(instance_id).result()
+
+
+async def test_the_failure_of_the_lowest_child_is_told_at_the_top(stage: Stage) -> None:
+    engine = await stage.engine([fails_below, failing])
+
+    with pytest.raises(InstanceFailedError) as caught:
+        await (await engine.start("top", fails_below, 30)).result()
+
+    told = str(caught.value)
+    assert told.startswith("instance 'top' failed: ChildError: child 'top/")
+    assert f"LookupError: at the bottom (test_children.py:{LINE} in failing)" in told
+    assert told.count("ChildError") <= 4
+    assert len(told) < 1000

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from perdure import Client, Worker, orchestration
+import pytest
+
+from perdure import BlockingClient, Client, Worker, orchestration
+from perdure.errors import ResultTimeoutError
 from tests.engine.stage import WITHIN_S, Stage
 
 
@@ -46,6 +49,26 @@ async def test_what_another_process_holds_is_told_to_who_waits(stage: Stage) -> 
             later.handle("t-1").result(if_held="raise"), return_exceptions=True
         )
     assert str(again) == str(error)
+
+
+async def test_a_call_that_holds_up_a_loop_for_long_says_so(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The worker is on the loop that the call keeps from going on."""
+    stage.expect_log("a call of this BlockingClient has waited")
+    monkeypatch.setattr("perdure.client.blocking.loop_thread.TELL_AFTER_S", 0)
+    await stage.engine([ends_at_once])
+    with BlockingClient(stage.url) as client:
+        handle = client.start("e-1", ends_at_once)
+
+        with pytest.raises(ResultTimeoutError):
+            handle.result(timeout=0.5)
+
+    assert "on the thread of an event loop, which stands still meanwhile" in caplog.text
+
+
+@orchestration
+async def ends_at_once() -> None: ...
 
 
 @orchestration

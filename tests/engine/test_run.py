@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Client, activity, default_url, orchestration, run
+from perdure import Client, Signal, activity, default_url, orchestration, run
 from perdure.errors import AlreadyExistsError, InstanceFailedError
-from tests.engine.stage import WITHIN_S
+from tests.engine.stage import WITHIN_S, until
 
 SCRIPT = """
 import asyncio
@@ -272,3 +272,24 @@ async def test_run_works_where_a_loop_runs_already() -> None:
     """As in a notebook. It holds that loop up, which is what a blocking call does."""
     assert run(doubled, 21) == 42
     assert await asyncio.to_thread(run, doubled, 4) == 8
+
+
+async def test_a_run_that_waits_for_what_may_not_come_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PERDURE_STORE", f"sqlite:///{tmp_path}/run.db")
+    monkeypatch.setattr("perdure.client.obstacles.TELL_AFTER_S", 0)
+    go = Signal("go", int)
+
+    @orchestration
+    async def waits() -> int:
+        return await go.receive()
+
+    running = asyncio.create_task(asyncio.to_thread(run, "w-1", waits))
+    await until(lambda: "run() goes on waiting" in caplog.text)
+    async with Client(default_url()) as client:
+        await client.handle("w-1").send(go, 7)
+
+    async with asyncio.timeout(WITHIN_S):
+        assert await running == 7
+    assert "w-1 (waits 1.0.0) waits for signal 'go'" in caplog.text

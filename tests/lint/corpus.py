@@ -52,7 +52,12 @@ WRONG: list[tuple[str, str]] = [
     ("clock", HEAD + "\n@dataclass\nclass Order:\n    at: float = 0\n    def __post_init__(self):\n        self.at = time.time()\n\n@orchestration\nasync def bad():\n    return Order()\n"),
     ("clock", HEAD + "\n@dataclass\nclass Order:\n    @property\n    def age(self):\n        return time.time()\n\n@orchestration\nasync def bad(order: Order):\n    return order.age\n"),
     ("clock", of("async def inner():\n    return time.time()\nreturn await inner()")),
+    # hashes and identities
+    ("hash", of("return hash(names[0]) % 4")),
+    ("hash", of("await charge(str(id(names)))")),
     # random numbers and uuids
+    ("random", of("import numpy as np\nreturn np.random.rand()")),
+    ("random", of("import numpy as np\nreturn np.random.default_rng()")),
     ("random", of("return random.choice(names)")),
     ("random", of("random.shuffle(names)")),
     ("random", of("return random.Random().random()")),
@@ -107,6 +112,8 @@ WRONG: list[tuple[str, str]] = [
     ("set-order", of("left = set(names)\nawait charge(left.pop())")),
     ("set-order", of("await charge(next(iter(set(names))))")),
     ("set-order", of("for n, name in enumerate(set(names) - {'x'}):\n    await charge(name)")),
+    ("set-order", of("once = list(set(names))\nfor name in once:\n    await charge(name)")),
+    ("set-order", of("for name in dict.fromkeys(set(names)):\n    await charge(name)")),
     # calls that are lost
     ("never-awaited", of("charge('a')")),
     ("never-awaited", of("child('a')")),
@@ -140,6 +147,11 @@ RIGHT: list[str] = [
     of("return uuid.uuid5(uuid.NAMESPACE_DNS, 'x'), uuid.UUID(int=3)"),
     of("return datetime.fromtimestamp(3, UTC), datetime.combine(date(2030, 1, 1), datetime.min.time())"),
     of("for name in sorted(set(names)):\n    await charge(name)"),
+    of("once = list(set(names))\nonce.sort()\nfor name in once:\n    await charge(name)"),
+    of("for name in dict.fromkeys(names):\n    await charge(name)"),
+    of("import numpy as np\nrng = np.random.default_rng(7)\nreturn rng.random()"),
+    of("import zlib\nreturn zlib.crc32(names[0].encode())"),
+    of("return [id for id in names]"),
     of("total = 0\nfor name in set(names):\n    total += len(name)\nreturn total"),
     of("wanted = set(names)\nif 'a' in wanted:\n    await charge('a')"),
     of("task = asyncio.create_task(charge('a'))\nawait task"),

@@ -3,8 +3,10 @@
 import asyncio
 from typing import Any
 
+from perdure import Decider
 from perdure.errors import (
     AlreadyExistsError,
+    DefinitionError,
     InstanceNotFoundError,
     InvalidIdError,
     OptionError,
@@ -13,7 +15,7 @@ from perdure.errors import (
     UsageError,
 )
 from tests.mistakes.table import Ground, mistake
-from tests.mistakes.untyped import Signal, activity, orchestration
+from tests.mistakes.untyped import Retry, Signal, activity, orchestration
 
 approved = Signal("approved", bool)
 aproved = Signal("aproved", bool)
@@ -207,3 +209,61 @@ async def a_start_of_a_plain_function(ground: Ground) -> None:
 
     engine: Any = await _engine(ground)
     await engine.start("i-1", flow, 1)
+
+
+@mistake(
+    InvalidIdError,
+    "instance id None is no text: leave it out for one that is made, as in start(flow, ...)",
+    before="instance id None is no text: say start('None', flow, ...)",
+)
+async def no_id_where_one_is_given(ground: Ground) -> None:
+    engine: Any = await ground.engine(flow)
+    await engine.start(None, flow, 1)
+
+
+@mistake(
+    UsageError,
+    "is not an orchestration: start takes",
+    "a decider is given inputs, as in client.execute(Basket, ...)",
+    before="<class 'Basket'> is not an orchestration: start takes a function made with ...",
+)
+async def a_start_of_a_decider(ground: Ground) -> None:
+    class Basket(Decider[int, int, int, str]):
+        name = "basket"
+
+    engine: Any = await ground.engine(flow)
+    await engine.start("b-1", Basket, 1)
+
+
+@mistake(
+    DefinitionError,
+    "<orchestration flow 1.0.0> is no decider",
+    "an orchestration is started: client.start(...)",
+    before="<orchestration flow 1.0.0> is no decider: hand over a subclass of Decider",
+)
+async def an_input_for_an_orchestration(ground: Ground) -> None:
+    engine: Any = await ground.engine(flow)
+    await engine.execute(flow, 1)
+
+
+@mistake(
+    ResultTimeoutError,
+    "(attempt 1 failed: ValueError: no such card (asking.py:",
+    "next one",
+    before="... waits for activity 'fails' (attempt 1 failed, next one ...)",
+)
+async def waiting_for_an_activity_that_fails_again_and_again(ground: Ground) -> None:
+    @activity(retry=Retry(max_attempts=None, first_delay=3600))
+    async def fails() -> None:
+        raise ValueError("no such card")
+
+    @orchestration
+    async def tries() -> None:
+        await fails()
+
+    handle = await ground.start(tries, fails)
+    text = ""
+    while "failed" not in text:
+        text = await handle.explain()
+        await asyncio.sleep(0.002)
+    await handle.result(timeout=0.01)

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from perdure import ActivityContext, Context, Decider, Decision
+from perdure import ActivityContext, Context, Decider, Decision, race
 from perdure.errors import (
     DefinitionError,
     InstanceFailedError,
@@ -237,3 +237,92 @@ async def a_field_of_a_field_that_cannot_be_stored(ground: Ground) -> None:
     async def keep(order: Order) -> None: ...
 
     await ground.engine(keep)
+
+
+# ---------------------------------------------------------- awaited too late, or twice
+
+
+@mistake(
+    InstanceFailedError,
+    "result of wrong: got a future, such as gather(...) returns, that was not awaited; write "
+    "`await` before it",
+    before="got NumberedGathering where list is annotated; pass list",
+)
+async def a_gather_is_not_awaited(ground: Ground) -> None:
+    @orchestration
+    async def wrong() -> list[int]:
+        return asyncio.gather(echo(1), echo(2))  # type: ignore[return-value]  # the mistake
+
+    await ground.result(wrong, echo)
+
+
+@mistake(
+    InstanceFailedError,
+    "echo(x): got a task that was not awaited; write `await` before it",
+    before="got NumberedTask where int is annotated; pass int",
+)
+async def a_task_is_handed_over_instead_of_its_result(ground: Ground) -> None:
+    @orchestration
+    async def wrong() -> int:
+        task = asyncio.create_task(echo(1))
+        return await echo(task)  # type: ignore[no-any-return]  # it is one
+
+    await ground.result(wrong, echo)
+
+
+@mistake(
+    InstanceFailedError,
+    "echo(...) from beginning.py:",
+    "was awaited before, and a call is awaited once: keep its value, or make a task of it",
+    before="RuntimeError: cannot reuse already awaited coroutine",
+)
+async def a_call_is_awaited_twice(ground: Ground) -> None:
+    @orchestration
+    async def wrong() -> int:
+        call = echo(1)
+        return await call + await call  # type: ignore[no-any-return]  # it is one
+
+    await ground.result(wrong, echo)
+
+
+@mistake(
+    InstanceFailedError,
+    "race(...) takes calls and other awaitables, each as an argument of its own, as in "
+    "race(a(), b()) or race(*calls); got [",
+    before="TypeError: An asyncio.Future, a coroutine or an awaitable is required",
+)
+async def a_list_of_calls_for_a_race(ground: Ground) -> None:
+    @orchestration
+    async def wrong() -> Any:
+        calls: Any = [echo(1), echo(2)]
+        try:
+            return await race(calls)
+        finally:
+            await asyncio.gather(*calls)
+
+    await ground.result(wrong, echo)
+
+
+@mistake(
+    InstanceFailedError,
+    "instance 'i-1' asks for its own result, and would wait for ever",
+    before="nothing; waited for ever",
+)
+async def an_instance_that_waits_for_itself(ground: Ground) -> None:
+    @orchestration
+    async def wrong() -> Any:
+        return await context().ref("i-1").result()
+
+    await ground.result(wrong)
+
+
+@mistake(
+    DefinitionError,
+    "Shop.charge takes cls: an activity is a plain function, not a method",
+    before="<classmethod(<function ...>)> is not a function: write @activity above a def",
+)
+def a_class_method_as_an_activity(ground: Ground) -> None:
+    class Shop:
+        @activity
+        @classmethod
+        def charge(cls) -> None: ...

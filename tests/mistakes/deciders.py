@@ -5,6 +5,7 @@ from typing import Any
 
 from perdure import Decider, Decision
 from perdure.errors import (
+    DefinitionError,
     InputIdReusedError,
     InstanceNotFoundError,
     InvalidIdError,
@@ -112,3 +113,28 @@ async def _with_an_order(ground: Ground) -> Any:
     engine = await ground.engine(Order)
     await engine.execute(Order, Place("o-1", "book"))
     return engine
+
+
+@mistake(
+    DefinitionError,
+    "decider 'broken'",
+    "initial() raised KeyError: 'rate'",
+    before="what initial() returns is no state that can be stored: KeyError: 'rate'",
+)
+async def a_first_state_that_cannot_be_made(ground: Ground) -> None:
+    class Broken(Decider[int, int, int, str]):
+        name = "broken"
+
+        def initial(self) -> int:
+            return {}["rate"]  # type: ignore[no-any-return]  # the mistake
+
+        def instance_id(self, input: int, /) -> str:
+            return "b"
+
+        def decide(self, state: int, input: int, now: datetime, /) -> Decision[int, int, str]:
+            return Decision.accept(input)
+
+        def evolve(self, state: int, event: int, /) -> int:
+            return event
+
+    await ground.engine(Broken)

@@ -24,6 +24,18 @@ ELSEWHERE = [
         before="KeyboardInterrupt",
     ),
     ShownElsewhere(
+        "run what waits for a signal, or for an activity that fails again and again",
+        "engine/test_run.py::test_a_run_that_waits_for_what_may_not_come_says_so",
+        now="run() goes on waiting: i (f 1.0.0) waits for signal 'go' since ...",
+        before="nothing",
+    ),
+    ShownElsewhere(
+        "a blocking client in async code, beside the engine that should do the work",
+        "engine/test_lifetimes.py::test_a_call_that_holds_up_a_loop_for_long_says_so",
+        now="a call of this BlockingClient has waited for 5 s on the thread of an event loop",
+        before="waited for ever, without a word",
+    ),
+    ShownElsewhere(
         "a new parameter without a default",
         "core/test_determinism_check.py::test_a_new_parameter_without_a_default_is_told_for_what_it_is",
         now="The stored input has no value for a parameter that is new, f(y): give it a default",
@@ -46,6 +58,18 @@ ELSEWHERE = [
         "engine/test_runaway.py",
         now="stopped at 100 levels, with the name of the limit",
         before="nothing, for ever",
+    ),
+    ShownElsewhere(
+        "the failure of a child of a child of a child",
+        "engine/test_children.py::test_the_failure_of_the_lowest_child_is_told_at_the_top",
+        now="the first and the last of them, and why the last one failed",
+        before="all of them, so that the reason was cut off",
+    ),
+    ShownElsewhere(
+        "a name that perdure check does not find in its file",
+        "cli/test_check.py::test_a_name_that_is_not_there_is_refused",
+        now="there is no orchestration or decider 'ordr' in shop.py",
+        before="0 findings",
     ),
     ShownElsewhere(
         "sys.exit in an activity",

@@ -16,6 +16,7 @@ from tests.mistakes import (
     items,
     running,
     storing,
+    trying,
 )
 from tests.mistakes.table import MISTAKES, Mistake, answer_to
 
@@ -31,6 +32,7 @@ SUBJECTS = {
         items,
         running,
         storing,
+        trying,
     )
 }
 OURS = (AttributeError, AssertionError, KeyError, IndexError, NameError)

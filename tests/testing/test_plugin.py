@@ -122,6 +122,77 @@ def test_async_tests_have_a_trial_whatever_runs_them(project: Path) -> None:
     assert "6 passed, 1 xfailed" in run_pytest(project)
 
 
+THROUGH_A_FIXTURE = """
+import pytest
+import pytest_asyncio
+from shop import buy, charge
+
+PERDURE = [buy, charge]
+
+@pytest.fixture
+def paying(trial):
+    trial.fake(charge).returns(7)
+    return trial
+
+async def test_that_has_it_from_a_fixture(paying):
+    handle = await paying.start("a", buy, 1)
+    await paying.advance(86_400)
+    assert await handle.result() == 7
+
+@pytest_asyncio.fixture
+async def begun(trial):
+    await trial.open()
+    return await trial.start("a", buy, 1)
+
+@pytest.mark.asyncio
+async def test_that_was_begun_by_a_fixture(begun, trial):
+    await trial.advance(86_400)
+    assert await begun.result() == 1
+"""
+
+
+def test_a_fixture_may_stand_between_a_test_and_its_trial(project: Path) -> None:
+    (project / "test_shop.py").write_text(THROUGH_A_FIXTURE)
+
+    assert "2 passed" in run_pytest(project)
+
+
+WRONG_MARKERS = """
+import pytest
+from shop import buy, charge
+
+PERDURE = [buy, charge]
+
+@pytest.fixture
+def other(trial):
+    return trial
+
+@pytest.mark.crash_everywhere
+async def test_of_a_trial_that_was_there_before(other): pass
+
+@pytest.mark.crash_everywhere(10)
+async def test_by_position(trial): pass
+
+@pytest.mark.crash_everywhere(runs=10)
+async def test_of_another_name(trial): pass
+
+@pytest.mark.crash_everywhere
+def test_that_is_not_async(trial): pass
+"""
+
+
+def test_a_marker_that_cannot_work_is_told(project: Path) -> None:
+    (project / "test_shop.py").write_text(WRONG_MARKERS)
+
+    said = run_pytest(project)
+
+    assert "let test_of_a_trial_that_was_there_before itself take trial" in said
+    assert "takes max_runs= and seed=, got 10: @pytest.mark.crash_everywhere(max_runs=100)" in said
+    assert "takes max_runs= and seed=, got runs" in said
+    assert "crash_everywhere is for async tests of a trial" in said
+    assert "passed" not in said
+
+
 async def history() -> str:
     """Return a history of the project's orchestration, as lines."""
     names: dict[str, Any] = {}

@@ -25,5 +25,5 @@ def test_the_programs_of_the_page_are_tests_that_pass(tmp_path: Path) -> None:
         timeout=100,
     )
 
-    assert "9 passed" in done.stdout, done.stdout
+    assert "11 passed" in done.stdout, done.stdout
     assert (tmp_path / "deposit.jsonl").exists()

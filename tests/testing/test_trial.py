@@ -408,6 +408,29 @@ async def test_code_that_never_ends_is_named(monkeypatch: pytest.MonkeyPatch) ->
             await trial.settle()
 
 
+@pytest.mark.parametrize("way", ["advance", "settle", "crash", "result"])
+async def test_what_an_activity_asks_of_its_own_trial_is_refused_at_once(way: str) -> None:
+    async with Trial(DEFINITIONS) as trial:
+
+        @trial.fake(charge)
+        async def _(order: Order, *, currency: str = "") -> str:
+            match way:
+                case "advance":
+                    await trial.advance(1)
+                case "settle":
+                    await trial.settle()
+                case "crash":
+                    await trial.crash()
+                case _:
+                    await handle.result()
+            return ""
+
+        handle = await trial.start("b-1", buy, BOOK)
+
+        with pytest.raises(ResultTimeoutError, match="while activity 'charge' runs"):
+            await handle.result()
+
+
 async def test_time_that_is_due_all_the_time_comes_to_an_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

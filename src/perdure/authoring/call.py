@@ -51,7 +51,11 @@ class Call(Coroutine[object, None, R]):
     def send(self, value: None, /) -> object:
         """Ask when first driven; return the recorded result when there is one."""
         if self._closed:
-            raise RuntimeError("cannot reuse already awaited coroutine")
+            raise RuntimeError(
+                f"{self._request.label}(...) from {self._request.place} was awaited before, and a "
+                "call is awaited once: keep its value, or make a task of it, asyncio.create_task("
+                f"{self._request.label}(...)), which can be awaited again and again"
+            )
         pending = self._pending
         if pending is None:
             self._begun = True

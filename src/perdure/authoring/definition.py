@@ -155,6 +155,8 @@ def check_function(what: str, fn: object) -> None:
             f"{name} is a class: {article} {what} is a function. Write one that makes the object "
             "and returns plain data, or hand the object over with resources=[...]"
         )
+    if isinstance(fn, classmethod):
+        raise DefinitionError(_is_method(what, fn.__func__.__qualname__, "cls"))
     if not callable(fn):
         options = "retry=Retry(...)" if isinstance(fn, Retry) else "name=..."
         raise DefinitionError(
@@ -246,10 +248,15 @@ def _check_connection(fn: Callable[..., Any]) -> None:
 def _refuse_methods(what: str, fn: Callable[..., Any]) -> None:
     first = _first_parameter(fn)
     if first is not None and first.name in ("self", "cls"):
-        raise DefinitionError(
-            f"{fn.__qualname__} takes {first.name}: an {what} is a plain function, not a method. "
-            "Move it to the module, and hand what it needs over with resources=[...]"
-        )
+        raise DefinitionError(_is_method(what, fn.__qualname__, first.name))
+
+
+def _is_method(what: str, name: str, parameter: str) -> str:
+    return (
+        f"{name} takes {parameter}: {'an' if what[0] in 'aeiou' else 'a'} {what} is a plain "
+        "function, not a method. Move it to the module, and hand what it needs over with "
+        "resources=[...]"
+    )
 
 
 def _first_parameter(fn: Callable[..., Any]) -> inspect.Parameter | None:

@@ -53,6 +53,14 @@ def race(*awaitables: Awaitable[Any]) -> Coroutine[object, None, tuple[int, Any]
 async def _race(awaitables: tuple[Awaitable[Any], ...]) -> tuple[int, Any]:
     if not awaitables:
         raise ValueError("race() needs at least one awaitable")
+    for one in awaitables:
+        if not isinstance(one, Awaitable):
+            for other in awaitables:
+                _discard(other)
+            raise TypeError(
+                "race(...) takes calls and other awaitables, each as an argument of its own, as in "
+                f"race(a(), b()) or race(*calls); got {one!r}"
+            )
     begun: list[asyncio.Future[Any]] = []
     try:
         for awaitable in awaitables:

@@ -84,7 +84,15 @@ class InstanceRef(Generic[R_co]):
         Raises (at the `await`):
             InstanceFailedError, InstanceCancelledError, InstanceTerminatedError: It ended so.
             InstanceNotFoundError: There is no such instance.
+
+        Raises:
+            UsageError: It is the instance that asks.
         """
+        scope = current_scope()
+        if scope is not None and scope.instance_id == self.instance_id:
+            raise UsageError(
+                f"instance {self.instance_id!r} asks for its own result, and would wait for ever"
+            )
         asked = ResultInput(self.instance_id)
         return self._call(RESULT, asked, partial(_outcome, self.instance_id, self._decode))
 

@@ -96,10 +96,18 @@ class ListedGroup(click.Group):
         """Return a command; None if there is none of that name."""
         listed = COMMANDS.get(cmd_name)
         if listed is None:
+            self._refuse_misspelt(ctx, cmd_name)
             return None
         found: Any = getattr(import_module(f"{PACKAGE}.{listed.file}"), f"{cmd_name}_command")
         assert isinstance(found, click.Command)
         return found
+
+    def _refuse_misspelt(self, ctx: click.Context, name: str) -> None:
+        from difflib import get_close_matches  # late: for mistakes only
+
+        close = get_close_matches(name, COMMANDS, n=1)
+        if close and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}. Did you mean {close[0]}?")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands, without loading any of them."""

@@ -56,7 +56,7 @@ class Engine(Client):
         self._for_threads = BlockingClient._around(self, self._lent)
         self._handlers = HandlerWatch(self._held)
         self._serving = self._make_serving(
-            Registry(definitions), _checked_options(options), _checked_resources(resources)
+            Registry(definitions), _checked_options(options), checked_resources(resources)
         )
         self._core.beside = self._serving
 
@@ -174,7 +174,12 @@ def _checked_options(options: WorkerOptions | None) -> WorkerOptions:
     return options
 
 
-def _checked_resources(resources: Iterable[object]) -> tuple[object, ...]:
+def checked_resources(resources: Iterable[object]) -> tuple[object, ...]:
+    """Return the objects that activities may ask for.
+
+    Raises:
+        OptionError: It is no collection of objects.
+    """
     if isinstance(resources, str | bytes) or not isinstance(resources, Iterable):
         raise OptionError(
             f"resources must be a list of objects, got {resources!r}; say resources=[...]"

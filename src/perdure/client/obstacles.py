@@ -7,6 +7,7 @@ or called and not served, would keep its caller waiting for ever.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 from perdure.client.reading.explain import gather_evidence, unserved_in
@@ -17,6 +18,16 @@ from perdure.model.instances import InstanceRow, Status
 if TYPE_CHECKING:
     from perdure.client.engine import Engine
     from perdure.client.handle import Handle
+
+
+TELL_AFTER_S = 5.0
+"""How long an instance may be waited for without a word."""
+
+TOLD_OF = ("signal", "promise", "update", "failed")
+"""What is told, in the words of `explain`: that it waits for what another process has to send, or
+for an activity that has failed and is tried again."""
+
+logger = logging.getLogger(__name__)
 
 
 class Obstacles:
@@ -51,15 +62,23 @@ class Obstacles:
             self._heard.set()
         result = asyncio.ensure_future(handle.result(if_held="wait"))
         obstacle = asyncio.ensure_future(self._obstacle_of(handle))
+        waiting = asyncio.ensure_future(self._tell(handle))
         try:
             await asyncio.wait((result, obstacle), return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
                 raise obstacle.result()
             return await result
         finally:
-            for waiting in (result, obstacle):
-                waiting.cancel()
-            await asyncio.gather(result, obstacle, return_exceptions=True)
+            for one in (result, obstacle, waiting):
+                one.cancel()
+            await asyncio.gather(result, obstacle, waiting, return_exceptions=True)
+
+    async def _tell(self, handle: Handle[Any]) -> None:
+        """Tell, once, of an instance that waits for what is not done here, or may never be."""
+        await asyncio.sleep(TELL_AFTER_S)
+        sentence = await handle.explain()
+        if any(f" {one} " in sentence for one in TOLD_OF):
+            logger.warning("run() goes on waiting: %s", sentence)
 
     async def _obstacle_of(self, handle: Handle[Any]) -> InstanceHeldError | NotServedError:
         while True:

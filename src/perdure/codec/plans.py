@@ -12,8 +12,9 @@ places, never the values themselves: errors end up in logs.
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -84,15 +85,18 @@ def key_step(key: object) -> str:
 def wrong_type(value: object, expected: str) -> Misfit:
     """Return the misfit of a value whose type is not the annotated one."""
     found = type_name(type(value))
-    if isinstance(value, Coroutine):
+    if isinstance(value, Awaitable):
         return _unawaited(value)
     other = f", or annotate {found}" if _is_stored(type(value)) else ""
     return Misfit(f"got {found} where {expected} is annotated; pass {expected}{other}")
 
 
 def _unawaited(value: object) -> Misfit:
-    name = getattr(value, "__name__", "it")
-    return Misfit(f"got a call that was not awaited; write `await {name}(...)`")
+    if isinstance(value, Coroutine):
+        name = getattr(value, "__name__", "it")
+        return Misfit(f"got a call that was not awaited; write `await {name}(...)`")
+    what = "task" if isinstance(value, asyncio.Task) else "future, such as gather(...) returns,"
+    return Misfit(f"got a {what} that was not awaited; write `await` before it")
 
 
 def _is_stored(kind: type) -> bool:
@@ -286,7 +290,7 @@ def _dump_json(value: Any) -> Json:
         return value
     dump = _JSON_LEAVES.get(kind)
     if dump is None:
-        if isinstance(value, Coroutine):
+        if isinstance(value, Awaitable):
             raise _unawaited(value)
         found = type_name(kind)
         if not _is_stored(kind):

@@ -24,6 +24,7 @@ from perdure.core.forbidden import (
 )
 
 ENVIRONMENT = "hand it in when the instance is started, or read it in an activity"
+HASH = "it is another number in every process; zlib.crc32 or hashlib of the bytes is not"
 THREAD = "plain asyncio code runs side by side; do what needs a thread in an activity"
 
 KIND_OF_ADVICE = {
@@ -32,6 +33,7 @@ KIND_OF_ADVICE = {
     UUID: "uuid",
     IDENTITY: "environment",
     ENVIRONMENT: "environment",
+    HASH: "hash",
     SLEEP: "sleep",
     OUTSIDE: "outside",
     NETWORK: "outside",
@@ -83,6 +85,7 @@ _MODULES: dict[str, str] = {
     "platform": ENVIRONMENT,
     "locale": ENVIRONMENT,
     "getpass": ENVIRONMENT,
+    "numpy.random": RANDOM,
 }
 """Modules of which everything that is called is forbidden."""
 
@@ -92,6 +95,7 @@ _HARMLESS = frozenset(
         "uuid.uuid3",
         "uuid.uuid5",
         "random.Random",
+        "numpy.random.Generator",
         "sqlite3.Row",
         "platform.python_version",
     }
@@ -131,7 +135,9 @@ def _make_exact() -> dict[str, NamedRule]:
     add("datetime.date.", "today", CLOCK)
     add("random.", "Random SystemRandom", RANDOM, harmless_from=1)
     add("random.", "SystemRandom", RANDOM)
+    add("numpy.random.", "default_rng RandomState SeedSequence PCG64", RANDOM, harmless_from=1)
     add("builtins.", "open input", OUTSIDE)
+    add("builtins.", "hash id", HASH)
     add("io.", "open open_code", OUTSIDE)
     add("os.", _FILES, OUTSIDE)
     add("os.path.", _OF_PATH, OUTSIDE)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from perdure.lint.definitions import deciders_in, orchestrations_in
 from perdure.lint.findings import LintFinding
 from perdure.lint.reading import FunctionReader, Reached
-from perdure.lint.sources import Function, Project, SourceModule
+from perdure.lint.sources import Function, Project, SourceModule, read_text
 
 MAX_FUNCTIONS = 2_000
 """How many functions one definition may reach; further ones are not read."""
@@ -69,7 +69,7 @@ def check_definition(path: Path, lines: Collection[int]) -> list[LintFinding]:
     project = Project(_folders([path]))
     try:
         module = project.module_at(path)
-    except (SyntaxError, OSError, UnicodeError):
+    except (SyntaxError, OSError, ValueError):
         return []  # It has changed since it was imported.
     found: dict[tuple[str, int, int, str], LintFinding] = {}
     written = (
@@ -102,10 +102,10 @@ def _roots_in(
     project: Project, path: Path, found: dict[tuple[str, int, int, str], LintFinding]
 ) -> Iterator[_Root]:
     try:
-        if not _may_define(path.read_text(encoding="utf-8")):
+        if not _may_define(read_text(path)):
             return
         module = project.module_at(path)
-    except (SyntaxError, OSError, UnicodeError) as error:
+    except (SyntaxError, OSError, ValueError) as error:  # NUL is a ValueError before 3.12
         line = getattr(error, "lineno", None) or 1
         finding = LintFinding(
             path=str(path),

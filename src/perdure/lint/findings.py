@@ -12,6 +12,7 @@ KINDS = {
     "outside": "files, sockets, processes or other outside things are used",
     "thread": "threads or processes are started",
     "environment": "the environment, the machine or the process is asked",
+    "hash": "a hash or the identity of an object is asked, which are others in every process",
     "global-state": "state that outlives the instance is changed",
     "set-order": "the order of a set decides what is asked for",
     "never-awaited": "a call is made and never awaited",

@@ -12,7 +12,7 @@ _SETS = frozenset({"builtins.set", "builtins.frozenset", "typing.Set", "typing.F
 _SETS |= {"typing.AbstractSet", "collections.abc.Set", "collections.abc.MutableSet"}
 _OF_SETS = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
 _AS_ORDERED = frozenset(
-    f"builtins.{name}" for name in ("enumerate", "list", "tuple", "iter", "zip")
+    f"builtins.{name}" for name in ("enumerate", "list", "tuple", "iter", "zip", "dict.fromkeys")
 )
 
 
@@ -30,6 +30,7 @@ class LocalNames:
         self._module = module
         self.names: dict[str, str | None] = {}
         self.sets: set[str] = set()
+        """Those of sets, and of what was made of one and has its order."""
         self.nested: dict[str, Function] = {}
         self._owner = owner
         self._take_parameters(node)
@@ -105,9 +106,11 @@ class LocalNames:
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
                 self._annotate(name, annotation)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                is_set = self.is_set(value)
+                is_set = self.goes_by_set(value)
                 self.names[name] = self.resolve(value)
                 (self.sets.add if is_set else self.sets.discard)(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="sort")):
+                self.sets.discard(name)  # A list of what was in a set.
             case ast.Name(id=name, ctx=ast.Store()):
                 self.names.setdefault(name, None)
             case ast.ExceptHandler(name=str(name)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -90,7 +91,7 @@ class Project:
 
         Raises:
             SyntaxError: It is not Python.
-            OSError, UnicodeError: It cannot be read.
+            OSError, ValueError: It cannot be read.
         """
         place = path.resolve()
         found = self._by_path.get(place)
@@ -113,7 +114,7 @@ class Project:
                 if path.is_file():
                     try:
                         return self.module_at(path)
-                    except (SyntaxError, OSError, UnicodeError):
+                    except (SyntaxError, OSError, ValueError):
                         return None
         return None
 
@@ -142,8 +143,19 @@ class Project:
         return place.stem
 
 
+def read_text(path: Path) -> str:
+    """Return the text of a file as Python reads it: in the encoding that it names.
+
+    Raises:
+        SyntaxError: It names an encoding that there is not.
+        OSError, UnicodeError: It cannot be read.
+    """
+    with tokenize.open(path) as file:
+        return file.read()
+
+
 def _read(path: Path, name: str) -> SourceModule:
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     module = SourceModule(path, name, ast.parse(text, str(path)), text.splitlines())
     is_package = path.name == "__init__.py"
     for node in ast.walk(module.tree):

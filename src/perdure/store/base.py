@@ -25,6 +25,7 @@ from perdure.clock import Clock
 from perdure.errors import StoreError
 from perdure.model.hints import Hint
 from perdure.model.histories.events import StoredEvent
+from perdure.model.histories.failures import Failure
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
 from perdure.model.jobs import ClaimedJob, JobBeat, JobEnd, JobKey
 from perdure.model.messages import Delivery, DeliveryStatus, Message
@@ -100,6 +101,8 @@ class WaitingJob(NamedTuple):
     """Why its arguments do not fit the code of the worker that had it last."""
     is_rerun: bool = False
     """Whether a person put it back after it had died."""
+    failure: Failure | None = None
+    """How its last attempt failed."""
 
 
 class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):

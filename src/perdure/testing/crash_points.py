@@ -7,6 +7,7 @@ not notice. What shows are activities that may not run twice, and code that cann
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import re
 from collections import Counter
@@ -119,7 +120,12 @@ async def _run(
     test: Callable[[Trial], Awaitable[None]], registry: Registry, count: CommitCount, seed: int
 ) -> LeftBehind:
     async with Trial._counting(registry, count, seed=seed) as trial:
-        await test(trial)
+        running = test(trial) if callable(test) else None
+        if not inspect.isawaitable(running):
+            raise UsageError(
+                f"crash_everywhere(...) takes an async function of a trial, got {test!r}"
+            )
+        await running
         await trial.settle()
         return await _outcome(trial)
 

@@ -11,7 +11,7 @@ import inspect
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from perdure.authoring.activity import Activity, encode_result
 from perdure.codec import Json
@@ -67,7 +67,7 @@ class Fake(Generic[P, R]):
         """
         self._fn, self._values = _callable_as(self._activity, fn), []
 
-    def returns(self, *values: R) -> None:
+    def returns(self, *values: R) -> Self:
         """Return these, one for each call; the last one for ever.
 
         Raises:
@@ -79,8 +79,9 @@ class Fake(Generic[P, R]):
         for value in values:
             encode_result(self._activity, value)
         self._values, self._fn = list(values), None
+        return self
 
-    def raises(self, *errors: Exception) -> None:
+    def raises(self, *errors: Exception) -> Self:
         """Raise these first, one for each attempt; then do what the fake says otherwise, or what
         the activity itself does.
 
@@ -94,6 +95,7 @@ class Fake(Generic[P, R]):
                     f"TimeoutError(), got {error!r}"
                 )
         self._errors = list(errors)
+        return self
 
     def take(self, job: ClaimedJob) -> Callable[..., Any] | None:
         """Return what an attempt calls; None: the activity's own function."""

@@ -20,7 +20,7 @@ from perdure.authoring.deciders.describing import Transition
 from perdure.core.deciders.dry_run import TriedInput, try_input
 from perdure.core.deciders.fold import Fold, state_name, transitions
 from perdure.core.guard import Guard
-from perdure.errors import PerdureError
+from perdure.errors import PerdureError, UsageError
 from perdure.model.histories.events import StoredEvent
 
 S = TypeVar("S")
@@ -96,8 +96,11 @@ def check_invariants(
 
     Raises:
         AssertionError: With the inputs that lead to a wrong state, as few as were found.
+        UsageError: The inputs or the invariant are of another kind.
     """
     definition = definition_of(decider)
+    if not callable(invariant):
+        raise UsageError(f"invariant must be a function of a state, got {invariant!r}")
 
     def check(row: Sequence[Any]) -> None:
         _check_row(definition, events, row, invariant)
@@ -105,6 +108,11 @@ def check_invariants(
     if hasattr(inputs, "filter") and hasattr(inputs, "example"):
         _check_with_hypothesis(check, inputs, max_inputs, runs)
         return
+    if not callable(inputs) and not (isinstance(inputs, Sequence) and inputs):
+        raise UsageError(
+            "inputs must be a list of inputs, a function of a random.Random or a hypothesis "
+            f"strategy, got {inputs!r}"
+        )
     chance = random.Random(seed)
     make = inputs if callable(inputs) else (lambda source: source.choice(inputs))
     for _ in range(runs):

@@ -81,7 +81,7 @@ def trial(request: pytest.FixtureRequest) -> Trial:
     node: Any = request.node
     if inspect.iscoroutinefunction(node.obj):
         # Whatever runs async tests here looks at the function after the fixtures.
-        node.obj = _in_trial(node.obj, node.get_closest_marker(MARKER), definitions)
+        node.obj = _in_trial(node.obj, made, node.get_closest_marker(MARKER), definitions)
     elif node.get_closest_marker(MARKER) is not None:
         raise pytest.UsageError(f"{node.nodeid}: {MARKER} is for async tests of a trial")
     return made
@@ -103,25 +103,40 @@ def _definitions(request: pytest.FixtureRequest) -> Any:
 
 
 def _in_trial(
-    test: Callable[..., Any], crashes: pytest.Mark | None, definitions: Any
+    test: Callable[..., Any], trial: Trial, crashes: pytest.Mark | None, definitions: Any
 ) -> Callable[..., Any]:
     """Return the test with its trial open around it."""
 
     @wraps(test)
     async def run(*args: Any, **kwargs: Any) -> None:
-        trial: Trial = kwargs[FIXTURE]
         if crashes is None:
             async with trial:
                 await test(*args, **kwargs)
             return
+        if FIXTURE not in kwargs:
+            raise pytest.UsageError(
+                f"{MARKER} makes a trial for each run: let {test.__name__} itself take {FIXTURE}, "
+                "and not a fixture that has the one of the first run"
+            )
         from perdure.testing.crash_points import crash_at_each
 
         async def once(another: Trial) -> None:
             await test(*args, **{**kwargs, FIXTURE: another})
 
-        await crash_at_each(once, definitions, **crashes.kwargs)
+        await crash_at_each(once, definitions, **_of_marker(crashes))
 
     return run
+
+
+def _of_marker(crashes: pytest.Mark) -> dict[str, Any]:
+    """Return what the marker says, in the words of `crash_everywhere`."""
+    unknown = [*map(repr, crashes.args), *(crashes.kwargs.keys() - {"max_runs", "seed"})]
+    if unknown:
+        raise pytest.UsageError(
+            f"{MARKER} takes max_runs= and seed=, got {', '.join(unknown)}: "
+            f"@pytest.mark.{MARKER}(max_runs=100)"
+        )
+    return dict(crashes.kwargs)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 
 from perdure.authoring.registry import Definitions, Registry
 from perdure.client.histories.recorded import read_mappings
 from perdure.client.histories.recorded import replay as replay_recorded
 from perdure.codec import Json
+from perdure.errors import UsageError
 
 
 def replay(history: Iterable[Mapping[str, Json]], definitions: Definitions, /) -> None:
@@ -24,6 +26,11 @@ def replay(history: Iterable[Mapping[str, Json]], definitions: Definitions, /) -
         NotRegisteredError: The code is not there, or not in the version on record.
         UsageError: It is no such history, or not a whole one.
     """
+    if isinstance(history, str | bytes | PurePath):
+        raise UsageError(
+            f"replay takes the lines of a history as objects, got {history!r}: of a file say "
+            "[json.loads(line) for line in Path('...').open()], or run pytest --replay-histories"
+        )
     registry = Registry(definitions)
     for one in read_mappings(history, source="the history"):
         replay_recorded(registry, one)

@@ -57,8 +57,8 @@ def activity_context(
         resources: What it fetches with `ctx.resource(Type)`.
         client: Returns what it gets as `ctx.client`.
     """
-    if attempt < 1:
-        raise UsageError(f"attempts count from 1, got {attempt}")
+    if not isinstance(attempt, int) or attempt < 1:
+        raise UsageError(f"attempts count from 1, got {attempt!r}")
     now_ms = from_datetime(now)
     job = ClaimedJob(
         key=JobKey(instance_id, 1, execution, 1),

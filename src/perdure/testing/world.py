@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
+from perdure.authoring.activity_context import current_activity
 from perdure.authoring.registry import Definitions, Registry
+from perdure.client.engine import checked_resources
 from perdure.clock import ManualClock, from_datetime, to_ms
 from perdure.errors import NondeterminismError, UsageError
 from perdure.model.admin import InstanceFilter
@@ -47,10 +49,11 @@ class World:
         self.count = count or CommitCount()
         self.fakes = Fakes(self.registry.activities, random.Random(seed) if seed else None)
         self._jitter = random.Random(seed)
-        self._resources = tuple(resources)
+        self._resources = checked_resources(resources)
         self._life: Life | None = None
         self._under_way = 0
         self._at_rest = asyncio.Event()
+        self._one_moves_time = asyncio.Lock()
         self._told_held: set[str] = set()
 
     @property
@@ -70,6 +73,7 @@ class World:
     async def open(self) -> None:
         """Begin with a worker. The store is open."""
         self._at_rest = asyncio.Event()  # of the loop that runs now
+        self._one_moves_time = asyncio.Lock()
         self._at_rest.set()
         self._life = await self._born()
 
@@ -95,6 +99,10 @@ class World:
 
     async def crash(self) -> None:
         """Let the worker die as it stands, and another one take over."""
+        self._refuse_within("crash")
+        await self._take_over()
+
+    async def _take_over(self) -> None:
         life = self.life
         await life.die()
         await life.release()
@@ -126,6 +134,7 @@ class World:
         Raises:
             NondeterminismError: Code cannot be replayed, or does not fit its history.
         """
+        self._refuse_within("come to rest")
         async with self.moving():
             await self._come_to_rest()
         await self._refuse_findings()
@@ -136,9 +145,24 @@ class World:
         Raises:
             NondeterminismError: Code cannot be replayed, or does not fit its history.
         """
-        async with self.moving():
+        self._refuse_within("move the clock")
+        async with self.moving(), self._one_moves_time:
             await self._pass_time(by)
         await self._refuse_findings()
+
+    def _refuse_within(self, what: str) -> None:
+        """Refuse what would wait for the code that asks for it.
+
+        Raises:
+            UsageError: An activity of this trial, or its fake, asks.
+        """
+        asking = current_activity.get(None)
+        if asking is not None and asking.worker_id == self.life.serving.worker_id:
+            raise UsageError(
+                f"the trial cannot {what} while activity {asking.activity!r} runs, and the code of "
+                "that one asks for it: do it in the test; an activity that starts or asks "
+                "something itself has activity_context().client"
+            )
 
     async def _come_to_rest(self) -> None:
         """Let the worker do all it can at this moment; if it dies, the next one."""
@@ -156,7 +180,7 @@ class World:
             if not life.is_dead:
                 resting.result()
                 return
-            await self.crash()
+            await self._take_over()
 
     async def _pass_time(self, by: timedelta) -> None:
         if by < timedelta(0):

@@ -17,6 +17,7 @@ import msgspec
 from perdure.authoring.activity import Activity
 from perdure.authoring.deciders.decider import Decider
 from perdure.authoring.deciders.members import Members, is_immutable
+from perdure.authoring.definition import DefinedFunction
 from perdure.codec import ValueCodec, check_id, show, union_members
 from perdure.errors import (
     DefinitionError,
@@ -271,7 +272,14 @@ class DeciderDefinition:
 
     def _check_initial(self) -> None:
         try:
-            self.state.encode(self.decider.initial(), "it")
+            initial = self.decider.initial()
+        except Exception as error:
+            raise DefinitionError(
+                f"decider {self.name!r} ({self.place}): initial() raised {type(error).__name__}: "
+                f"{error}"
+            ) from error
+        try:
+            self.state.encode(initial, "it")
         except Exception as error:
             raise DefinitionError(
                 f"decider {self.name!r} ({self.place}): what initial() returns is no state that "
@@ -295,7 +303,12 @@ def definition_of(decider: type[AnyDecider]) -> DeciderDefinition:
     if not (isinstance(decider, type) and issubclass(decider, Decider)):
         if isinstance(decider, Decider):
             raise object_of_decider(decider)
-        raise DefinitionError(f"{decider!r} is no decider: hand over a subclass of Decider")
+        started = isinstance(decider, DefinedFunction) and decider.definition.what
+        other = "; an orchestration is started: client.start(...)"
+        raise DefinitionError(
+            f"{decider!r} is no decider: hand over a subclass of Decider"
+            f"{other if started == 'orchestration' else ''}"
+        )
     found = decider.__dict__.get(_KEPT)
     if found is None:
         found = DeciderDefinition(decider)

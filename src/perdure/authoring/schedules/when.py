@@ -76,7 +76,7 @@ class Every:
 
     def __init__(self, period: Duration, offset: Duration = 0) -> None:
         for what, value in (("period", period), ("offset", offset)):
-            length = as_duration(f"{what} of Every", value)
+            length = as_duration(what, value)
             if length % timedelta(milliseconds=1):
                 raise ValueError(f"{what} of Every must be of whole milliseconds, got {value!r}")
             object.__setattr__(self, what, length)

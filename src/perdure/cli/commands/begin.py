@@ -14,7 +14,13 @@ from perdure.cli.output import errors_as_lines, say
 
 @click.command("demo")
 @click.option("--seconds", default=1.0, show_default=True, help="How long each activity takes.")
-@click.option("--port", default=8321, show_default=True, help="Of the pages; any, if it is taken.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8321,
+    show_default=True,
+    help="Of the pages; any, if it is taken.",
+)
 @click.option(
     "--stay/--no-stay",
     "stays",

@@ -90,7 +90,11 @@ def _check_text(targets: Iterable[str]) -> Checked:
         else:
             whole += _files_of(place, target)
     found = [check_files(whole, roots=roots)] if whole else []
-    found += [check_files([path], roots=roots, only=name) for path, name in parts]
+    for path, name in parts:
+        one = check_files([path], roots=roots, only=name)
+        if not one.definitions and not one.findings:
+            raise UsageError(f"there is no orchestration or decider {name!r} in {path}")
+        found.append(one)
     return Checked(
         sorted({finding for one in found for finding in one.findings}),
         sum(one.definitions for one in found),

@@ -12,7 +12,13 @@ from perdure.cli.options import store_option
 @click.command("ui")
 @store_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
-@click.option("--port", default=8321, show_default=True, help="0: any that is free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8321,
+    show_default=True,
+    help="0: any that is free.",
+)
 @click.option("--read-only", is_flag=True, help="Show, and change nothing.")
 @click.option(
     "--tokens", "tokens_file", metavar="FILE", help="Tokens that programs may show, as hashes."

@@ -132,7 +132,13 @@ def worker_command(
 @click.command("dev")
 @click.argument("target", required=False)
 @store_option
-@click.option("--port", default=8321, show_default=True, help="Of the pages; 0: any that is free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8321,
+    show_default=True,
+    help="Of the pages; 0: any that is free.",
+)
 @click.option("--ui/--no-ui", "has_pages", default=True, help="Whether to serve the pages.")
 @click.option("--reload/--no-reload", "reloads", default=True, help="Whether to watch the files.")
 @click.option("--open", "opens", is_flag=True, help="Open the pages in a browser.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from perdure.authoring.deciders.decider import Decider
 from perdure.authoring.deciders.decider_definition import SEPARATOR
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.registry import BEHAVIOUR, orchestration_key
@@ -33,17 +34,28 @@ def split(
         first, *rest = args
         args = tuple(rest)
     elif args and isinstance(args[0], Orchestration) and not isinstance(first, Orchestration):
-        raise InvalidIdError(
-            "instance id", first, f"is no text: say start({str(first)!r}, {args[0].name}, ...)"
-        )
+        raise InvalidIdError("instance id", first, _instead_of(first, args[0].name))
     return instance_id, check_orchestration("start", first), args
+
+
+def _instead_of(instance_id: object, name: str) -> str:
+    """Return what to say instead of an id that is no text."""
+    if instance_id is None:
+        return f"is no text: leave it out for one that is made, as in start({name}, ...)"
+    if isinstance(instance_id, bytes | tuple | list | dict | set):
+        return f"is no text: say start('...', {name}, ...)"
+    return f"is no text: say start({str(instance_id)!r}, {name}, ...)"
 
 
 def check_orchestration(method: str, given: Any) -> Orchestration[..., Any]:
     """Return an orchestration that a caller gave."""
     if not isinstance(given, Orchestration):
+        other = ""
+        if isinstance(given, type) and issubclass(given, Decider):
+            other = f"; a decider is given inputs, as in client.execute({given.__name__}, ...)"
         raise UsageError(
             f"{given!r} is not an orchestration: {method} takes a function made with @orchestration"
+            f"{other}"
         )
     return given
 

@@ -8,6 +8,8 @@ and cancels those still waiting before the loop goes away.
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, wait
@@ -25,6 +27,12 @@ T = TypeVar("T")
 HEAR_WITHIN_S = 0.2
 """How long a wait goes on before Ctrl-C is looked for: one that is pressed at the very moment when
 the thread falls asleep does not wake it."""
+
+
+TELL_AFTER_S = 5.0
+"""How long a wait may hold up an event loop before that is told."""
+
+logger = logging.getLogger(__name__)
 
 
 class LoopThread:
@@ -162,9 +170,20 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def _wait(self, future: Future[T]) -> T:
+        silent_s = 0.0
         try:
             while not future.done():
                 wait([future], timeout=HEAR_WITHIN_S)
+                silent_s += HEAR_WITHIN_S
+                if silent_s > TELL_AFTER_S and asyncio._get_running_loop() is not None:
+                    silent_s = -math.inf
+                    logger.warning(
+                        "a call of this %s has waited for %g s on the thread of an event loop, "
+                        "which stands still meanwhile: a worker on that loop can do nothing. In "
+                        "async code use `async with Client(url)`, or the engine itself",
+                        self._owner,
+                        TELL_AFTER_S,
+                    )
             return future.result()
         except CancelledError:
             raise UsageError(f"this {self._owner} was closed while the call waited") from None

@@ -47,6 +47,10 @@ MAX_DEAD_COUNTED = 100
 """How many dead jobs of an instance are counted."""
 
 
+MAX_FAILURE_SHOWN = 300
+"""How much is shown of the failure of an attempt that will be made again."""
+
+
 class Evidence(NamedTuple):
     """Everything the sentence is made from."""
 
@@ -363,7 +367,8 @@ def _run_of(job: WaitingJob | None, event: AskedEvent, evidence: Evidence) -> st
     if job.misfit:
         return f" (waits for a worker whose code fits: {job.misfit})"
     if job.attempt and job.visible_at_ms > evidence.now_ms:
-        return f" (attempt {job.attempt} failed, next one {_time(job.visible_at_ms)})"
+        why = "" if job.failure is None else f": {_shortened(_why(recorded(job.failure)))}"
+        return f" (attempt {job.attempt} failed{why}, next one {_time(job.visible_at_ms)})"
     session = evidence.sessions.get(_session_of(event) or "")
     held = ""
     if session is not None and session.until_ms > evidence.now_ms:
@@ -373,6 +378,10 @@ def _run_of(job: WaitingJob | None, event: AskedEvent, evidence: Evidence) -> st
         start_by = event.start_by_ms
     until = "" if start_by is None else f", to start by {_time(start_by)}"
     return f" (queued{held}{until})"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_FAILURE_SHOWN else f"{text[:MAX_FAILURE_SHOWN]}..."
 
 
 def _session_of(event: AskedEvent) -> str | None:

@@ -198,15 +198,20 @@ def read_jobs(connection: Connection, instance_id: str) -> list[WaitingJob]:
 def waiting_job(instance_id: str, row: Sequence[Any]) -> WaitingJob:
     """Return an open job, from its columns."""
     job = WaitingJob(JobKey(instance_id, *row[:3]), DefinitionKey(*row[3:7]), *row[7:14])
-    return job._replace(misfit=_misfit_in(row[14]), is_rerun=bool(row[15]))
+    failures = _failures_in(row[14])
+    return job._replace(
+        misfit=failures.misfit,
+        is_rerun=bool(row[15]),
+        failure=failures.kept[-1] if failures.kept else None,
+    )
 
 
-def _misfit_in(failures: bytes | None) -> str:
-    """Return why a job was given back, from what is kept of its failures."""
+def _failures_in(data: bytes | None) -> JobFailures:
+    """Return what is kept of a job's failures."""
     try:
-        return _failures.decode(failures).misfit if failures else ""
+        return _failures.decode(data) if data else JobFailures()
     except msgspec.MsgspecError:
-        return ""  # The worker that claims it tells of the damage.
+        return JobFailures()  # The worker that claims it tells of the damage.
 
 
 def read_workers(connection: Connection, seen_since_ms: int) -> list[WorkerRow]:
