@@ -62,7 +62,7 @@ def test_schedules_take_seconds() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Every(WORDS), "period of Every must be a timedelta or a number of seconds"),
+        (lambda: Every(WORDS), "period must be a timedelta or a number of seconds"),
         (lambda: Every(0.0001), "whole milliseconds"),
         (lambda: Schedule("s", Every(60), report).with_options(jitter=WORDS), "jitter must be a"),
         (lambda: Schedule("s", Every(60), report).with_options(within=-1), "not be negative"),

@@ -46,6 +46,14 @@ Made by `python -m tools.make_mistakes_page` from the programs in `tests/mistake
 of these mistakes and look for the words in the right column. None may hang, and none may be silent.
 In the middle is what was said when the mistake was first tried; nothing, if it is a later idea.
 `...` stands for what is left out.
+
+A forgotten `await` before a method of a client is answered by Python itself: `'coroutine' object
+has no attribute 'result'`, and `coroutine 'Client.start' was never awaited`. It is left at that.
+Only an object of our own could say more, and then `client.start` would no longer be a coroutine
+function, which web frameworks and task groups ask for. A type checker finds it before it runs.
+
+What is said of Windows and macOS was tried on Linux, with what these systems lack taken away. It
+was never run there.
 """
 
 

@@ -15,8 +15,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from perdure.errors import UsageError
-
 
 class Clock(Protocol):
     """Tells the time in milliseconds since the epoch."""
@@ -91,11 +89,11 @@ def from_datetime(when: datetime) -> int:
     """Return an aware datetime as stored milliseconds.
 
     Raises:
-        UsageError: It is no datetime.
+        TypeError: It is no datetime.
         ValueError: It has no time zone.
     """
     if not isinstance(when, datetime):
-        raise UsageError(f"a point in time is a datetime with a time zone, got {when!r}")
+        raise TypeError(f"a point in time is a datetime with a time zone, got {when!r}")
     if when.tzinfo is None:
         raise ValueError(f"{when!r} has no time zone; use datetime(..., tzinfo=UTC)")
     return round(when.timestamp() * 1000)

@@ -272,7 +272,7 @@ def test_a_call_is_awaited_once() -> None:
     script = Script(awaits_twice)
     script.say("a")
 
-    assert script.failure.message == "cannot reuse already awaited coroutine"
+    assert "was awaited before, and a call is awaited once" in script.failure.message
 
 
 def test_two_tasks_cannot_await_one_call() -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from perdure import Client, Signal, activity, default_url, orchestration, run
+from perdure import Client, Retry, Signal, activity, default_url, orchestration, run
+from perdure.client.obstacles import Obstacles
 from perdure.errors import AlreadyExistsError, InstanceFailedError
-from tests.engine.stage import WITHIN_S, until
+from tests.engine.stage import WITHIN_S, Stage, until, waits_for
 
 SCRIPT = """
 import asyncio
@@ -293,3 +294,28 @@ async def test_a_run_that_waits_for_what_may_not_come_says_so(
     async with asyncio.timeout(WITHIN_S):
         assert await running == 7
     assert "w-1 (waits 1.0.0) waits for signal 'go'" in caplog.text
+
+
+async def test_a_run_whose_activity_fails_again_and_again_says_so(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.expect_log("run.. goes on waiting")
+    monkeypatch.setattr("perdure.client.obstacles.TELL_AFTER_S", 0)
+
+    @activity(retry=Retry(max_attempts=None, first_delay=3600))
+    async def flaky() -> None:
+        raise ValueError("a text of the user")
+
+    @orchestration
+    async def waits() -> None:
+        await flaky()
+
+    engine = await stage.engine([waits, flaky])
+    handle = await engine.start("w-1", waits)
+    await waits_for(handle, "attempt 1 failed: ValueError: a text of the user")
+
+    await Obstacles(engine)._tell(handle)
+
+    assert "w-1 (waits 1.0.0) waits for activity 'flaky'" in caplog.text
+    assert "(attempt 1 failed, next one" in caplog.text
+    assert "a text of the user" not in caplog.text

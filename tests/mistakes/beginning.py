@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from perdure import ActivityContext, Context, Decider, Decision, race
+from perdure import ActivityContext, Context, Decider, Decision, Promise, Signal, race
 from perdure.errors import (
     DefinitionError,
     InstanceFailedError,
@@ -301,6 +301,36 @@ async def a_list_of_calls_for_a_race(ground: Ground) -> None:
             await asyncio.gather(*calls)
 
     await ground.result(wrong, echo)
+
+
+@mistake(
+    InstanceFailedError,
+    "is not awaited itself: write `await signal.receive()`",
+    before="TypeError: object Signal can't be used in 'await' expression",
+)
+async def a_signal_is_awaited(ground: Ground) -> None:
+    go: Any = Signal("go", int)
+
+    @orchestration
+    async def wrong() -> Any:
+        return await go
+
+    await ground.result(wrong)
+
+
+@mistake(
+    InstanceFailedError,
+    "<promise 'paid' of 'i-1'> is not awaited itself: write `await promise.receive()`",
+    before="TypeError: object Made can't be used in 'await' expression",
+)
+async def a_promise_is_awaited(ground: Ground) -> None:
+    paid: Any = Promise("paid", int)
+
+    @orchestration
+    async def wrong() -> Any:
+        return await paid.make()
+
+    await ground.result(wrong)
 
 
 @mistake(

@@ -126,7 +126,7 @@ async def a_first_state_that_cannot_be_made(ground: Ground) -> None:
         name = "broken"
 
         def initial(self) -> int:
-            return {}["rate"]  # type: ignore[no-any-return]  # the mistake
+            raise KeyError("rate")
 
         def instance_id(self, input: int, /) -> str:
             return "b"

@@ -50,7 +50,7 @@ class Counter(Decider[int, int, int, str]):
 
 
 @mistake(
-    UsageError,
+    TypeError,
     "a point in time is a datetime with a time zone, got '2027-01-01'",
     before="AttributeError: 'str' object has no attribute 'tzinfo'",
 )
@@ -65,6 +65,11 @@ def a_text_as_the_time_of_a_trial(ground: Ground) -> None:
 )
 def one_resource_for_a_trial_instead_of_a_list(ground: Ground) -> None:
     UNTYPED([flow, echo], resources=3)
+
+
+@mistake(OptionError, "seed must be a whole number, got 'lucky'")
+def a_word_as_a_seed(ground: Ground) -> None:
+    UNTYPED([flow, echo], seed="lucky")
 
 
 @mistake(

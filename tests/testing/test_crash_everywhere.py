@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from perdure import Stream, activity, activity_context, orchestration
+from perdure import Context, Promise, Stream, activity, activity_context, orchestration
 from perdure.errors import UsageError
 from perdure.testing import Trial, crash_everywhere
 from tests.testing.shop import BOOK, DEFINITIONS, approve, approved, buy_all, charge, family, ship
@@ -54,6 +54,30 @@ def test_streams_are_the_same_with_a_crash_at_every_commit() -> None:
         assert found == ["begin", "one", "two", "end"]
 
     crash_everywhere(test, [speaking, speak])
+
+
+def test_the_token_of_a_promise_is_the_same_in_every_run() -> None:
+    """It is handed to activities, and calls are compared by their arguments."""
+    paid = Promise("paid", int)
+
+    @activity
+    async def ask_for(token: str) -> None: ...
+
+    @orchestration
+    async def waits_for_money(ctx: Context) -> int:
+        due = paid.make()
+        await ask_for(due.token)
+        ctx.report(due.token)
+        return await due.receive()
+
+    async def test(trial: Trial) -> None:
+        handle = await trial.start("w-1", waits_for_money)
+        await trial.settle()
+        [token] = {str(call.arguments["token"]) for call in trial.calls(ask_for)}
+        await trial.resolve(paid, token, 7)
+        assert await handle.result() == 7
+
+    crash_everywhere(test, [waits_for_money, ask_for])
 
 
 def test_what_was_sent_differently_is_found() -> None:

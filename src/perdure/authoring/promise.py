@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Coroutine
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from perdure.authoring.call import Call
 from perdure.authoring.scope import Place, Scope, SignalRequest, current_scope, refuse_elsewhere
@@ -82,6 +82,11 @@ class Made(Generic[T_co]):
     def token(self) -> str:
         """What is given away: letters, digits, `-` and `_`, the same at every replay."""
         return self._token
+
+    if not TYPE_CHECKING:  # A checker refuses it by itself, and would not with this.
+
+        def __await__(self) -> NoReturn:
+            raise UsageError(f"{self!r} is not awaited itself: write `await promise.receive()`")
 
     def receive(self) -> Coroutine[object, None, T_co]:
         """Wait for the value.

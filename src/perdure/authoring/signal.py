@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from perdure.authoring.call import Call
 from perdure.authoring.scope import Place, SignalRequest, current_scope
@@ -54,6 +54,11 @@ class Signal(Generic[T]):
     def codec(self) -> ValueCodec[T]:
         """How its values are stored."""
         return ValueCodec(self.type, where=f"signal {self.name!r}")
+
+    if not TYPE_CHECKING:  # A checker refuses it by itself, and would not with this.
+
+        def __await__(self) -> NoReturn:
+            raise UsageError(f"{self!r} is not awaited itself: write `await signal.receive()`")
 
     def receive(self) -> Coroutine[object, None, T]:
         """Wait for the next value, inside an orchestration."""

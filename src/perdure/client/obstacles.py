@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from perdure.client.reading.explain import gather_evidence, unserved_in
+from perdure.client.reading.explain import explain, gather_evidence, unserved_in
 from perdure.client.reading.trees import read_tree
 from perdure.errors import InstanceHeldError, NotServedError
 from perdure.model.instances import InstanceRow, Status
@@ -76,9 +76,19 @@ class Obstacles:
     async def _tell(self, handle: Handle[Any]) -> None:
         """Tell, once, of an instance that waits for what is not done here, or may never be."""
         await asyncio.sleep(TELL_AFTER_S)
-        sentence = await handle.explain()
-        if any(f" {one} " in sentence for one in TOLD_OF):
-            logger.warning("run() goes on waiting: %s", sentence)
+        [row] = await self._core.store.read_instances([handle.instance_id])
+        if row is None:
+            return
+        evidence = await gather_evidence(self._core.store, row, await self._core.live_workers())
+        # Texts of exceptions are in the history and not in the log.
+        jobs = [job._replace(failure=None) for job in evidence.jobs]
+        sentence = explain(evidence._replace(jobs=jobs))
+        if any(f" {one} " in sentence.replace(",", " ") for one in TOLD_OF):
+            logger.warning(
+                "run() goes on waiting: %s `perdure explain %s` tells more",
+                sentence,
+                handle.instance_id,
+            )
 
     async def _obstacle_of(self, handle: Handle[Any]) -> InstanceHeldError | NotServedError:
         while True:
