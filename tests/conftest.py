@@ -32,6 +32,11 @@ if has_room(MEMORY):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
+# Our server has no TLS, and to be asked for it a driver makes what it would need for it first, at
+# each of some ten connections of a test.
+os.environ.setdefault("PGSSLMODE", "disable")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Keep bytecode, if need be apart from the sources: where Python is told to write none, each of
     the hundreds of programs that tests start would compile all that it imports."""

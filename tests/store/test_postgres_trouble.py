@@ -152,6 +152,14 @@ async def test_a_server_without_tls_is_told_to_who_insists(postgres_url: str) ->
     await refused(f"{postgres_url}?sslmode=require", StoreUnavailableError, "SSL|TLS")
 
 
+async def test_a_server_without_tls_is_used_by_who_asks_for_nothing(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGSSLMODE")
+
+    await open_and_close(postgres_url)
+
+
 async def test_a_store_that_is_closed_at_once_ends_without_a_word(
     postgres_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

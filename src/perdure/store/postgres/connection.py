@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cache
 from string import ascii_lowercase
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
 
@@ -52,6 +52,10 @@ an answer to any of so many questions the connection is lost. Nothing else would
 nothing is said, as on the connection that listens."""
 _STATEMENTS = 400
 """More than there are, so that each is prepared once."""
+_FIXED_TYPES = 10_000
+"""The types below are numbered in PostgreSQL's sources."""
+_TYPES: dict[frozenset[int], Any] = {}
+"""What the driver was told of them."""
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _SETTINGS = {"application_name": "perdure"}
 
@@ -219,6 +223,34 @@ class KeptConnection(asyncpg.Connection):
             # Not every system has or allows all of it, and it works without.
             with suppress(OSError):
                 _keep_alive(line)
+
+    async def _introspect_types(
+        self,
+        typeoids: Iterable[int],
+        timeout: float,  # noqa: ASYNC109 - the driver's
+    ) -> Any:
+        """Say what the types of a statement are, as the driver wants to know it of arrays.
+
+        It asks at every connection, and the answer takes the server twice as long as the connection
+        itself. Of types whose numbers are PostgreSQL's own, the same everywhere, what one
+        connection was told is told to the others of the process. A driver that does not call this
+        asks as ever.
+        """
+        wanted = frozenset(typeoids)
+        found = _TYPES.get(wanted)
+        if found is None:
+            ask: Any = super()
+            found, statement = await ask._introspect_types(wanted, timeout)
+            if max(wanted) < _FIXED_TYPES:
+                _TYPES[wanted] = found
+            return found, statement
+        return found, _NothingAsked()
+
+
+class _NothingAsked(NamedTuple):
+    """In place of the statement that has asked: it has taken no other's place."""
+
+    name: str = "nothing"
 
 
 def _keep_alive(line: socket.socket) -> None:
