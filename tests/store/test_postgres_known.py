@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -16,7 +17,7 @@ from perdure.clock import ManualClock
 from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
 from perdure.model.turns import ChildStart, Turn, TurnClaim, TurnStatus
-from perdure.store.base import Store
+from perdure.store.base import Store, TurnLease
 from perdure.store.epoch import Epoch
 from perdure.store.locked_turns import KnownInstance
 from perdure.store.opening import open_store
@@ -47,7 +48,7 @@ from tests.contract.store_values import (
     result_of,
     token,
 )
-from tests.engine.stage import until
+from tests.engine.stage import WITHIN_S, until
 from tests.postgres import Server
 from tests.wire import Proxy
 
@@ -123,6 +124,58 @@ async def test_a_turn_on_what_was_read_of_another_process_is_one_call(
     assert await statements_of(store, ours) == 1
 
     assert await events_of(store, "i", stamp.incarnation) == [STARTED, SCHEDULED, SCHEDULED]
+
+
+async def test_a_turn_after_its_claim_is_one_call(store: Store) -> None:
+    """The claim has told what it left behind."""
+    await store.start([new_instance("i")])
+    claimed = next(one for one in await claim(store) if one.instance_id == "i")
+
+    first = next_turn(
+        "i",
+        claimed.stamp,
+        lease=claimed.lease,
+        events=(STARTED,),
+        consumed=tuple(one.no for one in claimed.messages),
+        seen_no=claimed.last_no,
+    )
+    assert await statements_of(store, first) == 1
+
+    assert await events_of(store, "i", claimed.stamp.incarnation) == [STARTED]
+    assert await check(store) == []
+
+
+async def test_a_claim_that_is_given_back_in_the_same_transaction_is_known_to_be_none(
+    store: Store,
+) -> None:
+    """The row has the same number of a transaction, and is not as the claim has left it."""
+    assert isinstance(store, PostgresStore)
+    stamp = await begun(store)
+    await store.deliver([message()])
+    numbers, lease = await store.intern([ORCHESTRATION]), token()
+    asked = TurnClaim("w2", tuple((number, "c1") for number in numbers), 9, LEASE_MS, lease)
+    lane, queue = store._lanes[0], store._batchers[0]._queue
+    batches = lane.counters.transactions
+    has_begun, go_on = threading.Event(), threading.Event()
+
+    def hold_up(_: object) -> bool:
+        has_begun.set()
+        return go_on.wait(WITHIN_S)
+
+    before = asyncio.ensure_future(store._work(hold_up))
+    await until(has_begun.is_set)
+    claiming = asyncio.ensure_future(store.claim_turns(asked))
+    await until(lambda: queue.qsize() == 1)
+    releasing = asyncio.ensure_future(store.release_turns([TurnLease("i", lease)]))
+    await until(lambda: queue.qsize() == 2)
+    go_on.set()
+    await asyncio.gather(before, releasing)
+
+    assert [one.instance_id for one in await claiming if one.instance_id == "i"] == ["i"]
+    assert lane.counters.transactions == batches + 2
+    late = next_turn("i", stamp, lease=lease, events=(SCHEDULED,), worker_id="w2")
+    [receipt] = await store.commit([late])
+    assert receipt.status is TurnStatus.REFUSED
 
 
 async def test_what_was_read_and_has_changed_since_decides_nothing(

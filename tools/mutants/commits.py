@@ -379,6 +379,14 @@ KEPT_ROWS = (
         (f"{KNOWN}test_what_was_not_started_was_not_known_to_be_new",),
     ),
     Mutant(
+        "claims-tell-what-others-changed",
+        "a turn goes by the row that its claim left, though it was changed in the same transaction",
+        "store/sql/store.py",
+        "if not transaction.only_claims:",
+        "if False:",
+        (f"{KNOWN}test_a_claim_that_is_given_back_in_the_same_transaction_is_known_to_be_none",),
+    ),
+    Mutant(
         "jobs-of-left-executions-are-kept",
         "a job of an execution that is over can be ended",
         "store/sql/commits/remembered_rows.py",

@@ -20,7 +20,7 @@ from perdure.errors import StoreError
 from perdure.ids import fresh_name
 from perdure.model.feeds import Checkpoint, FeedEvent
 from perdure.model.hints import Hint
-from perdure.model.instances import DefinitionKey, NewInstance, part_of
+from perdure.model.instances import DefinitionKey, LiveRow, NewInstance, part_of
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery
 from perdure.model.turns import (
@@ -57,9 +57,11 @@ from perdure.store.postgres.within.borrowed_store import (
 )
 from perdure.store.postgres.within.threaded_transactions import ThreadedTransactions
 from perdure.store.postgres.within.transactions import Ending, check_drivers
+from perdure.store.sql.claims import TurnClaiming
 from perdure.store.sql.commits.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import unpack
+from perdure.store.sql.questions.reading import live_row
 from perdure.store.sql.store import SqlStore
 from perdure.store.within.borrowing import RunOnThread
 from perdure.store.within.transactions import OwnWork
@@ -216,9 +218,12 @@ class PostgresStore(SqlStore):
         found = await super().read_news(known)
         for live, *_, writer in found:
             if live is not None and writer is not None:
-                lane = self._lanes[_lane_of_instance(live.instance_id)]
-                lane.learn(live, writer, epoch_no=epoch_no)
+                self._learn(live, writer, epoch_no)
         return found
+
+    def _learn(self, live: LiveRow, writer: str, epoch_no: int) -> None:
+        lane = self._lanes[_lane_of_instance(live.instance_id)]
+        lane.learn(live, writer, epoch_no=epoch_no)
 
     # ------------------------------------------------- that workers are connected
 
@@ -272,6 +277,14 @@ class PostgresStore(SqlStore):
         """Lease instances with something to do, and count the attempt."""
         await self._arrivals.move_hinted()
         return await super().claim_turns(claim)
+
+    async def _claim_turns(self, claiming: TurnClaiming) -> list[ClaimedTurn]:
+        epoch_no = self.epoch.number
+        turns = await super()._claim_turns(claiming)
+        # So that the turn after it need not load them: it is one call.
+        for instance_id, writer, *columns in claiming.leased:
+            self._learn(live_row(instance_id, columns), writer, epoch_no)
+        return turns
 
     async def _work_on_arrivals(
         self,

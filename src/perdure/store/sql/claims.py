@@ -77,6 +77,8 @@ class TurnClaiming:
         """The answers, if it was asked for together with others."""
         self._chosen: list[Any] = []
         """What was leased when it was run last; perhaps that was undone."""
+        self.leased: Sequence[Sequence[Any]] = ()
+        """What `lease_turns` has returned: the rows as they are now, where it does."""
 
     def subjects(self) -> Iterable[Hashable]:
         """See `Look`."""
@@ -94,6 +96,7 @@ class TurnClaiming:
     def run(self, connection: Connection, *, now_ms: int, offset: int) -> list[ClaimedTurn]:
         """Lease instances and return them with their messages."""
         claim = self._claim
+        self.leased = ()
         if not claim.definitions or claim.limit < 1:
             return []
         self._chosen = self._find_leased(connection, now_ms) or self._lease(
@@ -131,7 +134,7 @@ class TurnClaiming:
         ]
         chosen = _choose(candidates, suspects, claim.limit, offset)
         if chosen:
-            connection.run(
+            self.leased = connection.run(
                 "lease_turns",
                 keys=pack([(part, instance_id) for part, instance_id, *_ in chosen]),
                 lease=claim.lease,

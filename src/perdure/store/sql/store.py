@@ -212,11 +212,14 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         return await self._claim_turns(claims.TurnClaiming(claim, claims.ask_blocked))
 
     async def _claim_turns(self, claiming: claims.TurnClaiming) -> list[ClaimedTurn]:
-        return await self._work(
-            lambda t: claiming.run(t.connection, now_ms=t.now_ms, offset=t.number),
-            is_quiet=True,
-            look=claiming,
-        )
+        def run(transaction: Transaction) -> list[ClaimedTurn]:
+            now_ms, offset = transaction.now_ms, transaction.number
+            turns = claiming.run(transaction.connection, now_ms=now_ms, offset=offset)
+            if not transaction.only_claims:
+                claiming.leased = ()  # What comes after it may change these rows once more.
+            return turns
+
+        return await self._work(run, is_quiet=True, look=claiming)
 
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
         """Lease jobs of these queues, and count the attempt."""

@@ -49,6 +49,9 @@ class Transaction:
     """What was decided about instances, if the batch changes any."""
     has_worked: bool = field(init=False, default=False)
     """Whether `Operation` has changed rows, or may have."""
+    only_claims: bool = field(init=False, default=False)
+    """Whether nothing follows the changes of instances but claims, which do not change what another
+    of them has taken."""
 
     @property
     def decided(self) -> Commit:
@@ -98,7 +101,9 @@ def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list
 
 
 def _work(transaction: Transaction, operations: Sequence[Any], results: list[Any]) -> None:
-    looks = [one.look for one in operations if type(one) is Operation and one.look is not None]
+    work = [one for one in operations if type(one) is Operation]
+    looks = [one.look for one in work if one.look is not None]
+    transaction.only_claims = len(looks) == len(work)
     if looks:
         now_ms = transaction.now_ms
         transaction.now_ms = look_together(transaction.connection, looks, now_ms=now_ms)
