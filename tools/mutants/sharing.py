@@ -49,6 +49,17 @@ SHARED = (
         (f"{LOCKED}TestNews::test_what_is_too_much_to_be_read_at_once_is_read_anew",),
     ),
     Mutant(
+        "types-of-users-are-kept",
+        "a type of one database is taken for another's of the same number",
+        "store/postgres/connection.py",
+        "if max(wanted) < _FIXED_TYPES:",
+        "if True:",
+        (
+            "tests/store/test_postgres_types.py::"
+            "test_what_is_known_of_types_of_a_users_own_is_not_kept",
+        ),
+    ),
+    Mutant(
         "rows-that-were-read-in-another-life",
         "a row that was read before the database went back is taken for known",
         "store/postgres/lane.py",
