@@ -1173,7 +1173,7 @@ def test_decoding_whatever_arguments_raises_nothing_but_payload_error(data: byte
 # Ids
 
 
-@pytest.mark.parametrize("value", ["a", "order-1/ü ☃:x", "x" * MAX_ID_BYTES, "..", "."])
+@pytest.mark.parametrize("value", ["a", "order-1/ü ☃:x", "x" * MAX_ID_BYTES, "...", ".a", "a/.."])
 def test_an_id_of_printable_text_is_accepted(value: str) -> None:
     assert check_id("instance id", value) == value
 
@@ -1190,6 +1190,8 @@ def test_an_id_of_printable_text_is_accepted(value: str) -> None:
         "\x85",
         "\ud800",
         "../a",
+        ".",
+        "..",
         "a\\b",
         3,
         None,

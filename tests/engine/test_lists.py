@@ -352,6 +352,9 @@ async def test_a_history_that_never_was_is_refused(stage: Stage) -> None:
         await handle.history(0)
     with pytest.raises(UsageError, match="after must be a whole number of at least 0, got -1"):
         await handle.history(after=-1)
+    with pytest.raises(UsageError, match="after must be a whole number of at most 9223372036854"):
+        await handle.history(after=2**63)
+    assert await handle.history(after=2**63 - 1) == []
     with pytest.raises(UsageError, match="limit must be a whole number of at least 1, got 0"):
         await handle.history(limit=0)
 

@@ -508,6 +508,8 @@ async def test_what_cannot_be_sent_is_refused_with_a_sentence(stage: Stage) -> N
         handle.stream("words")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="after"):
         handle.stream(words, after=-1)
+    with pytest.raises(UsageError, match="after must be a whole number of at most"):
+        handle.stream(words, after=2**63)
 
 
 async def test_too_much_at_once_is_refused_in_a_replay_too(stage: Stage) -> None:

@@ -231,6 +231,32 @@ async def test_an_id_stands_for_one_update(stage: Stage) -> None:
         await handle.update(other, "kettle", update_id="u-1")
 
 
+@pytest.mark.parametrize("place", ["inbox", "history"])
+async def test_an_id_stands_for_one_update_before_that_is_answered(
+    stage: Stage, place: str
+) -> None:
+    client = await stage.client()
+    handle = await client.start("h-1", holding, "answer")
+    waiting = asyncio.create_task(handle.update(add_item, KETTLE, update_id="u-1"))
+    await until(lambda: _has_mail(client, "h-1"))
+    if place == "history":
+        await stage.engine(ALL)
+        await waits_for(handle, "signal 'close'")
+
+    with pytest.raises(InputIdReusedError, match="other in cents"):
+        await handle.update(add_item, Item("kettle", 1), update_id="u-1", timeout=20)
+    with pytest.raises(InputIdReusedError, match="its name"):
+        await handle.update(other, "kettle", update_id="u-1", timeout=20)
+    asked = other.with_options(update_id="u-1", timeout=20)
+    with pytest.raises(InputIdReusedError, match="its name"):
+        await client.update_with_start(asked, "kettle", "h-1", holding, "answer")
+
+    if place == "inbox":
+        await stage.engine(ALL)
+    await handle.send(close, "answer")
+    assert await handle.update(add_item, KETTLE, update_id="u-1") == await waiting == 1
+
+
 async def test_repeats_at_once_across_executions_are_done_once(stage: Stage, worker: Any) -> None:
     engine = await stage.engine(ALL, options=worker)
     handle = await engine.start(generations, 7)

@@ -325,6 +325,14 @@ ONCE = (
         ),
     ),
     Mutant(
+        "an-id-of-a-waiting-update-is-any-updates",
+        "a caller waits for the answer to another update, and is told that its own stays",
+        "client/acting/update_requests.py",
+        "_check_same(request, await _given_first(core, request.instance_id, receipt))",
+        "pass",
+        ("tests/engine/test_updates.py::test_an_id_stands_for_one_update_before_that_is_answered",),
+    ),
+    Mutant(
         "updates-overtake",
         "an update that comes without the inbox overtakes the messages in it",
         "store/sql/commits/inboxes.py",

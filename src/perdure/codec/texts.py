@@ -11,7 +11,7 @@ import re
 from perdure.errors import InvalidIdError, LimitExceededError, PayloadError
 from perdure.limits import MAX_ID_BYTES, MAX_TEXT_BYTES
 
-_FORBIDDEN_IN_IDS = re.compile(r"[\x00-\x1f\x7f-\x9f\\]|\.\./")
+_FORBIDDEN_IN_IDS = re.compile(r"[\x00-\x1f\x7f-\x9f\\]|\.\./|\A\.\.?\Z")
 _LONE_SURROGATE = "holds a lone surrogate, which is not text"
 
 
@@ -20,7 +20,7 @@ def check_id(what: str, value: object) -> str:
 
     Raises:
         InvalidIdError: It is no text of 1 to `MAX_ID_BYTES` bytes, or has a control character, a
-            backslash, `../` or a lone surrogate in it.
+            backslash, `../` or a lone surrogate in it, or is `.` or `..`, which a URL leaves out.
     """
     if not isinstance(value, str):
         raise InvalidIdError(what, value, f"is {type(value).__name__}; it must be str")

@@ -44,6 +44,12 @@ def request_message(name: str, update_id: str, value: bytes) -> Body:
     return write_event(SignalReceived(name=f"{UPDATE_PREFIX}{name}", value=raw))
 
 
+def read_request(event: SignalReceived) -> tuple[str, bytes]:
+    """Return the name of the update that a signal asks, and what it asks."""
+    body = msgspec.json.decode(event.value, type=UpdateBody)
+    return event.name.removeprefix(UPDATE_PREFIX), bytes(body.value)
+
+
 def receipt_id(update_id: str) -> str:
     """Return the id of the message, and so of the receipt, of a request."""
     return f"{UPDATE_PREFIX}{update_id}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.authoring.deciders.decider_definition import SEPARATOR
 from perdure.authoring.update import AskedUpdate, Update, answer_of
+from perdure.client.histories.histories import read_history
 from perdure.codec import check_id
 from perdure.errors import (
     InputIdReusedError,
@@ -16,10 +17,18 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.ids import fresh_name
-from perdure.model.fingerprints import TAG, differing_fields, fingerprint
+from perdure.model.fingerprints import TAG, Fingerprint, differing_fields, fingerprint
+from perdure.model.histories.events import SignalReceived, StoredEvent, read_event
 from perdure.model.instances import DECIDER
-from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.updates import UpdateOutcome, read_outcome, receipt_id, request_message
+from perdure.model.message_ids import message_id_of
+from perdure.model.messages import Delivery, DeliveryStatus, Message
+from perdure.model.updates import (
+    UpdateOutcome,
+    read_outcome,
+    read_request,
+    receipt_id,
+    request_message,
+)
 
 if TYPE_CHECKING:
     from perdure.client.core import ClientCore
@@ -88,6 +97,7 @@ async def outcome_of_update(core: ClientCore, request: UpdateRequest) -> UpdateO
 
     Raises:
         InstanceNotFoundError, InstanceEndedError: Nothing was sent.
+        InputIdReusedError: Nothing was sent: its id is that of another update, which waits.
     """
     await _refuse_decider(core, request.instance_id)
 
@@ -103,7 +113,7 @@ async def outcome_of_update(core: ClientCore, request: UpdateRequest) -> UpdateO
             raise InstanceEndedError(request.instance_id, ended)
         if status is DeliveryStatus.ABSENT:
             raise InstanceNotFoundError(request.instance_id)
-        return status is not DeliveryStatus.DUPLICATE
+        return status is not DeliveryStatus.DUPLICATE or not await was_given(core, request)
 
     return await wait_outcome(core, request, send)
 
@@ -120,19 +130,46 @@ async def wait_outcome(
 
 
 async def was_given(core: ClientCore, request: UpdateRequest) -> bool:
-    """Tell whether the instance was given an update of this id before."""
+    """Tell whether the instance was given an update of this id before.
+
+    Raises:
+        InputIdReusedError: It was another one, which waits.
+    """
     receipt = receipt_id(request.update_id)
-    return receipt in await core.store.read_receipts(request.instance_id, [receipt])
+    known = await core.store.read_receipts(request.instance_id, [receipt])
+    if receipt in known and known[receipt] is None:
+        _check_same(request, await _given_first(core, request.instance_id, receipt))
+    return receipt in known
+
+
+async def _given_first(core: ClientCore, instance_id: str, receipt: str) -> Fingerprint:
+    """Return what was asked under an id and has no outcome yet; nothing if it has one by now."""
+    [row] = await core.store.read_instances([instance_id])
+    # In this order: a message leaves the inbox for the history.
+    waiting: list[Message | StoredEvent] = [*await core.store.read_inbox(instance_id)]
+    waiting += [] if row is None else await read_history(core.store, row)
+    for one in waiting:
+        if one.kind == SignalReceived.kind:
+            event = read_event(one.kind, one.body)
+            assert isinstance(event, SignalReceived)
+            if message_id_of(event) == receipt:
+                return fingerprint(*read_request(event))
+    return {}
 
 
 def answer_in(request: UpdateRequest, outcome: UpdateOutcome) -> bytes:
     """Return the answer to an update as JSON, or raise what else it came to."""
+    _check_same(request, outcome.given)
+    return answer_of(outcome, request.instance_id, request.name, request.update_id)
+
+
+def _check_same(request: UpdateRequest, given: Fingerprint) -> None:
+    """Refuse an update whose id was given before with another one."""
     instance_id, name, update_id, value, _ = request
-    differing = differing_fields(outcome.given, fingerprint(name, value))
+    differing = differing_fields(given, fingerprint(name, value))
     if differing:
         named = ["its name" if field == TAG else field for field in differing]
         raise InputIdReusedError(instance_id, update_id, named, what="update")
-    return answer_of(outcome, instance_id, name, update_id)
 
 
 async def _unanswered(core: ClientCore, request: UpdateRequest) -> UpdateOutcome:

@@ -22,6 +22,9 @@ from perdure.model.instances import Status
 
 T = TypeVar("T")
 
+MAX_COUNT = 2**63 - 1
+"""The largest number that a database takes."""
+
 
 class InstanceQuery(TypedDict, total=False):
     """Which instances; all conditions given must hold. None counts as not given."""
@@ -135,10 +138,12 @@ def check_count(what: str, count: object, *, least: int) -> int:
     """Return a number that a caller gave.
 
     Raises:
-        UsageError: It is not a whole number, or too small.
+        UsageError: It is not a whole number, too small, or too large for a database.
     """
     if not isinstance(count, int) or isinstance(count, bool) or count < least:
         raise UsageError(f"{what} must be a whole number of at least {least}, got {count!r}")
+    if count > MAX_COUNT:
+        raise UsageError(f"{what} must be a whole number of at most {MAX_COUNT}, got a larger one")
     return count
 
 
