@@ -33,7 +33,7 @@ from perdure.errors import (
     UnexpectedCountError,
     UsageError,
 )
-from perdure.repair import after, at_event, before
+from perdure.repair import Point, after, at_event, before
 from tests.engine.accounts import Account, Deposit
 from tests.engine.stage import Gate, Stage, idle, is_waiting, kinds, options, until, waits_for
 
@@ -270,6 +270,30 @@ async def test_what_was_stopped_goes_on_as_if_nobody_had_asked(stage: Stage) -> 
         await handle.reset()
 
         assert await handle.result() == "slowly it"
+
+
+@pytest.mark.parametrize("point", [None, at_event(1), at_event(2)], ids=["none", "1", "2"])
+@pytest.mark.parametrize("way", ["reset", "fork"])
+async def test_what_was_stopped_before_its_first_turn_begins_when_it_goes_back(
+    stage: Stage, point: Point | None, way: str
+) -> None:
+    client = await stage.client()
+    handle = await client.start("c-1", checkout, "book")
+    await handle.terminate("too early")
+    assert kinds(await handle.history()) == ["started", "terminated"]
+
+    assert (await handle.plan(point)).kept_events == 0
+    if way == "fork":
+        handle = await handle.fork("c-2", point)
+    else:
+        await handle.reset(point)
+        # And again, before a worker has come.
+        await handle.terminate("too early once more")
+        await handle.reset(point)
+
+    await stage.engine(ALL)
+    order = await handle.wait_kv("order")
+    assert await handle.result() == f"paid 4 for {order}"
 
 
 async def test_every_event_of_a_history_is_a_point(stage: Stage) -> None:
@@ -642,6 +666,29 @@ async def test_two_resets_before_a_worker_comes_keep_what_was_kept(stage: Stage)
     assert (await handle.result()).startswith("paid 9")
     assert outside.calls == ["price book", "charge 4", "charge 9"]
     assert (await handle.info()).execution == 4
+
+
+@pytest.mark.parametrize("way", ["reset", "fork"])
+async def test_an_answer_that_no_worker_has_taken_since_a_reset_comes_again(
+    stage: Stage, way: str
+) -> None:
+    engine = await stage.engine(ALL)
+    handle = await engine.start("c-1", checkout, "book")
+    await handle.result()
+    await engine.close()
+    client = await stage.client()
+    handle = client.handle("c-1", checkout)
+    await handle.reset(before(charge))
+    waiting = at_event(len(await handle.history()) + 1)
+
+    if way == "fork":
+        handle = await handle.fork("c-2", waiting)
+    else:
+        await handle.reset(waiting)
+
+    await stage.engine(ALL)
+    assert (await handle.result()).startswith("paid 4")
+    assert outside.calls.count("price book") == 1
 
 
 async def test_a_worker_elsewhere_drops_what_it_has_in_memory(stage: Stage) -> None:

@@ -7,8 +7,9 @@ import asyncio
 
 import pytest
 
-from perdure import Client, Promise, Signal, Update, orchestration
+from perdure import Client, Handle, Promise, Signal, Update, orchestration
 from perdure.errors import UpdateUnansweredError
+from perdure.repair import at_event
 from tests.engine.stage import Stage, until, waits_for
 from tests.engine.test_promises import token_in_history
 
@@ -103,3 +104,42 @@ async def test_a_promise_that_an_ended_instance_had_not_heard_of_may_be_kept_aga
     assert await client.resolve(paid, token, "third")
     await stage.engine([waiting])
     assert await client.handle("w-1", waiting).result() == "third"
+
+
+@orchestration
+async def waiting_twice() -> list[str]:
+    return [await paid.make().receive(), await paid.make().receive()]
+
+
+async def test_what_kept_a_promise_of_the_original_keeps_none_that_a_fork_makes_itself(
+    stage: Stage,
+) -> None:
+    engine = await stage.engine([waiting_twice])
+    handle = await engine.start("w-1", waiting_twice)
+    assert await engine.resolve(paid, await nth_token(handle, 1), "one")
+    assert await engine.resolve(paid, await nth_token(handle, 2), "two")
+    assert await handle.result() == ["one", "two"]
+    kinds = [event.kind for event in await handle.history()]
+    heard = kinds.index("signal_received")
+
+    anew = await handle.fork("w-2", at_event(1))
+    half = await handle.fork("w-3", at_event(heard))
+
+    assert await engine.resolve(paid, await nth_token(anew, 1), "mine")
+    assert await engine.resolve(paid, await nth_token(anew, 2), "mine too")
+    assert await anew.result() == ["mine", "mine too"]
+    # What was made before the point is kept by what came behind it.
+    assert await engine.resolve(paid, await nth_token(half, 2), "mine")
+    assert await half.result() == ["one", "mine"]
+
+
+async def nth_token(handle: Handle[list[str]], number: int) -> str:
+    async def tokens() -> list[str]:
+        made = [one for one in await handle.history() if one.kind == "promise_made"]
+        return [str(one.data["token"]) for one in made]
+
+    async def is_made() -> bool:
+        return len(await tokens()) >= number
+
+    await until(is_made)
+    return (await tokens())[number - 1]

@@ -6,7 +6,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from perdure import Handle, Signal, Stream, activity, for_each, orchestration
+from perdure.errors import UsageError
 from perdure.repair import at_event
 from tests.engine.stage import Gate, Stage, until, waits_for
 
@@ -80,6 +83,43 @@ async def test_results_of_a_for_each_that_is_made_again_are_sent_once(stage: Sta
 
     assert await handle.result() == 3
     assert await late(handle, numbers) == [1, 2, 3]
+
+
+async def test_a_part_of_a_for_each_does_not_go_back_by_itself_and_send_results_twice(
+    stage: Stage,
+) -> None:
+    gate = Gate()
+
+    @activity
+    async def echo(number: int) -> int:
+        if number == 2:
+            await gate.pass_through()
+        return number
+
+    @orchestration
+    async def calling() -> int:
+        return (await for_each(echo, [1, 2], page_size=1, pages=1, results=numbers)).done
+
+    engine = await stage.engine([echo, calling])
+    handle = await engine.start("all", calling)
+    await gate.reached()
+    await until_there(handle, [1])
+    parts = (await engine.instances(prefix="all/")).items
+    assert sorted(part.name for part in parts) == ["perdure.for_each", *["perdure.page"] * 2]
+
+    for part in parts:
+        for going_back in (
+            engine.handle(part.instance_id).reset(at_event(1)),
+            engine.handle(part.instance_id).fork("other", at_event(1)),
+            engine.handle(part.instance_id).plan(at_event(1)),
+            engine.handle(part.instance_id).restart(),
+        ):
+            with pytest.raises(UsageError, match="go back with instance 'all', which called it"):
+                await going_back
+
+    gate.opened.set()
+    assert await handle.result() == 2
+    assert await late(handle, numbers) == [1, 2]
 
 
 async def until_there(handle: Handle[Any], values: list[Any]) -> None:

@@ -76,6 +76,44 @@ GOING_BACK = (
         (EVERYWHERE,),
     ),
     Mutant(
+        "a-fork-takes-what-kept-anothers-promise",
+        "a promise that a fork makes is kept by what came for the original's",
+        "core/rewinding.py",
+        "        if not is_answer and not is_void:",
+        "        if not is_answer:",
+        (
+            "tests/engine/test_resets_and_inboxes.py::"
+            "test_what_kept_a_promise_of_the_original_keeps_none_that_a_fork_makes_itself",
+        ),
+    ),
+    Mutant(
+        "parts-of-a-for-each-go-back-by-themselves",
+        "results of a for_each come twice into the stream of its caller",
+        "client/histories/resetting.py",
+        "    if part is not None:",
+        "    if part is not None and not part:",
+        (
+            "tests/engine/test_streams_and_resets.py::"
+            "test_a_part_of_a_for_each_does_not_go_back_by_itself_and_send_results_twice",
+        ),
+    ),
+    Mutant(
+        "a-start-is-kept-alone",
+        "what was stopped before its first turn is blocked when it goes back",
+        "core/rewinding.py",
+        "return Cut(kept) if kept > 1 else Cut(0, 1)",
+        "return Cut(kept)",
+        (f"{RESET}test_what_was_stopped_before_its_first_turn_begins_when_it_goes_back",),
+    ),
+    Mutant(
+        "a-waiting-answer-is-kept-unanswered",
+        "an instance that is reset again before a worker came is blocked",
+        "client/histories/points.py",
+        "        if point.number > len(history) - waiting:",
+        "        if point.number > len(history):",
+        (f"{RESET}test_an_answer_that_no_worker_has_taken_since_a_reset_comes_again",),
+    ),
+    Mutant(
         "given-ids-are-given-again",
         "a child whose id the code gives is not started again, since the old one has it",
         "core/orchestrations/scope.py",

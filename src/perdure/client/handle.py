@@ -16,6 +16,7 @@ from perdure.client.histories import going_back
 from perdure.client.histories.history import History
 from perdure.client.histories.points import Point, check_point
 from perdure.client.histories.recorded import read_execution, write_mappings
+from perdure.client.histories.resetting import refuse_part
 from perdure.client.lifetimes import not_awaited
 from perdure.client.reading import kept_values, stream_items
 from perdure.client.reading.display import ShownTable
@@ -293,10 +294,11 @@ class Handle(Generic[R_co]):
         Raises:
             InstanceNotFoundError: There is no such instance.
             InstanceRunningError: It has not ended.
-            UsageError: It is a decider's.
+            UsageError: It is a decider's, or a part of a `for_each` with `results=`.
         """
         while True:
             row = await self._row()
+            refuse_part(row)
             if row.kind == "decider":
                 raise UsageError(
                     f"instance {self.instance_id!r} is a decider's, which has no start to repeat: "

@@ -49,7 +49,7 @@ from perdure.model.histories.events import (
 from perdure.model.histories.rewinds import RestoredValue, Rewind
 from perdure.model.message_ids import message_id_of
 from perdure.model.messages import CarriedMessage, Delivery
-from perdure.model.promises import promise_message_id
+from perdure.model.promises import promise_message_id, promise_name
 from perdure.model.updates import UPDATE_PREFIX
 
 _KV = (KvSet, KvRemoved, KvCleared, KvPruned)
@@ -76,14 +76,23 @@ def cut_at(history: Sequence[StoredEvent], number: int) -> Cut:
     while last < len(history) and not _is_message(history[last].kind):
         last += 1
     if last == number and history[last - 1].kind not in LAST_KINDS:
-        return Cut(number)
-    return Cut(first - 1, 0 if history[first - 1].kind == Terminated.kind else first)
+        return _begun(number)
+    if history[first - 1].kind == Terminated.kind:
+        return _begun(first - 1)
+    return Cut(first - 1, first)
 
 
 def cut_before(history: Sequence[StoredEvent], number: int) -> Cut:
     """Return the cut that keeps what happened before an event: a message never came, and what the
     code asked for it asks for again."""
-    return Cut(number - 1) if _is_message(history[number - 1].kind) else cut_at(history, number - 1)
+    is_message = _is_message(history[number - 1].kind)
+    return _begun(number - 1) if is_message else cut_at(history, number - 1)
+
+
+def _begun(kept: int) -> Cut:
+    """Return the cut that keeps so many events. The start alone is not kept but comes again: an
+    instance that is terminated before its first turn has nothing else, and its code never ran."""
+    return Cut(kept) if kept > 1 else Cut(0, 1)
 
 
 def _is_message(kind: str) -> bool:
@@ -266,19 +275,28 @@ def _heard(source: Source) -> _Heard:
     """Return what was sent to an instance that has ended, as far as it had taken it."""
     if not source.has_ended:
         return {}
-    heard: set[str] = set()
-    promised: set[str] = set()
-    for stored in source.history:
-        if stored.kind not in (SignalReceived.kind, PromiseMade.kind):
-            continue
-        event = read_event(stored.kind, stored.body)
-        if isinstance(event, PromiseMade):
-            promised.add(promise_message_id(event.execution, event.number))
-        elif isinstance(event, SignalReceived):
-            heard.add(message_id_of(event) or "")
+    heard = {message_id_of(event) or "" for _, event in _signals(source.history)}
     updates = sorted(one for one in heard if one.startswith(UPDATE_PREFIX))
-    unkept = sorted(promised - heard)
+    unkept = sorted(_promised(source.history) - heard)
     return {"heard": tuple(updates), "unkept": tuple(unkept), "digest": source.digest()}
+
+
+def _promised(history: Sequence[StoredEvent]) -> set[str]:
+    """Return the ids under which the promises are kept that were made in these events."""
+    made = (read_event(one.kind, one.body) for one in history if one.kind == PromiseMade.kind)
+    return {
+        promise_message_id(event.execution, event.number)
+        for event in made
+        if isinstance(event, PromiseMade)
+    }
+
+
+def _signals(history: Sequence[StoredEvent]) -> Iterator[tuple[StoredEvent, SignalReceived]]:
+    for stored in history:
+        if stored.kind == SignalReceived.kind:
+            event = read_event(stored.kind, stored.body)
+            assert isinstance(event, SignalReceived)
+            yield stored, event
 
 
 def _carried(source: Source, cut: Cut, answer: MessageEvent) -> CarriedMessage:
@@ -286,12 +304,16 @@ def _carried(source: Source, cut: Cut, answer: MessageEvent) -> CarriedMessage:
 
 
 def _unread(history: Sequence[StoredEvent], cut: Cut) -> Iterator[CarriedMessage]:
-    """Yield the signals behind a cut, but for one that comes again as the next message."""
-    for stored in history[cut.kept :]:
+    """Yield the signals behind a cut, but for one that comes again as the next message.
+
+    A promise that was made behind the cut is made anew, with another token: what kept the old one
+    is not for it, though a fork counts its own from the same number.
+    """
+    promised = _promised(history[: cut.kept])
+    for stored, event in _signals(history[cut.kept :]):
         is_answer = stored.seq == cut.answer and cut.kept
-        if stored.kind == SignalReceived.kind and not is_answer:
-            event = read_event(stored.kind, stored.body)
-            assert isinstance(event, SignalReceived)
+        is_void = promise_name(event.name) is not None and message_id_of(event) not in promised
+        if not is_answer and not is_void:
             body = write_event(msgspec.structs.replace(event, wait=None))
             yield CarriedMessage(stored.at_ms, *body)
 

@@ -430,7 +430,7 @@ class BlockingHandle(Generic[R_co]):
         Raises:
             InstanceNotFoundError: There is no such instance.
             InstanceRunningError: It has not ended.
-            UsageError: It is a decider's.
+            UsageError: It is a decider's, or a part of a `for_each` with `results=`.
         """
         self._thread.run(self._handle.restart())
 

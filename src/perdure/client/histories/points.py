@@ -127,8 +127,16 @@ def check_point(point: object) -> Point | None:
     return point
 
 
-def find_cut(point: Point, history: Sequence[StoredEvent], instance_id: str) -> Cut:
+def find_cut(
+    point: Point, history: Sequence[StoredEvent], instance_id: str, *, waiting: int
+) -> Cut:
     """Return how much of a history a point keeps.
+
+    Args:
+        point: Where to.
+        history: Of the present execution.
+        instance_id: Whose.
+        waiting: How many events at its end are not recorded yet: no code has answered to them.
 
     Raises:
         UsageError: There is no such place in it.
@@ -139,6 +147,8 @@ def find_cut(point: Point, history: Sequence[StoredEvent], instance_id: str) -> 
                 f"instance {instance_id!r} has no event {point.number}: its present execution has "
                 f"{len(history)}"
             )
+        if point.number > len(history) - waiting:
+            return Cut(point.number - 1, point.number)
         return cut_at(history, point.number)
     seq = _find_call(point, history, instance_id)
     if point.side == "before":

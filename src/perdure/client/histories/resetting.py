@@ -17,7 +17,15 @@ from perdure.clock import not_before
 from perdure.core.guard import Guard
 from perdure.core.identity import ExecutionId
 from perdure.core.orchestrations.execution import Execution
-from perdure.core.rewinding import Cut, NewBeginning, Source, cut_at, fork_of, reset_of
+from perdure.core.rewinding import (
+    Cut,
+    NewBeginning,
+    Source,
+    cut_at,
+    cut_before,
+    fork_of,
+    reset_of,
+)
 from perdure.core.summary import Summary
 from perdure.errors import (
     AlreadyExistsError,
@@ -46,6 +54,7 @@ from perdure.model.histories.events import (
     WentBack,
     read_event,
 )
+from perdure.model.histories.paging import results_plan
 from perdure.model.instances import DefinitionKey, InstanceRow, NewInstance, Stamp, Status
 from perdure.model.turns import Turn, TurnStatus
 from perdure.store.base import ExecutionKey
@@ -102,7 +111,7 @@ async def find_source(core: ClientCore, instance_id: str) -> Found:
 
     Raises:
         InstanceNotFoundError: There is no such instance.
-        UsageError: It is a decider's, or has not begun.
+        UsageError: It is a decider's, a part of a `for_each`, or has not begun.
     """
     for tries in range(MAX_TRIES):
         found = await _read_source(core, instance_id)
@@ -125,6 +134,7 @@ async def _read_source(core: ClientCore, instance_id: str) -> Found | None:
             "back. Read client.state(..., at=) or try an input with client.dry_run, and give it "
             "an input that puts things right"
         )
+    refuse_part(row)
     live = None if row.status.is_terminal else await store.read_live(instance_id)
     if live is None and not row.status.is_terminal:
         return None
@@ -145,6 +155,22 @@ async def _read_source(core: ClientCore, instance_id: str) -> Found | None:
         waiting = await _waiting_answer(core, present, len(history))
     source = Source(present, [*history, *waiting], row.status.is_terminal, len(waiting))
     return Found(row, stamp, source, start)
+
+
+def refuse_part(row: InstanceRow) -> None:
+    """Refuse to have an instance do again what it did, if that sends results of a `for_each` to the
+    stream of another one.
+
+    Raises:
+        UsageError: It is a part of one with `results=`.
+    """
+    part = results_plan(row.name, row.input)
+    if part is not None:
+        raise UsageError(
+            f"instance {row.instance_id!r} is a part of a for_each with results=, and would send "
+            f"some of them twice: go back with instance {part.results_of or row.parent_id!r}, "
+            "which called it"
+        )
 
 
 async def _waiting_answer(core: ClientCore, id: ExecutionId, seq: int) -> list[StoredEvent]:
@@ -287,7 +313,7 @@ def choose_cut(found: Found, point: Point | None) -> Cut:
     """
     row, history = found.row, found.source.history
     if point is not None:
-        return find_cut(point, history, row.instance_id)
+        return find_cut(point, history, row.instance_id, waiting=found.source.waiting)
     match row.status:
         case Status.FAILED:
             return _before_failure(history)
@@ -320,7 +346,7 @@ def _before_failure(history: Sequence[StoredEvent]) -> Cut:
     for stored in reversed(history):
         event = _event(stored)
         if isinstance(event, ActivityFailed | ChildFailed) and _is_cause(event, last.failure):
-            return Cut(stored.seq - 1)
+            return cut_before(history, stored.seq)
     return cut_at(history, len(history))
 
 
@@ -347,7 +373,7 @@ def _before_stop(history: Sequence[StoredEvent]) -> Cut:
     """Return the cut before an instance was asked to stop."""
     for stored in history:
         if stored.kind in (CancelRequested.kind, Terminated.kind):
-            return Cut(stored.seq - 1)
+            return cut_before(history, stored.seq)
     return cut_at(history, len(history))
 
 

@@ -82,6 +82,21 @@ class PageInput(msgspec.Struct, frozen=True, omit_defaults=True):
     items: tuple[msgspec.Raw, ...] = ()
 
 
+class ResultsPlan(msgspec.Struct, frozen=True):
+    """What coordinators and pages are told of results."""
+
+    results: str = ""
+    results_of: str = ""
+
+
+def results_plan(name: str, input: bytes) -> ResultsPlan | None:
+    """Return where an orchestration sends results that is a part of a `for_each`; None: nowhere."""
+    if name not in (FOR_EACH, PAGE):
+        return None
+    plan = msgspec.json.decode(input, type=ResultsPlan)
+    return plan if plan.results else None
+
+
 class ForEachOutput(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many items are done and have failed: of a page, or of all."""
 
