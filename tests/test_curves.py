@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from bench.across import FLEETS, GAPS_S, IN_FLIGHT
+from tools.fleet_aims import AIMS, OPEN, table
 from tools.make_curves import (
     BEGIN,
     END,
@@ -102,3 +103,32 @@ def test_a_cost_is_told_for_each_row_that_has_one() -> None:
     assert len(lines) == 2 + 2 * len(FLEETS) * len(IN_FLIGHT)
     assert lines[2] == "| SQLite: 20 in flight | 0.20 | 1.3 | 14.0 | 0.50 ms |"
     assert "| PostgreSQL: with 2 worker processes, 100 in flight |" in "\n".join(lines)
+
+
+def test_an_aim_that_is_missed_stands_out_and_what_was_not_measured_is_open() -> None:
+    rows = [
+        {"row": "client and worker apart, 20 in flight", "median": 2_100.4},
+        {"row": "PostgreSQL: client and worker apart, 20 in flight", "median": 831},
+        {"row": "client and worker apart, start to result back to back, p50", "median": 5.25},
+        {"row": "PostgreSQL: client and worker apart, 1,000 in flight", "median": 2_000},
+        {
+            "row": "PostgreSQL: client and worker apart with 2 worker processes, 1,000 in flight",
+            "median": 3_300,
+        },
+    ]
+
+    lines = list(table(rows))
+
+    assert "| 20 in flight | at least 2,000 per s | 2,100 | **831** |" in lines
+    assert f"| start to result back to back, p50 | at most 5 / 6 ms | **5.25** | {OPEN} |" in lines
+    told = f"two worker processes by one, 1,000 in flight | at least 1.6 times | {OPEN} | 1.65 |"
+    assert f"| {told}" in lines
+    assert len(lines) == 2 + len(AIMS)
+
+
+def test_aims_are_of_rows_that_are_measured() -> None:
+    names = {row["row"] for row in measured()["rows"]}
+
+    of_across = [one for aim in AIMS for one in (aim.row, aim.by) if one and "apart" in one]
+    assert len(of_across) > 10
+    assert set(of_across) <= names

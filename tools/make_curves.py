@@ -1,12 +1,13 @@
 """Draw the curves of `docs/explanation/fleet.md` from what the benchmarks measured.
 
     python -m bench across postgres/across postgres/across/many --json fleet.json
-    python -m tools.make_curves fleet.json
+    python -m tools.make_curves fleet.json [more.json ...]
 
 Writes `docs/images/fleet-*.svg` (orchestrations per second by how many are in flight, a line for
-each number of worker processes; how long one takes by how often one comes) and the part of the page
-between its marks: the pictures, and what an orchestration costs. To be run on a quiet machine:
-every picture says on which commit, and how busy the machine was.
+each number of worker processes; how long one takes by how often one comes) and the parts of the
+page between its marks: each aim with what was measured, the pictures, and what an orchestration
+costs. A part that the files have no numbers for stays as it is. To be run on a quiet machine: every
+picture says on which commit, and how busy the machine was.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from math import log10
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tools.fleet_aims import table
+
 DOCS = Path(__file__).parents[1] / "docs"
 IMAGES = DOCS / "images"
 PAGE = DOCS / "explanation" / "fleet.md"
 BEGIN, END = "<!-- curves: made by tools/make_curves.py -->", "<!-- end of curves -->"
+AIMS = "<!-- aims: made by tools/make_curves.py -->", "<!-- end of aims -->"
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 64, 132, 44, 48
 COLOURS = ("#4f46e5", "#0b7a45", "#b45309", "#b42318")
@@ -185,12 +189,16 @@ def pictures(measured: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def written(page: str, images: Sequence[str], table: Sequence[str]) -> str:
+def written(page: str, images: Sequence[str], lines: Sequence[str]) -> str:
     """Return the page with another part between its marks."""
-    before, _, rest = page.partition(BEGIN)
     shown = [f"![{name.removesuffix('.svg')}](../images/{name})" for name in images]
-    middle = "\n\n".join([*shown, "\n".join(table)])
-    return f"{before}{BEGIN}\n\n{middle}\n\n{END}{rest.partition(END)[2]}"
+    return _between(page, (BEGIN, END), "\n\n".join([*shown, "\n".join(lines)]))
+
+
+def _between(page: str, marks: tuple[str, str], middle: str) -> str:
+    begin, end = marks
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n\n{middle}\n\n{end}{rest.partition(end)[2]}"
 
 
 def main(files: Sequence[str]) -> None:
@@ -202,8 +210,8 @@ def main(files: Sequence[str]) -> None:
     made = pictures(measured)
     for name, text in made.items():
         (IMAGES / name).write_text(text)
-    page = PAGE.read_text()
-    PAGE.write_text(written(page, sorted(made), list(costs(measured["rows"]))))
+    page = _between(PAGE.read_text(), AIMS, "\n".join(table(measured["rows"])))
+    PAGE.write_text(written(page, sorted(made), list(costs(measured["rows"]))) if made else page)
 
 
 if __name__ == "__main__":
