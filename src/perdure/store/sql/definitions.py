@@ -14,6 +14,7 @@ from hashlib import blake2b
 
 from perdure.model.instances import DefinitionKey
 from perdure.store.epoch import Epoch
+from perdure.store.sql.commits.row_types import DefinitionValues
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import pack, unpack
 
@@ -88,7 +89,8 @@ class Definitions:
         self._fresh = {}
 
     def _give(self, connection: Connection, keys: Sequence[DefinitionKey]) -> list[int]:
-        connection.run("intern", rows=pack([(number_of(key), *key) for key in keys]))
+        rows = [DefinitionValues(number_of(key), *key) for key in keys]
+        connection.run("intern", rows=pack(rows))
         [(text,)] = connection.run("read_definition_nos", keys=pack(keys))
         numbers: list[int] = [number for _, number in sorted(unpack(text))]
         self._fresh |= zip(keys, numbers, strict=True)

@@ -16,6 +16,16 @@ from collections.abc import Mapping
 from perdure.store.sql.packing import RowValues
 
 
+class DefinitionValues(RowValues, frozen=True):
+    """A definition that gets a number."""
+
+    definition_no: int
+    kind: str
+    name: str
+    variant: str
+    behaviour: int
+
+
 class LiveValues(RowValues, frozen=True):
     """A live row, whole."""
 
@@ -346,6 +356,7 @@ class ObservationValues(RowValues, frozen=True):
 
 
 ROW_TYPES: Mapping[str, type[RowValues]] = {
+    "intern": DefinitionValues,
     "beat_jobs": BeatValues,
     "bury_jobs": DeadJobValues,
     "end_instances": EndedValues,
