@@ -3,12 +3,15 @@
     python -m tools.make_images             # docs/images
     python -m tools.make_images --all DIR   # also at the widths of phones and tablets, whole pages
 
-Needs a Chromium; as root on Debian it is installed. A picture has 150 KB at most.
+Needs a Chromium; as root on Debian it is installed. A picture has 150 KB at most, and names
+neither a folder nor the host of the machine that it is taken on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +22,8 @@ from tests.web.chromium import find_chromium
 from tests.web.devtools import Browser, Page, Theme
 from tests.web.serving import Served
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
 MAX_BYTES = 150_000
 KEY = "key-of-the-pictures"
 SIZE = (1280, 800)
@@ -72,6 +76,16 @@ async def _settled(page: Page, path: str) -> None:
     await page.until(
         "document.querySelector('.big-number') || document.querySelector('#live-dot.on')"
     )
+    for own, neutral in ((f"{ROOT}/", ""), (f"{socket.gethostname()} ·", "books-1 ·")):
+        await page.run(
+            f"""(() => {{
+              const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+              while (texts.nextNode()) {{
+                const node = texts.currentNode;
+                node.data = node.data.replaceAll({json.dumps(own)}, {json.dumps(neutral)});
+              }}
+            }})()"""
+        )
 
 
 if __name__ == "__main__":

@@ -241,6 +241,9 @@ class Mailings(Balances):
             raise LookupError("no template for 'Withdrawn'")
 
 
+SERVING = WorkerOptions(name="till-1", stop_grace=timedelta(0))
+"""Of the worker that the pages show."""
+
 ORCHESTRATIONS: list[Any] = [fulfil, welcome, print_cover, reprice, nightly, restock]
 ACTIVITIES: list[Any] = [charge_card, reserve_stock, send_mail, import_catalogue]
 SERVED: list[Any] = [*ORCHESTRATIONS, *ACTIVITIES, Account, Balances, Statements, Mailings]
@@ -294,7 +297,7 @@ async def opened(url: str) -> AsyncIterator[Engine]:
         await _this_morning(engine)
     async with Engine(url, SERVED, clock=_ago(timedelta(minutes=3))) as engine:
         await _just_now(engine)
-    async with Engine(url, SERVED, options=WorkerOptions(stop_grace=timedelta(0))) as engine:
+    async with Engine(url, SERVED, options=SERVING) as engine:
         for schedule in (NIGHTLY, YEARLY):
             await engine.put_schedule(schedule)
         await engine.schedule("stocktaking").pause("the books are being closed")

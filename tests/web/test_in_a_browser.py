@@ -150,6 +150,21 @@ async def test_without_a_filter_nothing_is_done_to_all(page: Page, engine: Engin
     assert (await engine.handle("order/1").info()).status == "running"
 
 
+async def test_all_that_a_filter_lists_are_cancelled_and_no_child_besides(
+    page: Page, engine: Engine
+) -> None:
+    await page.goto("/?q=name%3Aship+since%3A1h+status%3Arunning%2Cfailed")
+    await page.click("#all-matching")
+    await page.click("[data-bulk=cancel]")
+    await page.sees("#dialog-title", "cancel 1 instance?")
+    await page.click("#dialog-yes")
+
+    await page.sees("#toast.on", "1 done")
+    assert (await engine.handle("order/1").info()).status == "cancelled"
+    await page.goto("/?q=prefix%3Atoys")  # A child, which the list leaves out.
+    assert await page.run("document.querySelector('#bulk')") is None
+
+
 async def test_what_was_picked_by_key_is_cancelled_with_a_reason(
     page: Page, engine: Engine
 ) -> None:
@@ -442,6 +457,47 @@ async def test_a_dead_job_is_retried_after_a_question(page: Page, engine: Engine
     await until(ran_again)
 
 
+async def test_all_dead_jobs_of_an_activity_are_retried_after_a_question(
+    page: Page, engine: Engine
+) -> None:
+    await page.goto("/failures")
+    [before] = (await engine.dead_jobs()).items
+
+    await page.click("#dead ~ .acts button", text="retry all of explode")
+    await page.sees("#dialog-title", "Retry all dead jobs of explode?")
+    await page.click("#dialog-yes")
+
+    await page.sees("#toast.on", "Done")
+
+    async def ran_again() -> bool:
+        return [one.died_at for one in (await engine.dead_jobs()).items] != [before.died_at]
+
+    await until(ran_again)
+
+
+async def test_what_waited_lately_is_a_line_that_grows_while_the_page_is_open(
+    chromium: Browser, server: Served
+) -> None:
+    line = "document.querySelector('[data-spark] polyline').getAttribute('points')"
+    async with Client(memory_url()) as client:
+        await client.start("o-1", Orchestration.named("orphan", str))
+        server.put(perdure.web.app(client, key=KEY))
+        async with await chromium.open(server.url) as page:
+            await page.goto(f"/queues?k={KEY}")
+            await page.until(f"{line}.split(' ').length === 2")
+
+            await client.start("o-2", Orchestration.named("orphan", str))
+
+            # From one that waits to two: along, up, and to the edge.
+            await page.until(f"{line}.split(' ').length === 4")
+            await page.goto("/workers")
+            await page.goto("/queues")
+            await page.until(f"{line}.split(' ').length === 4")
+            label = "document.querySelector('[data-spark]').getAttribute('aria-label')"
+            assert "1 to 2" in await page.run(label)
+            assert page.troubles == []
+
+
 async def test_work_that_no_worker_takes_is_a_banner_on_the_page_of_workers(
     chromium: Browser, server: Served
 ) -> None:
@@ -515,6 +571,15 @@ async def test_what_a_person_types_is_not_taken_away_by_live_updates(
     await page.press("Escape")
 
     await page.sees("td a.id", "meanwhile")
+
+
+async def test_failures_and_children_are_a_key_away(page: Page) -> None:
+    await page.press("c")
+    await page.goes("/?q=&children=true")
+    assert "toys-child" in await page.texts("td a.id")
+
+    await page.press("f")
+    await page.goes("/failures")
 
 
 async def test_help_is_a_key_away_and_so_is_its_end(page: Page) -> None:

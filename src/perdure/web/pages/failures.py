@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from perdure.client.reading.info import InstanceInfo
 from perdure.limits import PAGE_MAX
 from perdure.web.operations import CheckedRequest, Nothing
 from perdure.web.pages.content import PageContent
+from perdure.web.pages.drawing import bar_chart
 
 EXAMPLES = 3
+STEPS = 60
+"""How many bars show when instances of a group failed."""
 
 _CHANGING = re.compile(
     r"[\w.+-]+@[\w.-]+|\w+://\S+|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+|'[^']*'|\"[^\"]*\""
@@ -25,11 +28,12 @@ async def show(ask: CheckedRequest[Nothing, None]) -> PageContent:
     failed = await ask.client.instances(status="failed", limit=PAGE_MAX)
     held = await ask.client.instances(status=["blocked", "parked"], limit=100)
     dead = await ask.client.dead_jobs(limit=100)
+    groups = grouped(failed.items)
     return PageContent(
         template="failures.html",
         title="Failures",
         data={
-            "groups": grouped(failed.items),
+            "groups": groups,
             "looked_at": len(failed.items),
             "has_more": failed.next is not None,
             "held": [
@@ -45,25 +49,39 @@ async def show(ask: CheckedRequest[Nothing, None]) -> PageContent:
             "dead": dead.items,
             "has_more_dead": dead.next is not None,
         },
+        drawing={"charts": when_failed(failed.items)},
     )
+
+
+def when_failed(items: list[InstanceInfo]) -> dict[str, dict[str, Any]]:
+    """Return for each group, by its fingerprint, a chart of when its instances failed. All have
+    the same scale of time, from the first to the last failure that is looked at: a page that shows
+    nothing new stays the same."""
+    ended = {one.instance_id: one.ended_at for one in items if one.ended_at is not None}
+    first, last = min(ended.values(), default=None), max(ended.values(), default=None)
+    counts: dict[str, list[int]] = {}
+    for one in items:
+        bars = counts.setdefault(Trouble.of(one).fingerprint, [0] * STEPS)
+        at = ended.get(one.instance_id)
+        if at is not None and first is not None and last is not None:
+            share = (at - first) / (last - first) if last > first else 1
+            bars[round(share * (STEPS - 1))] += 1
+    return {name: bar_chart({"failed": bars}) for name, bars in counts.items()}
 
 
 def grouped(items: list[InstanceInfo]) -> list[dict[str, Any]]:
     """Return failed instances by fingerprint, the largest group first."""
     groups: dict[str, dict[str, Any]] = {}
     for one in items:
-        error = one.output if isinstance(one.output, dict) else {}
-        kind, message = str(error.get("type_name", "")), str(error.get("message", ""))
-        place = innermost(str(error.get("traceback_text", "")))
-        print_of = fingerprint(one.name, kind, message, place)
+        trouble = Trouble.of(one)
         group = groups.setdefault(
-            print_of,
+            trouble.fingerprint,
             {
-                "fingerprint": print_of,
+                "fingerprint": trouble.fingerprint,
                 "name": one.name,
-                "error": kind,
-                "message": message,
-                "place": place,
+                "error": trouble.kind,
+                "message": trouble.message,
+                "place": trouble.place,
                 "count": 0,
                 "first_at": one.ended_at,
                 "last_at": one.ended_at,
@@ -80,6 +98,23 @@ def grouped(items: list[InstanceInfo]) -> list[dict[str, Any]]:
         if len(group["examples"]) < EXAMPLES:
             group["examples"].append(one.instance_id)
     return sorted(groups.values(), key=lambda group: -group["count"])
+
+
+class Trouble(NamedTuple):
+    """What an instance failed of."""
+
+    kind: str
+    message: str
+    place: str
+    fingerprint: str
+
+    @staticmethod
+    def of(one: InstanceInfo) -> Trouble:
+        """Return what is on record of it."""
+        error = one.output if isinstance(one.output, dict) else {}
+        kind, message = str(error.get("type_name", "")), str(error.get("message", ""))
+        place = innermost(str(error.get("traceback_text", "")))
+        return Trouble(kind, message, place, fingerprint(one.name, kind, message, place))
 
 
 def fingerprint(name: str, kind: str, message: str, place: str) -> str:

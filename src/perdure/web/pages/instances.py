@@ -43,6 +43,7 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
     query = ask.query
     problem, items, following = "", [], None
     which: InstanceQuery = {}
+    listed: Any = {}
     try:
         which = read_words(query.q)
     except UsageError as error:
@@ -50,9 +51,7 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
     if not problem:
         secret = ask.site.settings.secret
         after = open_cursor(secret, LIST, query.after)
-        listed: Any = (
-            which if query.children or "parent" in which else {**which, "roots_only": True}
-        )
+        listed = which if query.children or "parent" in which else {**which, "roots_only": True}
         page = await ask.client.instances(limit=PAGE, after=after, **listed)
         items = await _rows(ask, page.items)
         following = sign_cursor(secret, LIST, page.next)
@@ -65,7 +64,8 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
             "children": query.children,
             "after": query.after,
             "problem": problem,
-            "where": which,
+            # What is done to all that match is done to what is listed, and to no child besides.
+            "where": listed if which else {},
             "counts": {
                 status.value: totals and totals.instances.get(status, 0) for status in Status
             },

@@ -116,9 +116,9 @@ function readJson(text) {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-act]");
   if (button) {
-    const { act, url, go, title, text, yes, fields, token } = button.dataset;
+    const { act, url, go, title, text, yes, fields, body } = button.dataset;
     confirmThen({ title, text, yes, fields: fields ? fields.split(" ") : [], danger: "danger" in button.dataset }, async (values) => {
-      await ask(act, url, act === "POST" ? (token ? { token, ...values } : values) : undefined);
+      await ask(act, url, act === "POST" ? { ...JSON.parse(body || "{}"), ...values } : undefined);
       toast("Done");
       if (go) location.assign(go); else refresh();
     });
@@ -281,7 +281,7 @@ async function bulk(action) {
   const form = $("#bulk");
   let where = { ids: picked() };
   let expect = where.ids.length;
-  if ($("#all-matching").checked) {
+  if ($("#all-matching")?.checked) {
     if (!form.dataset.hasFilter) { toast("Filter first: without a filter this would be every instance."); return; }
     where = JSON.parse(form.dataset.where);
     const query = new URLSearchParams();
@@ -336,6 +336,8 @@ document.addEventListener("keydown", (event) => {
     case "k": step(-1); break;
     case "Enter": if (at?.dataset.href && event.target === document.body) location.assign(at.dataset.href); break;
     case "x": { const box = at && $("[name=id]", at); if (box) { box.checked = !box.checked; showPicked(); } break; }
+    case "f": $('.rail [data-key="f"]').click(); break;
+    case "c": $(".filter [name=children]")?.click(); $(".filter [name=children]")?.form.requestSubmit(); break;
     case "t": nextTheme(); break;
     case "?": $("#keys").showModal(); break;
   }
@@ -404,6 +406,7 @@ function put(fresh) {
   showPicked();
   showTimes();
   showWhere();
+  drawSparks();
   return true;
 }
 // On a narrow screen the row of pages or parts is scrolled to the one that is open.
@@ -413,6 +416,27 @@ function showWhere() {
     row.scrollLeft = one.offsetLeft - row.offsetLeft - (row.clientWidth - one.offsetWidth) / 2;
   }
 }
+// What queues held lately: kept when it changes, in this browser, for five minutes.
+const SPARK_MS = 300_000;
+let sparks = {};
+try { sparks = JSON.parse(sessionStorage.getItem("perdure.sparks")) || {}; } catch { /* not kept */ }
+function drawSparks() {
+  const now = Date.now();
+  for (const one of $$("[data-spark]")) {
+    const count = Number(one.dataset.value);
+    const seen = (sparks[one.dataset.spark] ||= []);
+    if (seen.at(-1)?.[1] !== count) seen.push([now, count]);
+    while (seen[1]?.[0] < now - SPARK_MS) seen.shift();
+    const counts = seen.map((point) => point[1]);
+    const most = Math.max(1, ...counts);
+    const place = (at, number) => `${Math.max(0, 96 - 96 * (now - at) / SPARK_MS).toFixed(1)},${(22 - 20 * number / most).toFixed(1)}`;
+    const points = seen.flatMap(([at, number], index) => [place(at, counts[index - 1] ?? number), place(at, number)]).slice(1);
+    $("polyline", one).setAttribute("points", [...points, place(now, count)].join(" "));
+    one.setAttribute("aria-label", `ready in the last five minutes, as seen here: ${Math.min(...counts)} to ${Math.max(...counts)}`);
+  }
+  try { sessionStorage.setItem("perdure.sparks", JSON.stringify(sparks)); } catch { /* not kept */ }
+}
+setInterval(drawSparks, 2000);
 let served = $("#live").textContent;
 let stream = null;
 function listen() {
@@ -428,3 +452,4 @@ listen();
 showTimes();
 showPicked();
 showWhere();
+drawSparks();
