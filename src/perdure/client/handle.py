@@ -146,7 +146,7 @@ class Handle(Generic[R_co]):
     async def explain(self) -> str:
         """Return one sentence: what it waits for, since when, who holds it, why nothing moves."""
         row = await self._row()
-        workers = await self._core.live_workers()
+        workers = [] if row.status.is_terminal else await self._core.live_workers()
         return explain(await gather_evidence(self._core.store, row, workers))
 
     async def executions(self) -> list[ExecutionInfo]:

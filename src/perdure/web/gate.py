@@ -16,7 +16,6 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -54,6 +53,8 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+_SECURITY = {name.lower().encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
 
 _UNKNOWN = RefusalError(
     401,
@@ -318,11 +319,10 @@ def _whole_segment(raw: str) -> str:
 def _guarded(send: Send, *, is_static: bool) -> Send:
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in SECURITY_HEADERS.items():
-                headers[name] = value
-            if not is_static:
-                headers.setdefault("Cache-Control", "no-store")
+            headers = [one for one in message["headers"] if one[0].lower() not in _SECURITY]
+            if not is_static and all(name.lower() != b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-store"))
+            message = {**message, "headers": [*headers, *_SECURITY.items()]}
         await send(message)
 
     return send_with_headers

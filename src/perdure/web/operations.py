@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -218,7 +219,7 @@ def read_query(kind: type[S], request: Request) -> S:
         RefusalError: It has a field that is not known, twice, or of another type.
     """
     given: dict[str, Any] = {}
-    many = {field.name for field in msgspec.structs.fields(kind) if _is_many(field.type)}
+    many = _lists_in(kind)
     for name, value in request.query_params.multi_items():
         if name in many:
             given.setdefault(name, []).extend(value.split(","))
@@ -230,6 +231,12 @@ def read_query(kind: type[S], request: Request) -> S:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise RefusalError(400, "invalid_query", f"the query does not fit: {error}") from error
+
+
+@cache
+def _lists_in(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the fields of a query that may have several values."""
+    return frozenset(field.name for field in msgspec.structs.fields(kind) if _is_many(field.type))
 
 
 def _is_many(annotation: Any) -> bool:

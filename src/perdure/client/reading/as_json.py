@@ -10,11 +10,15 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from perdure.codec import Json
+
+_AS_THEY_ARE = frozenset({type(None), bool, int, float, str})
+"""Types of which JSON has its own. Values of other types that are made of these are converted."""
 
 
 def as_json(value: Any) -> Json:
@@ -24,27 +28,41 @@ def as_json(value: Any) -> Json:
         value: A value of `perdure`'s own (what a method of a client or handle returns), or one
             that was stored as JSON.
     """
-    if value is None or isinstance(value, bool | int | float):
-        return value
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        found: Json = value
+        return found
+    names = _fields_of(kind)
+    if names is not None:
+        return {name: as_json(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return as_json(value.value)
-    if isinstance(value, str):
-        return str(value)
     if isinstance(value, datetime):
         return shown_time(value)
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if is_dataclass(value):
-        return {one.name: as_json(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, msgspec.Struct):
-        return {name: as_json(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: as_json(one) for name, one in value._asdict().items()}
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | int | float):
+        return value
     if isinstance(value, Mapping):
         return {str(name): as_json(one) for name, one in value.items()}
     return [as_json(one) for one in value]
 
 
+@cache
+def _fields_of(kind: type) -> tuple[str, ...] | None:
+    """Return the names of what a value has under names; None if it is no such value."""
+    if is_dataclass(kind):
+        return tuple(one.name for one in fields(kind))
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return tuple(kind._fields)
+    return None
+
+
 def shown_time(at: datetime) -> str:
     """Return a point in time as ISO 8601, in UTC, to the millisecond."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    there = at if at.tzinfo is UTC else at.astimezone(UTC)
+    return f"{there.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -71,13 +71,15 @@ class Evidence(NamedTuple):
 
 
 async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[WorkerRow]) -> Evidence:
-    """Ask the store for all that the sentence needs."""
+    """Ask the store for all that the sentence needs: little of one that has ended."""
+    if row.status.is_terminal:
+        return await _ended_evidence(store, row)
     instance_id = row.instance_id
     live = await store.read_live(instance_id)
-    if live is None and not row.status.is_terminal:  # it has ended since its row was read
+    if live is None:  # it has ended since its row was read
         [newer] = await store.read_instances([instance_id])
-        row = newer or row
-    number = None if live is None else live.definition_no
+        return await _ended_evidence(store, newer or row)
+    number = live.definition_no
     jobs = await store.read_jobs(instance_id)
     history = []
     # What is held may have a history that cannot be read, which is why it is held.
@@ -99,6 +101,21 @@ async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[Work
         now_ms=store.clock(),
         tallies=await _read_tallies(store, row, summary),
         streams=await store.read_stream_heads(instance_id),
+    )
+
+
+async def _ended_evidence(store: Store, row: InstanceRow) -> Evidence:
+    return Evidence(
+        row=row,
+        live=None,
+        definition=None,
+        summary=Summary([]),
+        inbox=(),
+        jobs=(),
+        dead=await _count_dead(store, row),
+        sessions={},
+        workers=(),
+        now_ms=store.clock(),
     )
 
 
