@@ -31,6 +31,7 @@ NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
             "ended-before:2026-11-15T10:00+01:00",
             {"ended_before": datetime(2026, 11, 15, 9, tzinfo=UTC)},
         ),
+        ("waits:signal", {"waits": "signal"}),
         ("tag:gpu version:1.2.0 roots:yes", {"tag": "gpu", "version": "1.2.0", "roots_only": True}),
     ],
 )

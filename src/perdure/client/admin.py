@@ -30,6 +30,7 @@ from perdure.client.reading.lists import (
     check_limit,
     check_time,
     filter_of,
+    list_filter_of,
     read_cursor,
     write_cursor,
 )
@@ -45,6 +46,7 @@ from perdure.client.reading.overview import (
     unclaimed_row,
     worker_of,
 )
+from perdure.client.reading.waiting import list_waiting
 from perdure.codec import JSON, check_id, check_text
 from perdure.durations import Duration, as_duration
 from perdure.errors import InstanceNotFoundError, UsageError
@@ -82,17 +84,22 @@ async def instances(
         limit: How many at most, up to 500.
         after: The `next` of the page before.
         **which: Conditions that must all hold: `status`, `name`, `version`, `prefix`, `ids`,
-            `created_after`, `created_before`, `ended_before`, `parent`, `tag`, `roots_only`.
+            `created_after`, `created_before`, `ended_before`, `parent`, `tag`, `roots_only`,
+            `waits`.
 
     Raises:
         UsageError: A condition, the limit or the cursor is not valid.
     """
     size = check_limit(limit)
-    wanted = filter_of(which)
+    wanted = list_filter_of(which)
     mark = None
     if after is not None:
         mark = PageMark(*read_cursor("instances", after, (int, str)))
-    rows, following = await self._core.store.list_page(wanted, limit=size, after=mark)
+    store, waits = self._core.store, which.get("waits")
+    if waits is None:
+        rows, following = await store.list_page(wanted, limit=size, after=mark)
+    else:
+        rows, following = await list_waiting(store, wanted, waits, limit=size, after=mark)
     is_any_running = any(row.status is Status.RUNNING for row in rows)
     workers = await self._core.live_workers() if is_any_running else []
     return ListPart(

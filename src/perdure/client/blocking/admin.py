@@ -39,7 +39,8 @@ def instances(
         limit: How many at most, up to 500.
         after: The `next` of the page before.
         **which: Conditions that must all hold: `status`, `name`, `version`, `prefix`, `ids`,
-            `created_after`, `created_before`, `ended_before`, `parent`, `tag`, `roots_only`.
+            `created_after`, `created_before`, `ended_before`, `parent`, `tag`, `roots_only`,
+            `waits`.
 
     Raises:
         UsageError: A condition, the limit or the cursor is not valid.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from perdure.client.reading.lists import InstanceQuery, filter_of
+from perdure.client.reading.lists import InstanceQuery, list_filter_of
 from perdure.durations import parse_duration
 from perdure.errors import UsageError
 
@@ -29,6 +29,11 @@ FILTER_WORDS: dict[str, tuple[str, str]] = {
     "ended-before": ("ended_before", "ended before then"),
     "parent": ("parent", "the id of the instance that started them"),
     "tag": ("tag", "with an open job of this tag"),
+    "waits": (
+        "waits",
+        "running, and waiting for a signal, update, promise, activity, child or timer, or for "
+        "something of this name; to list, not to count",
+    ),
     "roots": ("roots_only", "yes: no children"),
 }
 """The words, each with the condition of `client.instances` that it is and what it means."""
@@ -63,7 +68,7 @@ def parse_filter(text: str | Iterable[str], *, now: datetime) -> InstanceQuery:
         else:
             query[condition] = _reader_of(condition)(word, value, now)
     found = cast(InstanceQuery, query)
-    filter_of(found)
+    list_filter_of(found)
     return found
 
 

@@ -51,6 +51,9 @@ class InstanceQuery(TypedDict, total=False):
     """With an open job of this tag."""
     roots_only: bool
     """No children."""
+    waits: str | None
+    """Running, and waiting for this: *signal*, *update*, *promise*, *activity*, *child*, *timer*,
+    or what is waited for by its name. For lists alone."""
 
 
 class DeadJobQuery(TypedDict, total=False):
@@ -74,8 +77,24 @@ def filter_of(query: InstanceQuery) -> InstanceFilter:
     """Return what the store is asked for.
 
     Raises:
+        UsageError: A condition is unknown or has a value that it cannot have, or is for lists
+            alone: what an instance waits for is in its history, which the store does not open.
+    """
+    if query.get("waits") is not None:
+        raise UsageError(
+            f"waits={query['waits']!r} is for lists: ask client.instances(waits=...), as perdure "
+            "list does, and name the ids"
+        )
+    return list_filter_of(query)
+
+
+def list_filter_of(query: InstanceQuery) -> InstanceFilter:
+    """Return what the store is asked for in a list, of which `waits` leaves out some more.
+
+    Raises:
         UsageError: A condition is unknown or has a value that it cannot have.
     """
+    _text("waits", query.get("waits"))
     for key in query:
         if key not in _KNOWN:
             raise UsageError(f"there is no filter {key!r}; known: {', '.join(_KNOWN)}")

@@ -60,6 +60,8 @@ class InstancesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     parent: str | None = None
     tag: str | None = None
     roots_only: bool = False
+    waits: str | None = None
+    """Running, and waiting for this: signal, update, promise, activity, child, timer, or a name."""
     payloads: bool = False
     """With inputs and outputs; then 50 at most."""
     limit: Limit = DEFAULT_PAGE
@@ -339,8 +341,13 @@ def wait_limit(ask: CheckedRequest[Any, Any], wait_s: float) -> timedelta:
 async def _outcome(ask: CheckedRequest[Any, Any], wait_s: float | None) -> Outcome:
     handle = handle_of(ask)
     instance_id = handle.instance_id
+    if wait_s == 0:
+        info = await handle.info()
+        if not info.status.is_terminal:
+            explanation = await handle.explain()
+            return Outcome(instance_id=instance_id, status=info.status, explanation=explanation)
     try:
-        timeout = None if wait_s is None else wait_limit(ask, wait_s)
+        timeout = wait_limit(ask, wait_s) if wait_s else None
         result = await handle.result(timeout=timeout, if_held="wait")
     except OutcomeError as error:
         info = await handle.info()
