@@ -133,8 +133,8 @@ class LimitExceededError(UsageError):
 class InstanceNotFoundError(UsageError):
     """There is no instance of that id."""
 
-    def __init__(self, instance_id: str) -> None:
-        super().__init__(f"no instance {instance_id!r}")
+    def __init__(self, instance_id: str, text: str = "") -> None:
+        super().__init__(text or f"no instance {instance_id!r}")
         self.instance_id = instance_id
 
 

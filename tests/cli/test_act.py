@@ -50,8 +50,11 @@ def test_a_start_again_is_the_same_instance_unless_its_input_differs(shop: str) 
     assert "Error: instance 'new-1'" in other.stderr
 
 
-def test_a_delayed_start_waits(shop: str) -> None:
-    typed("start", "echo", '"x"', "--id", "late", "--delay", "2h", "--version", "1.0.0", store=shop)
+@pytest.mark.parametrize(
+    "words", [["--delay", "2h"], ["--at", "2100-01-01T09:00"], ["--at", "2100-01-01"]]
+)
+def test_a_delayed_start_waits(shop: str, words: list[str]) -> None:
+    typed("start", "echo", '"x"', "--id", "late", *words, "--version", "1.0.0", store=shop)
 
     [row] = [row for row in lines("queues", store=shop) if row[0] == "echo"]
     assert row[3:6] == ["0", "0", "1"]
@@ -74,6 +77,10 @@ def test_an_argument_may_be_in_a_file(shop: str, tmp_path: Any) -> None:
         (["greet", "--id", ""], "instance id"),
         (["greet", "--version", "latest"], "'latest'"),
         (["greet", "--delay", "soon"], "'soon' is not a length of time"),
+        (["greet", "--at", "soon"], "--at 'soon' is no point in time"),
+        (["greet", "--at", "2001-01-01"], "--at '2001-01-01' is past: write a time to come"),
+        (["greet", "--at", "2h"], "--delay takes a length of time"),
+        (["greet", "--at", "2100-01-01", "--delay", "2h"], "give --at or --delay, not both"),
         (["greet", "--timeout", "3s"], "--timeout is for --wait"),
     ],
 )

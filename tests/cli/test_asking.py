@@ -78,7 +78,9 @@ def test_what_is_no_answer_is_an_error(store: str, words: list[str], code: int, 
 def test_values_are_printed_one_or_all(store: str) -> None:
     assert typed("kv", "a", "total", store=store).stdout == "3\n"
     assert typed("kv", "a", store=store).stdout == '{"total":3}\n'
-    assert typed("kv", "a", "nothing", store=store).stdout == "null\n"
+    missing = typed("kv", "a", "nothing", store=store)
+    assert missing.stdout == "null\n"
+    assert missing.stderr == "'a' keeps nothing under 'nothing'; its keys: total\n"
     assert typed("kv", "nowhere", store=store).exit_code == 3
 
 

@@ -216,3 +216,27 @@ def test_a_port_that_there_is_not_is_refused(command: tuple[str, ...]) -> None:
 
     assert done.exit_code == 2
     assert "99999 is not in the range 0<=x<=65535" in done.stderr
+
+
+# ---------------------------------------------------------------- what is not there
+
+
+@pytest.mark.parametrize("words", [["show"], ["explain"], ["wait"], ["tree"], ["history"]])
+def test_an_unknown_id_is_said_with_the_store_and_what_lists_them(
+    shop: str, words: list[str]
+) -> None:
+    done = typed(*words, "nobody", store=shop)
+
+    wanted = f"no instance 'nobody' in {shop}; perdure list shows what there is"
+    check_refused(done, wanted, code=3)
+
+
+def test_an_unknown_schedule_is_called_a_schedule(shop: str) -> None:
+    for words in (["show"], ["pause"], ["trigger"], ["delete"]):
+        check_refused(typed("schedule", *words, "nightly", store=shop), "no schedule", code=3)
+
+
+def test_an_error_that_is_misspelled_is_guessed(shop: str) -> None:
+    done = typed("explain", "InstanceHeldErro", store=shop)
+
+    check_refused(done, "did you mean InstanceHeldError?", code=3)

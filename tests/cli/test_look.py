@@ -49,6 +49,19 @@ def test_a_list_is_cut_where_it_was_asked_to_and_says_so(shop: str) -> None:
     assert lines("list", "--count", "status:parked", store=shop) == [["1"]]
 
 
+@pytest.mark.parametrize("form", ["table", "wide"])
+def test_a_table_in_a_pipe_has_a_line_for_each_whatever_a_terminal_would_be(
+    shop: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    head, row = typed("list", "id:fail-1", "-o", form, store=shop).stdout.splitlines()
+
+    assert head.split()[:2] == ["instance", "name"]
+    assert row.split()[:3] == ["fail-1", "fail", "failed"]
+    assert ("execution" in head.split()) == (form == "wide")
+
+
 def test_json_has_every_field_and_jsonl_a_line_each(shop: str) -> None:
     [info] = said("list", "id:fail-1", store=shop)
     by_line = typed("list", "id:fail-1", "--jsonl", store=shop).stdout

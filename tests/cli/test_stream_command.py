@@ -34,7 +34,9 @@ def test_without_a_name_it_lists_the_streams(shop: str) -> None:
 
 def test_what_waits_is_not_waited_for_unless_it_is_followed(shop: str) -> None:
     assert lines("stream", "wait-1", "texts", store=shop) == [["asked"]]
-    assert lines("stream", "wait-1", "never", store=shop) == []
+    never = typed("stream", "wait-1", "never", store=shop)
+    assert (never.exit_code, never.stdout) == (0, "")
+    assert never.stderr == "nothing was sent to stream 'never'; its streams: texts\n"
 
 
 async def test_it_is_followed_to_the_end(shop: str, begin: Callable[..., Command]) -> None:

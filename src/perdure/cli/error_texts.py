@@ -7,6 +7,7 @@ Errors have no numbers. They are named by their classes, which are in messages, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from perdure import errors
 from perdure.errors import PerdureError, code_of
@@ -94,6 +95,12 @@ def find_error(name: str) -> type[PerdureError] | None:
         if name in (kind.__name__, code_of(kind)):
             return kind
     return None
+
+
+def near_error(name: str) -> str | None:
+    """Return the name of the error that a name is a misspelling of; None if it is of none."""
+    names = [kind.__name__ for kind in WHAT_TO_DO]
+    return next(iter(get_close_matches(name, names, n=1, cutoff=0.8)), None)
 
 
 def explain_error(kind: type[PerdureError]) -> str:

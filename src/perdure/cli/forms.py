@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -34,6 +35,9 @@ Cell: TypeAlias = str | int | datetime | Exact | timedelta | None
 
 MAX_CELL = 200
 """How many characters of a cell a table shows; `wide` and the other forms show all."""
+
+UNBOUNDED = 10_000
+"""The width of a table that is not fitted into a terminal."""
 
 MAX_WHOLE = 48
 """Up to how many characters what names a thing stays on one line."""
@@ -124,7 +128,7 @@ class Listing(Generic[T]):
         return table
 
     def _console_table(self, form: str, items: Sequence[T]) -> None:
-        print_rich(self.table(items, wide=form == "wide"))
+        print_rich(self.table(items, wide=form == "wide"), wide=form == "wide")
 
     def _csv(self, items: Iterable[T]) -> str:
         file = io.StringIO()
@@ -135,11 +139,20 @@ class Listing(Generic[T]):
         return file.getvalue().removesuffix("\n")
 
 
-def print_rich(thing: Any) -> None:
-    """Write something of rich's to the terminal."""
+def print_rich(thing: Any, *, wide: bool = False) -> None:
+    """Write something of rich's.
+
+    Args:
+        thing: What to write.
+        wide: Whether a line may be as long as it is. So it is in any case where there is no
+            terminal, whose width would be made up.
+    """
     from rich.console import Console  # late: rich is needed on a terminal only
 
-    Console(highlight=False).print(thing)
+    console = Console(highlight=False)
+    if wide or not (console.is_terminal or "COLUMNS" in os.environ):
+        console.width = UNBOUNDED
+    console.print(thing, soft_wrap=False)
 
 
 def plain(cell: Cell) -> str:

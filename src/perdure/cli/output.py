@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import click
 
 from perdure.cli.exit_codes import ExitCode, exit_code_of
-from perdure.errors import PerdureError
-from perdure.store.urls import hide_password
+from perdure.errors import InstanceNotFoundError, PerdureError
+from perdure.store.urls import hide_password, shown_url
 
 UNUSABLE = int(ExitCode.USAGE)
 """Exit code of a worker process that cannot do what it was asked for; another would not either."""
@@ -35,7 +35,7 @@ def errors_as_lines(url: str = "", *, exit_code: int | None = None) -> Iterator[
     try:
         yield
     except PerdureError as error:
-        say_error(hide_password(str(error), url))
+        say_error(error_text(error, url))
         sys.exit(exit_code_of(error) if exit_code is None else exit_code)
     except (KeyboardInterrupt, click.Abort):
         sys.exit(ExitCode.INTERRUPTED)
@@ -45,9 +45,22 @@ def errors_as_lines(url: str = "", *, exit_code: int | None = None) -> Iterator[
         sys.exit(ExitCode.GOOD)
 
 
+def error_text(error: PerdureError, url: str) -> str:
+    """Return what an error says, with the store where something is not, and without a password."""
+    text = str(error)
+    if url and isinstance(error, InstanceNotFoundError) and "; " not in text:
+        text += f" in {shown_url(url)}; perdure list shows what there is"
+    return hide_password(text, url)
+
+
 def say_error(text: str) -> None:
     """Write an error to where errors go, on one line."""
     click.echo(f"Error: {printable(' '.join(text.split()))}", err=True)
+
+
+def named(names: Iterable[str]) -> str:
+    """Return the names of what there is, for a message."""
+    return ", ".join(names) or "none"
 
 
 def say(text: str) -> None:

@@ -19,14 +19,13 @@ from perdure.cli.forms import Column, Listing
 from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
-from perdure.cli.output import say, say_error
+from perdure.cli.output import error_text, say, say_error
 from perdure.client.client import Client
 from perdure.client.reading.lists import InstanceQuery
 from perdure.errors import PartlyDoneError, PerdureError, StoreError, UsageError
 from perdure.ids import fresh_name
 from perdure.limits import BULK_MAX
 from perdure.model.instances import Status
-from perdure.store.urls import hide_password
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -269,7 +268,7 @@ async def _do_to_all(
         except StoreError:
             raise
         except PerdureError as error:
-            say_error(hide_password(str(error), url))
+            say_error(error_text(error, url))
             code = code or exit_code_of(error)
     DONE.show(form, done)
     if len(ids) > 1:

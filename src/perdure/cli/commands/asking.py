@@ -13,6 +13,7 @@ from perdure.cli.forms import result_text
 from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
 from perdure.cli.options import DURATION, form_options, raw_option, store_option, target_option
+from perdure.cli.output import named, printable, say
 from perdure.cli.targets import load_target
 from perdure.client.client import Client
 from perdure.client.reading.views import ask_view
@@ -95,7 +96,10 @@ def kv_command(instance_id: str, key: str | None, raw: bool, form: str, url: str
 
     async def work(client: Client) -> None:
         handle = client.handle(instance_id)
-        kept = await handle.kv() if key is None else await handle.kv(key)
+        every = await handle.kv()
+        kept = every if key is None else every.get(key)
+        if key is not None and key not in every:
+            say(printable(f"{instance_id!r} keeps nothing under {key!r}; its keys: {named(every)}"))
         click.echo(result_text(form, kept, raw=raw), color=raw or None)
 
     ask(url, work)

@@ -17,7 +17,7 @@ from perdure.cli.exit_codes import ExitCode, exit_code_of
 from perdure.cli.forms import Exact, for_people, json_line, result_text, shortened, value_text
 from perdure.cli.opening import ask
 from perdure.cli.options import DURATION, form_options, raw_option, store_option
-from perdure.cli.output import printable, say_error
+from perdure.cli.output import error_text, printable, say_error
 from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.histories.event_texts import names_in, subject_of, value_of
@@ -73,7 +73,7 @@ def wait_command(
     code = ExitCode.GOOD
     for instance_id, result in zip(wanted, ask(url, work), strict=True):
         if isinstance(result, OutcomeError | ResultTimeoutError | InstanceNotFoundError):
-            say_error(str(result))
+            say_error(error_text(result, url))
             code = code or exit_code_of(result)
         elif isinstance(result, BaseException):
             raise result

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from perdure.cli.chosen import WORDS_HELP, choose, find_ids, read_ids, where_option
-from perdure.cli.error_texts import explain_error, find_error
+from perdure.cli.error_texts import explain_error, find_error, near_error
 from perdure.cli.event_texts import history_listing
 from perdure.cli.forms import Column, Listing, ago, json_line, json_text, print_rich, value_text
 from perdure.cli.instance_texts import INSTANCES, OPEN_JOBS, now_text
@@ -27,7 +27,7 @@ from perdure.client.reading.filters import parse_filter
 from perdure.client.reading.info import HistoryEvent, InstanceInfo, InstanceTree, JobInfo, Report
 from perdure.client.reading.lists import InstanceQuery
 from perdure.durations import shown_duration
-from perdure.errors import UsageError
+from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.limits import PAGE_MAX
 from perdure.model.instances import Status
 
@@ -246,7 +246,14 @@ def explain_command(ids: tuple[str, ...], where: str | None, form: str, url: str
 
     async def work(client: Client) -> None:
         for instance_id in await find_ids(client, chosen, [Status(one) for one in Status]):
-            sentence = await client.handle(instance_id).explain()
+            try:
+                sentence = await client.handle(instance_id).explain()
+            except InstanceNotFoundError as missing:
+                near = near_error(instance_id)
+                if near is None:
+                    raise
+                text = f"{missing}, and no error of that name; did you mean {near}?"
+                raise InstanceNotFoundError(instance_id, text) from None
             if form in ("tsv", "csv", "ids"):
                 click.echo(printable(sentence))
             else:

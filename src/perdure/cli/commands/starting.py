@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import click
@@ -14,6 +14,7 @@ from perdure.cli.opening import ask
 from perdure.cli.options import DURATION, form_options, raw_option, store_option
 from perdure.cli.output import printable, say
 from perdure.client.client import Client
+from perdure.client.reading.filters import parse_time
 from perdure.client.reading.info import Json
 from perdure.errors import UsageError
 
@@ -27,6 +28,9 @@ IF_EXISTS = ("join", "fail", "restart", "terminate")
 @click.option("--id", "instance_id", help="Its id; one is made if none is given.")
 @click.option("--version", help="The version to begin with.  [default: as the worker prefers]")
 @click.option("--delay", type=DURATION, help="How long until its first turn, as in 10m.")
+@click.option(
+    "--at", metavar="TIME", help="When its first turn is, as in 2030-01-01T09:00, in UTC."
+)
 @click.option(
     "--if-exists",
     type=click.Choice(IF_EXISTS),
@@ -49,6 +53,7 @@ def start_command(
     instance_id: str | None,
     version: str | None,
     delay: timedelta | None,
+    at: str | None,
     if_exists: Literal["join", "fail", "restart", "terminate"],
     wait: bool,
     timeout: timedelta | None,
@@ -65,6 +70,8 @@ def start_command(
         raise UsageError(f"{'--raw' if raw else '--timeout'} is for --wait: give both")
     args = [parse_value(one, what=f"argument {n}") for n, one in enumerate(values, start=1)]
     kwargs = dict(_named(one) for one in named)
+    if at is not None:
+        delay = _delay_until(at, delay, now=datetime.now(UTC))
     definition: Orchestration[..., Any] = Orchestration.named(name, Any)
     definition = definition.with_options(if_exists=if_exists, delay=delay)
     if version is not None:
@@ -87,6 +94,18 @@ def start_command(
             _print_id(handle.instance_id, form)
 
     ask(url, work)
+
+
+def _delay_until(at: str, delay: timedelta | None, *, now: datetime) -> timedelta:
+    if delay is not None:
+        raise UsageError("give --at or --delay, not both")
+    left = parse_time(at, now=now, what="--at") - now
+    if left <= timedelta(0):
+        raise UsageError(
+            f"--at {at!r} is past: write a time to come, as in 2030-01-01T09:00, in UTC unless it "
+            "names its zone; --delay takes a length of time"
+        )
+    return left
 
 
 def _named(text: str) -> tuple[str, Json]:

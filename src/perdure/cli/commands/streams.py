@@ -10,7 +10,7 @@ from perdure.authoring.stream import Item, Stream
 from perdure.cli.forms import Column, Listing, json_line, value_text
 from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
-from perdure.cli.output import printable, say
+from perdure.cli.output import named, printable, say
 from perdure.client.client import Client
 from perdure.client.reading.as_json import as_json
 from perdure.client.reading.info import StreamInfo
@@ -55,9 +55,15 @@ def stream_command(
     async def work(client: Client) -> None:
         reader = client.handle(instance_id).stream(stream, after=after)
         reader.waits = follow
+        is_any = False
         async for item in reader:
+            is_any = True
             _print_discarded(form, item.discards_from)
             click.echo(_item_line(form, item))
+        if not is_any:
+            names = named(one.name for one in await client.handle(instance_id).streams())
+            behind = f" behind index {after}" if after else ""
+            say(printable(f"nothing was sent to stream {name!r}{behind}; its streams: {names}"))
         _print_discarded(form, reader.discards_from)
 
     ask(url, work)

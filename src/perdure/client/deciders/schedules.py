@@ -104,10 +104,10 @@ class ScheduleHandle:
         core = self._client._core
         [row] = await core.store.read_instances([stored_schedule_id(self.name)])
         if row is None or row.status.is_terminal:
-            raise InstanceNotFoundError(stored_schedule_id(self.name))
+            raise self._missing()
         state = await _read_state(core, row)
         if state.spec is None:
-            raise InstanceNotFoundError(stored_schedule_id(self.name))
+            raise self._missing()
         return _info_of(state)
 
     async def pause(self, reason: str = "") -> None:
@@ -185,6 +185,11 @@ class ScheduleHandle:
         """
         await self._do(facts.DeleteSchedule(name=self.name))
 
+    def _missing(self) -> InstanceNotFoundError:
+        return InstanceNotFoundError(
+            stored_schedule_id(self.name), f"no schedule {self.name!r}; client.schedules() has all"
+        )
+
     async def _do(self, input: ScheduleInput) -> Any:
         """Have an input decided; return the reply."""
         outcome = await self._client.execute(ScheduleDecider, input)
@@ -197,7 +202,7 @@ class ScheduleHandle:
             case facts.TooMuch(why=why):
                 raise UsageError(f"schedule {self.name!r}: {why}")
             case _:
-                raise InstanceNotFoundError(stored_schedule_id(self.name))
+                raise self._missing()
 
 
 # ------------------------------------------------------------------------ methods
