@@ -28,7 +28,7 @@ def as_json(value: Any) -> Json:
         value: A value of `perdure`'s own (what a method of a client or handle returns), or one
             that was stored as JSON.
     """
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _AS_THEY_ARE:
         found: Json = value
         return found
