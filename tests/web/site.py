@@ -115,6 +115,10 @@ class Balance:
 
 class Account(Decider[Balance, Open | Deposit, Opened | Deposited, TooMuch]):
     name = "account"
+    observe_inputs = True
+
+    def unique_key(self, input: Open | Deposit, /) -> str | None:
+        return f"owner {input.owner}" if isinstance(input, Open) else None
 
     def initial(self) -> Balance:
         return Balance()

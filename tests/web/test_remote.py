@@ -155,6 +155,7 @@ def _parameters(kind: type, name: str) -> list[tuple[str, Any, Any]]:
 QUESTIONS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "instances": lambda one: one.instances(status="completed"),
     "instances by ids": lambda one: one.instances(ids=["done-1", "failed-1"], limit=1),
+    "instances that wait": lambda one: one.instances(waits="signal"),
     "count": lambda one: one.count(roots_only=True),
     "metrics": lambda one: one.metrics(),
     "queues": lambda one: one.queues(),
@@ -183,6 +184,10 @@ QUESTIONS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "transitions": lambda one: one.transitions(Account, "a-1"),
     "state by name": lambda one: one.state_json("account", "a-1"),
     "state by name, before": lambda one: one.state_json("account", "a-1", at=1),
+    "observations": lambda one: one.observations(Account, "a-1"),
+    "some observations": lambda one: one.observations(Account, "a-1", after=1, limit=1),
+    "who has a key": lambda one: one.key_holder(Account, "owner Ada"),
+    "a key that is free": lambda one: one.key_holder(Account, "owner/nobody"),
     "events by name": lambda one: one.events_json("account", "a-1", after=1, limit=1),
 }
 
@@ -199,6 +204,8 @@ async def test_both_give_the_same_answers(pair: Pair) -> None:
         assert found == expected, name
         assert type(found) is type(expected), name
     assert await pair.remote.state(Account, "a-1") == Balance("Ada", 42)
+    assert await pair.remote.key_holder(Account, "owner Ada") == "a-1"
+    assert len(await pair.remote.observations(Account, "a-1")) == 3
     [ours], [theirs] = await pair.local.workers(), await pair.remote.workers()
     assert theirs.worker_id == ours.worker_id
     assert {one[:3] for one in theirs.definitions} <= {one[:3] for one in ours.definitions}
@@ -457,8 +464,6 @@ async def test_what_needs_the_store_itself_is_refused_with_advice(pair: Pair) ->
         "within": lambda: remote.within(object()),
         "execute": lambda: remote.execute(Account, Open("a", "b")),
         "dry_run": lambda: remote.dry_run(Account, Open("a", "b")),
-        "observations": lambda: remote.observations(Account, "a-1"),
-        "key_holder": lambda: remote.key_holder(Account, "a"),
         "send_with_start": lambda: remote.send_with_start(go, "x", "s-1", ship, "a"),
         "delete_all": lambda: remote.delete_all(status="completed"),
         "prune": lambda: remote.prune(),

@@ -20,20 +20,18 @@ from perdure.client.reading.overview import QueueInfo, SessionInfo
 from perdure.model.admin import InstanceStats, StoreTotals
 from perdure.web.api import (
     actions,
-    deciders,
     instances,
     overview,
     promises,
     repair,
     streams,
 )
+from perdure.web.decider_table import DECIDER_ROUTES
 from perdure.web.operations import ApiRoute
 from perdure.web.schedule_table import SCHEDULE_ROUTES
 from perdure.web.update_table import UPDATE_ROUTES
 
 ONE = "/instances/{instance_id}"
-DECIDER = "/deciders/{decider}"
-OF_DECIDER = "/deciders/{decider}/instances/{instance_id}"
 PROJECTION = "/projections/{name}"
 
 OPERATIONS: tuple[ApiRoute, ...] = (
@@ -294,47 +292,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         body=promises.RejectBody,
         returns=promises.Kept,
     ),
-    ApiRoute(
-        method="POST",
-        path=f"{DECIDER}/inputs",
-        scope="write",
-        handler=deciders.execute_input,
-        body=deciders.InputBody,
-        returns=dict[str, Json],
-    ),
-    ApiRoute(
-        method="POST",
-        path=f"{DECIDER}/messages",
-        scope="write",
-        handler=deciders.send_input,
-        body=deciders.MessageBody,
-        returns=None,
-        status=202,
-    ),
-    ApiRoute(
-        method="POST",
-        path=f"{DECIDER}/tries",
-        scope="read",
-        handler=deciders.try_input,
-        body=deciders.TryBody,
-        returns=deciders.Tried,
-    ),
-    ApiRoute(
-        method="GET",
-        path=f"{OF_DECIDER}/state",
-        scope="read",
-        handler=deciders.show_state,
-        query=deciders.StateQuery,
-        returns=deciders.StateShown,
-    ),
-    ApiRoute(
-        method="GET",
-        path=f"{OF_DECIDER}/events",
-        scope="read",
-        handler=deciders.list_events,
-        query=deciders.EventsQuery,
-        returns=deciders.EventList,
-    ),
+    *DECIDER_ROUTES,
     ApiRoute(
         method="GET",
         path="/dead-jobs",

@@ -331,14 +331,24 @@ class RemoteClient(Client):
         after: int = 0,
         limit: int = 100,
     ) -> list[Observed]:
-        """Refused: the API has no such route."""
-        refuse("observations", BESIDE_THE_STORE)
+        """Return the inputs that an instance was given; see `Client.observations`."""
+        check_count("after", after, least=0)
+        told = await self._connection.get(
+            "deciders",
+            definition_of(decider).name,
+            *("instances", instance_id, "observations"),
+            after=after,
+            limit=check_limit(limit),
+        )
+        return read(list[Observed], told["items"])
 
     async def key_holder(
         self, decider: type[Decider[Any, Any, Any, Any]], key: str, /
     ) -> str | None:
-        """Refused: the API has no such route."""
-        refuse("key_holder", BESIDE_THE_STORE)
+        """Return the id of the instance that has a business key; see `Client.key_holder`."""
+        name = definition_of(decider).name
+        told = await self._connection.get("deciders", name, "keys", check_id("unique key", key))
+        return read(str | None, told["instance_id"])
 
     async def _history_of(
         self, decider: type[Decider[Any, Any, Any, Any]], instance_id: str

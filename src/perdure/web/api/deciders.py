@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from perdure.authoring.deciders.decider_definition import DeciderDefinition, stored_id_of
+from perdure.authoring.deciders.decider_definition import SEPARATOR, DeciderDefinition, stored_id_of
 from perdure.client.deciders.decided_events import DecidedEvent, read_decided
-from perdure.client.deciders.decisions import TriedEffect
+from perdure.client.deciders.decisions import Observed, TriedEffect, observed_of
 from perdure.client.reading.info import Json
+from perdure.codec import check_id
 from perdure.core.deciders.answers import outcome_json
 from perdure.errors import NotRegisteredError
 from perdure.web.api.instances import Limit
@@ -89,6 +90,26 @@ class EventList(msgspec.Struct, frozen=True):
     next: int | None
 
 
+class ObservationsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which inputs: those behind a number."""
+
+    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+    limit: Limit = 100
+
+
+class ObservationList(msgspec.Struct, frozen=True):
+    """A part of the inputs that an instance was given, in order."""
+
+    items: list[Observed]
+    next: int | None
+
+
+class KeyHolder(msgspec.Struct, frozen=True):
+    """Which instance has a business key; none if it is free."""
+
+    instance_id: str | None
+
+
 async def execute_input(ask: CheckedRequest[Nothing, InputBody]) -> dict[str, Json]:
     """Have an input decided; what it came to is committed when this returns.
 
@@ -147,6 +168,28 @@ async def list_events(ask: CheckedRequest[EventsQuery, None]) -> EventList:
     found = await events_of(ask, ask.query.after, size + 1)
     shown = found[:size]
     return EventList(shown, shown[-1].version if len(found) > size else None)
+
+
+async def list_observations(ask: CheckedRequest[ObservationsQuery, None]) -> ObservationList:
+    """Return the inputs that an instance was given, in order, with what each came to.
+
+    Only deciders with `observe_inputs = True` keep them.
+    """
+    size = min(ask.query.limit, ask.site.settings.limits.page)
+    stored_id = stored_id_of(ask.path["decider"], ask.path["instance_id"])
+    found = await ask.client._core.store.read_observations(
+        stored_id, after=ask.query.after, limit=size + 1
+    )
+    shown = [observed_of(one) for one in found[:size]]
+    return ObservationList(shown, shown[-1].no if len(found) > size else None)
+
+
+async def show_key_holder(ask: CheckedRequest[Nothing, None]) -> KeyHolder:
+    """Tell which instance of a decider has a business key."""
+    name = check_id("decider", ask.path["decider"])
+    key = check_id("unique key", ask.path["key"])
+    holder = await ask.client._core.store.read_unique_key(name, key)
+    return KeyHolder(None if holder is None else holder.removeprefix(f"{name}{SEPARATOR}"))
 
 
 async def state_of(ask: CheckedRequest[Any, Any], at: int | None) -> Json:

@@ -207,7 +207,8 @@ def conditions(query: InstancesQuery | CountQuery) -> InstanceQuery:
     found: Any = {
         name: value
         for name in InstanceQuery.__annotations__
-        if (value := getattr(query, name)) not in (None, False)
+        # A count has not all conditions of a list.
+        if (value := getattr(query, name, None)) not in (None, False)
     }
     which: InstanceQuery = found
     return which
