@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
@@ -18,7 +19,7 @@ from tests.engine.stage import until, waits_for
 from tests.web import site
 from tests.web.devtools import Browser, Page
 from tests.web.serving import Served
-from tests.web.site import HOSTILE, KEY, Account, engine_with_all, memory_url
+from tests.web.site import HOSTILE, KEY, Account, engine_with_all, memory_url, quick
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -571,6 +572,27 @@ async def test_what_a_person_types_is_not_taken_away_by_live_updates(
     await page.press("Escape")
 
     await page.sees("td a.id", "meanwhile")
+
+
+async def test_a_click_is_not_lost_because_the_page_is_loaded_anew_meanwhile(
+    page: Page, engine: Engine
+) -> None:
+    await page.sees("#live-dot.on")
+    at = await page.run(
+        "(box => ({x: box.x + box.width / 2, y: box.y + box.height / 2}))"
+        "(document.querySelector('td a.id').getBoundingClientRect())"
+    )
+    name = await page.text("td a.id")
+    mouse = {**at, "button": "left", "clickCount": 1}
+    await page.ask("Input.dispatchMouseEvent", type="mousePressed", **mouse)
+    loads = page.asked_for.count("/")
+
+    await engine.start("new-1", quick, "book")
+    await until(lambda: page.asked_for.count("/") >= loads + 2)
+    assert await page.text("td a.id") == name
+    await page.ask("Input.dispatchMouseEvent", type="mouseReleased", **mouse)
+
+    await page.goes(f"/i/{quote(name, safe='')}")
 
 
 async def test_failures_and_children_are_a_key_away(page: Page) -> None:

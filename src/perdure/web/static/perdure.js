@@ -382,12 +382,15 @@ async function refresh() {
     if (again) refresh();
   }
 }
-// Replace the content, and keep what a person is doing: selection, row, open parts. While they type,
-// nothing is replaced, and false is returned.
+// Replace the content, and keep what a person is doing: selection, row, open parts. While they type or
+// press, nothing is replaced, and false is returned: a click on what is gone would be lost.
+let pressing = false;
+addEventListener("pointerdown", () => { pressing = true; });
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(() => { pressing = false; }));
 function put(fresh) {
   const live = $("#live");
   const active = document.activeElement;
-  if (sliding || (live.contains(active) && active.matches("input:not([type=checkbox]):not([type=range]), textarea, select"))) return false;
+  if (pressing || sliding || (live.contains(active) && active.matches("input:not([type=checkbox]):not([type=range]), textarea, select"))) return false;
   const scrubs = active.id === "scrub";
   const chosen = new Set(picked());
   const all = $("#all-matching")?.checked;
