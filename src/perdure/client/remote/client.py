@@ -340,7 +340,8 @@ class RemoteClient(Client):
             after=after,
             limit=check_limit(limit),
         )
-        return read(list[Observed], told["items"])
+        found: list[Observed] = read(list[Observed], told["items"])
+        return found
 
     async def key_holder(
         self, decider: type[Decider[Any, Any, Any, Any]], key: str, /
@@ -348,7 +349,8 @@ class RemoteClient(Client):
         """Return the id of the instance that has a business key; see `Client.key_holder`."""
         name = definition_of(decider).name
         told = await self._connection.get("deciders", name, "keys", check_id("unique key", key))
-        return read(str | None, told["instance_id"])
+        holder: str | None = told["instance_id"]
+        return holder
 
     async def _history_of(
         self, decider: type[Decider[Any, Any, Any, Any]], instance_id: str
