@@ -174,6 +174,28 @@ class TestActivities:
         assert await read(store) == [(1, "a"), (2, "b")]
         assert not (await page(store)).has_void
 
+    @pytest.mark.parametrize("way", ["end", "turn"])
+    async def test_what_another_attempt_sent_under_the_same_token_does_not_count(
+        self, store: Store, way: str
+    ) -> None:
+        """Jobs that were claimed together, or made by one turn, have one token."""
+        stamp = await begun(store, jobs=(job(2), job(3)))
+        first, second = sorted(await claim_jobs(store), key=lambda work: work.key.seq)
+        assert first.token == second.token
+        await store.append_streams([append(first, "a"), append(second, "b")])
+
+        if way == "end":
+            await store.end_jobs([succeeded(first)])
+        else:
+            await accepted(store, next_turn("i", stamp, job_ends=(succeeded(first),)))
+        await store.end_jobs([JobEnd(key=second.key, token=second.token, retry_at_ms=0)])
+        [again] = await claim_jobs(store)
+        await store.append_streams([append(again, "B", is_first=True)])
+        await store.end_jobs([succeeded(again)])
+
+        words = [word for _, word in await read(store)]
+        assert words == ["a", "from 2", "B"]
+
     async def test_the_short_way_keeps_it_too(self, store: Store) -> None:
         work = await running(store)
         await store.append_streams([append(work, "a")])

@@ -347,6 +347,14 @@ async def test_a_result_that_does_not_come_says_what_is_waited_for(stage: Stage)
     assert caught.value.instance_id == "w"
 
 
+async def test_a_result_that_is_there_takes_no_time(stage: Stage) -> None:
+    engine = await stage.engine(ALL)
+    await (await engine.start("d", doubled, 2)).result()
+    client = await stage.client()
+
+    assert await client.handle("d", doubled).result(timeout=0) == 4
+
+
 async def test_waiting_for_an_unknown_instance_is_an_error_at_once(stage: Stage) -> None:
     engine = await stage.engine(ALL)
     handle = engine.handle("nobody")

@@ -7,6 +7,7 @@ from perdure import Decider
 from perdure.errors import (
     AlreadyExistsError,
     DefinitionError,
+    InstanceFailedError,
     InstanceNotFoundError,
     InvalidIdError,
     OptionError,
@@ -15,7 +16,7 @@ from perdure.errors import (
     UsageError,
 )
 from tests.mistakes.table import Ground, mistake
-from tests.mistakes.untyped import Retry, Signal, activity, orchestration
+from tests.mistakes.untyped import Retry, Signal, activity, context, orchestration
 
 approved = Signal("approved", bool)
 aproved = Signal("aproved", bool)
@@ -267,3 +268,27 @@ async def waiting_for_an_activity_that_fails_again_and_again(ground: Ground) -> 
         text = await handle.explain()
         await asyncio.sleep(0.002)
     await handle.result(timeout=0.01)
+
+
+@mistake(
+    OptionError,
+    "timeout must not be negative, got -1",
+    before="instance 'i-1' has no result after -1 s: i-1 (flow 1.0.0) completed at ...",
+)
+async def a_time_to_wait_that_is_negative(ground: Ground) -> None:
+    handle = await (await _engine(ground)).start("i-1", waiting)
+    await handle.result(timeout=-1)
+
+
+@mistake(
+    InstanceFailedError,
+    "'Context' object has no attribute 'sleep': asyncio itself is durable here: write `await "
+    "asyncio.sleep(seconds)`",
+    before="AttributeError: 'Context' object has no attribute 'sleep'",
+)
+async def a_method_that_contexts_have_elsewhere(ground: Ground) -> None:
+    @orchestration
+    async def wrong() -> None:
+        await context().sleep(5)
+
+    await ground.result(wrong)

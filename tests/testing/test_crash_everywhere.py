@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from datetime import timedelta
 
 import pytest
@@ -78,6 +80,31 @@ def test_the_token_of_a_promise_is_the_same_in_every_run() -> None:
         assert await handle.result() == 7
 
     crash_everywhere(test, [waits_for_money, ask_for])
+
+
+def test_items_of_activities_that_run_at_once_may_change_places() -> None:
+    """Which of two is quicker is another one in every run."""
+    runs = itertools.count()
+    to_come: list[str] = []
+
+    @activity
+    async def say(word: str) -> None:
+        while word in to_come and to_come[0] != word:  # noqa: ASYNC110 - for its turn
+            await asyncio.sleep(0)
+        words.send(word)
+        await words.flush()
+        if word in to_come:
+            to_come.remove(word)
+
+    @orchestration
+    async def both() -> None:
+        await asyncio.gather(say("a"), say("b"))
+
+    async def test(trial: Trial) -> None:
+        to_come[:] = ["a", "b"] if next(runs) % 2 else ["b", "a"]
+        await (await trial.start("b-1", both)).result()
+
+    crash_everywhere(test, [both, say])
 
 
 def test_what_was_sent_differently_is_found() -> None:

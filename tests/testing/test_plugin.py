@@ -103,7 +103,7 @@ def run_pytest(folder: Path, *arguments: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
     )
     return done.stdout + done.stderr
 

@@ -27,6 +27,17 @@ STREAMS = (
         (f"{CONTRACT}TestActivities::test_it_counts_for_good_once_the_attempt_has_succeeded",),
     ),
     Mutant(
+        "success-keeps-what-others-sent",
+        "what an attempt sent counts when another one that was claimed with it succeeds",
+        "store/sqlite/sql/streams/keep_stream_rows.sql",
+        "      AND value ->> 4 = perdure_streams.seq\n",
+        "",
+        (
+            f"{CONTRACT}TestActivities::"
+            "test_what_another_attempt_sent_under_the_same_token_does_not_count",
+        ),
+    ),
+    Mutant(
         "lost-leases-send",
         "an attempt that lost its job goes on sending",
         "store/sql/commits/streams.py",

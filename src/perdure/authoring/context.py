@@ -9,7 +9,7 @@ import random
 import sys
 from collections.abc import Coroutine, Mapping, MutableMapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 import msgspec
@@ -44,6 +44,26 @@ E = TypeVar("E")
 X = TypeVar("X")
 
 
+_CALL = "an activity or a child is called by itself, as in `await charge(order)`"
+_SIGNAL = "write `await signal.receive()`, with signal = Signal(name, type)"
+_ASYNCIO = "asyncio itself is durable here: "
+INSTEAD = {
+    "sleep": f"{_ASYNCIO}write `await asyncio.sleep(seconds)`",
+    "timer": f"{_ASYNCIO}write `await asyncio.sleep(seconds)`",
+    "create_timer": f"{_ASYNCIO}write `await asyncio.sleep(seconds)`",
+    "gather": f"{_ASYNCIO}write `await asyncio.gather(...)`",
+    "task_all": f"{_ASYNCIO}write `await asyncio.gather(...)`",
+    "task_any": "write `await race(...)`",
+    **dict.fromkeys(("activity", "call_activity", "execute_activity", "run"), _CALL),
+    **dict.fromkeys(("call_sub_orchestrator", "execute_child_workflow", "child"), _CALL),
+    **dict.fromkeys(("signal", "receive", "wait_signal", "wait_for_external_event"), _SIGNAL),
+    "continue_as_new": "write `checkout.continue_as_new(...)`, with the name of the orchestration",
+    "set_custom_status": "write `ctx.report(value)`",
+    "current_utc_datetime": "write `ctx.now()`",
+}
+"""What people look for on a context who know it from elsewhere, and what is written instead."""
+
+
 class Context:
     """An orchestration's view of itself. Everything here is the same at every replay."""
 
@@ -54,6 +74,14 @@ class Context:
         self._random: random.Random | None = None
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
         self._kv: KV | None = None
+
+    if not TYPE_CHECKING:  # A checker refuses it by itself, and would not with this.
+
+        def __getattr__(self, name: str) -> NoReturn:
+            said = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(
+                f"{said}: {INSTEAD[name]}" if name in INSTEAD else said, name=name, obj=self
+            )
 
     @property
     def instance_id(self) -> str:

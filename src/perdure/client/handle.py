@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Coroutine
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perdure.authoring.signal import Signal
@@ -35,7 +35,7 @@ from perdure.client.reading.info import (
     progress_of,
 )
 from perdure.client.reading.lists import check_count, check_time
-from perdure.client.reading.outcomes import result_in
+from perdure.client.reading.outcomes import outcome_in, result_in
 from perdure.client.reading.overview import unclaimed_key, unclaimed_row
 from perdure.client.reading.trees import nested, read_shown
 from perdure.codec import ValueCodec, check_id, check_text
@@ -45,6 +45,7 @@ from perdure.errors import (
     InstanceHeldError,
     InstanceNotFoundError,
     InstanceRunningError,
+    OptionError,
     ResultTimeoutError,
     UsageError,
 )
@@ -101,7 +102,8 @@ class Handle(Generic[R_co]):
         """Wait for the end and return the result.
 
         Args:
-            timeout: How long to wait, as a timedelta or in seconds; for ever if not given.
+            timeout: How long to wait, as a timedelta or in seconds; for ever if not given. Zero
+                asks for a result that is there already.
             if_held: What to do when the instance is blocked or parked, and so does not go on by
                 itself: warn at once and wait (*warn*), raise an InstanceHeldError (*raise*), or
                 wait without a word (*wait*).
@@ -124,6 +126,11 @@ class Handle(Generic[R_co]):
             await self._warn_held()
             waiting = self._core.wait_ended(self.instance_id)
             outcome = await self._within(timeout, waiting)
+        except ResultTimeoutError:
+            row = await self._row()
+            if not row.status.is_terminal:
+                raise
+            outcome = outcome_in(row)
         result: R_co = result_in(outcome, self.instance_id, self._codec)
         return result
 
@@ -421,6 +428,8 @@ class Handle(Generic[R_co]):
             return await waiting
         try:
             limit = as_duration("timeout", given)
+            if limit < timedelta(0):
+                raise OptionError(f"timeout must not be negative, got {given}")
         except UsageError:
             waiting.close()
             raise

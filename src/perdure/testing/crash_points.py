@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from perdure.authoring.registry import Definitions, Registry
 from perdure.errors import UsageError
 from perdure.model.admin import InstanceFilter
+from perdure.model.streams import StoredItem
 from perdure.store.base import Store
 from perdure.testing.mortal_store import CommitCount, CrashPoint, Moment
 from perdure.testing.trial import Trial
@@ -111,7 +112,7 @@ class LeftBehind(NamedTuple):
     """What instances keep by key."""
     reports: Mapping[str, Any]
     streams: Mapping[str, Any]
-    """What counts of the items that they and their activities have sent."""
+    """What counts of the items that they and their activities have sent, in no order."""
     calls: Mapping[str, int]
     """How many there were, however often each was tried, by activity, instance and arguments."""
 
@@ -156,17 +157,23 @@ async def _values(store: Store, instance_id: str) -> dict[str, bytes]:
 
 
 async def _items(store: Store, instance_id: str) -> dict[str, list[bytes]]:
-    """Return what counts of the streams of an instance."""
+    """Return what counts of the streams of an instance, in no order: what is sent at the same time,
+    by two activities or two pages of items, may come in another one after a crash."""
     found: dict[str, list[bytes]] = {}
     for head in await store.read_stream_heads(instance_id):
-        after, sent = 0, found.setdefault(head.stream, [])
+        after, sent = 0, list[StoredItem]()
         while True:
             page = await store.read_stream(instance_id, head.stream, after=after, limit=100)
             if page is None or not page.items:
                 break
-            sent += [item.body for item in page.items if item.body is not None]
+            for item in page.items:
+                if item.discards_from is None:
+                    sent.append(item)
+                else:
+                    sent = [one for one in sent if one.index < item.discards_from]
             after = page.items[-1].index
-    return {stream: sent for stream, sent in found.items() if sent}
+        found[head.stream] = sorted(item.body for item in sent if item.body is not None)
+    return {stream: bodies for stream, bodies in found.items() if bodies}
 
 
 def _by_id(found: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:

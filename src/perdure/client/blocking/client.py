@@ -311,7 +311,8 @@ class BlockingHandle(Generic[R_co]):
         """Wait for the end and return the result.
 
         Args:
-            timeout: How long to wait, as a timedelta or in seconds; for ever if not given.
+            timeout: How long to wait, as a timedelta or in seconds; for ever if not given. Zero
+                asks for a result that is there already.
             if_held: What to do when the instance is blocked or parked, and so does not go on by
                 itself: warn at once and wait (*warn*), raise an InstanceHeldError (*raise*), or
                 wait without a word (*wait*).

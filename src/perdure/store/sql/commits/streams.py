@@ -101,6 +101,11 @@ def sent_by_turn(
     return batches
 
 
+def _key_of(end: JobEnd) -> tuple[int, str, int, int, int]:
+    instance_id, _, execution, seq = end.key
+    return part_of(instance_id), instance_id, end.token, execution, seq
+
+
 def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] = ()) -> None:
     """Store what was sent, in order, and let count for good what successful attempts sent."""
     if kept:
@@ -108,7 +113,7 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
         lock_heads(bulk.connection, [key.instance_id for key in keys])
     bulk.run_keys(
         "keep_stream_rows",
-        [(part_of(end.key.instance_id), end.key.instance_id, end.token) for end in kept],
+        [_key_of(end) for end in kept],
     )
     counts: dict[tuple[str, str], int] = {}
     new: list[_NewRow] = []

@@ -1,6 +1,7 @@
 -- Let what an attempt sent to a stream count for good, since it has succeeded.
--- Params: keys, JSON [[part, instance_id, token], ...]. Returns: nothing.
--- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone.
+-- Params: keys, JSON [[part, instance_id, token, execution, seq], ...]. Returns: nothing.
+-- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone. Jobs that were
+-- claimed together have one token, so it is asked for the job as well.
 UPDATE perdure_streams
 SET token = 0
 WHERE token <> 0
@@ -14,4 +15,12 @@ WHERE token <> 0
     CROSS JOIN perdure_stream_heads AS heads
     WHERE heads.part = CAST(value ->> 0 AS INTEGER)
       AND heads.instance_id = CAST(value ->> 1 AS TEXT)
+)
+  AND EXISTS (
+    SELECT 1
+    FROM json_each(:keys)
+    WHERE value ->> 1 = perdure_streams.instance_id
+      AND value ->> 2 = perdure_streams.token
+      AND value ->> 3 = perdure_streams.execution
+      AND value ->> 4 = perdure_streams.seq
 );
