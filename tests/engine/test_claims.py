@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -13,11 +13,13 @@ from perdure import Engine, activity, orchestration
 from perdure.authoring.registry import Definitions, activity_key
 from perdure.client.reading import watch
 from perdure.errors import StoreError
+from perdure.ids import fresh_id
 from perdure.model.instances import DefinitionKey
+from perdure.model.jobs import JobEnd
 from perdure.model.turns import JobClaim, TurnClaim
 from perdure.worker import claims
 from tests.contract.store_values import message
-from tests.engine.stage import Gate, Stage, options, until
+from tests.engine.stage import Gate, Stage, options, until, waits_for
 from tests.engine.test_shared_turns import hold_commits
 
 SELDOM = options(poll_max=timedelta(seconds=20))
@@ -173,11 +175,7 @@ async def test_no_two_claims_of_one_moment_may_take_a_suspect(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if jobs that begin meanwhile leave no room for others of their kind."""
-
-    async def rest(_: claims.Claimer) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(claims.Claimer, "run", rest)
+    monkeypatch.setattr(claims.Claimer, "run", _rest)
     engine = await stage.engine([doubled, double, threaded])
     claimer, jobs, store = engine._serving.claimer, engine._serving.jobs, engine._core.store
     await until(lambda: claimer._queues)
@@ -208,6 +206,75 @@ def _noting(ask: Callable[[Any], Any], asked: list[Any]) -> Callable[[Any], Any]
         return ask(claim)
 
     return note
+
+
+async def test_the_next_suspect_comes_when_the_end_of_the_last_one_is_stored(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may kill the process, and an end that is not stored is lost with that."""
+    await lost_jobs_of_two(stage)
+    monkeypatch.setattr(claims.Claimer, "run", _rest)
+    worker = await stage.engine([noted])
+    claimer, store = worker._serving.claimer, worker._core.store
+    await until(lambda: claimer._queues)
+    asked, opened = asyncio.Event(), asyncio.Event()
+    end_jobs = store.end_jobs
+
+    async def end_late(ends: Sequence[JobEnd]) -> list[bool]:
+        asked.set()
+        await opened.wait()
+        return await end_jobs(ends)
+
+    monkeypatch.setattr(store, "end_jobs", end_late)
+    begun.clear()
+    await claim_often(claimer)
+    await asked.wait()
+
+    await claim_often(claimer)
+    assert len(begun) == 1
+
+    opened.set()
+    await until(worker._serving.jobs.suspects.may_come)
+    await claim_often(claimer)
+    await until(lambda: len(begun) == 2)
+    await until(lambda: not worker._serving.turns.background.tasks)
+
+
+begun: list[int] = []
+
+
+@activity
+async def noted(number: int) -> None:
+    begun.append(number)
+
+
+@orchestration
+async def noting(number: int) -> None:
+    await noted(number)
+
+
+async def lost_jobs_of_two(stage: Stage) -> None:
+    """Leave two jobs behind that were lost so often that they are suspects."""
+    stage.allow_log("no live worker serves activity 'noted'")
+    asking = await stage.engine([noting])
+    for number in range(2):
+        await waits_for(await asking.start(noting, number), "noted")
+    store = asking._core.store
+    queues = tuple(await store.intern([activity_key("noted", None)]))
+    for _ in range(3):
+        found = await store.claim_jobs(JobClaim("dead", queues, 2, 0, fresh_id(), suspect_after=9))
+        assert len(found) == 2
+
+
+async def claim_often(claimer: claims.Claimer) -> None:
+    """Claim until each kind of claim may have taken a suspect."""
+    for _ in range(6):
+        claimer._rounds += 1
+        await claimer._claim()
+
+
+async def _rest(_: claims.Claimer) -> None:
+    await asyncio.Event().wait()
 
 
 async def test_a_lease_that_was_lost_takes_no_newer_one_of_its_instance_along(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from perdure import Accepted, Client, Decider, Decision, Rejected
+from perdure.clock import system_clock
 from perdure.errors import (
     AlreadyExistsError,
     InstanceEndedError,
@@ -111,6 +112,20 @@ async def test_a_caller_that_gives_up_before_anything_is_decided_leaves_no_insta
     assert await client.count() == 0
     answer = await client.execute(Diary, Write("d", "again"))
     assert answer == Accepted((Written("again"),), "again", 1)
+
+
+async def test_what_was_sent_by_a_clock_that_is_a_little_ahead_is_neither_overtaken_nor_forgotten(
+    stage: Stage,
+) -> None:
+    """Each process knows the time of the database by answers that take their time."""
+    ahead = await stage.client(clock=lambda: system_clock() + 500)
+    await ahead.execute(Diary, Write("d", "one"))
+    await ahead.send(Diary, Write("d", "two"))
+
+    outcome = await (await stage.client()).execute(Diary, Write("d", "three"))
+
+    assert isinstance(outcome, Accepted)
+    assert outcome.state == "one two three"
 
 
 async def test_an_input_that_joins_a_load_does_not_overtake_what_was_sent_before(

@@ -7,11 +7,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import pytest
 
 from perdure import Decider, Decision, Engine, Signal, Status, activity, orchestration
 from perdure.authoring.registry import Defined
+from perdure.clock import system_clock
+from perdure.errors import StoreUnavailableError
+from perdure.ids import fresh_id
+from perdure.model.turns import ClaimedTurn, TurnClaim
+from perdure.store.base import Store, TurnLease
 from perdure.turns import pace
 from tests.engine.stage import Stage, options, until, waits_for
 
@@ -124,20 +130,86 @@ async def test_a_stop_in_the_middle_of_a_replay_leaves_no_lease(stage: Stage) ->
     assert await client.handle("long").result() == "on"
 
 
-async def test_a_lease_that_is_lost_in_the_middle_of_a_replay_is_not_used(stage: Stage) -> None:
+async def test_a_lease_that_ran_out_in_the_middle_of_a_replay_is_used_if_no_other_worker_has_it(
+    stage: Stage,
+) -> None:
     async with half_replayed(stage) as engine:
         turns = engine._serving.turns
-        [lease] = turns.leases()
-        turns.lose([lease])
-    await nothing_runs(engine)
+        turns.lose(turns.leases())
 
-    assert len(outside.seen) == STEPS
-    assert turns.hot.get("long") is None
-    # Here it is lost, and the store does not know: given back, the next claim goes on.
-    await engine._core.store.release_turns([lease])
-    engine._serving.notice()
     assert await engine.handle("long").result() == "on"
     assert turns.refused == 0
+    assert len(outside.seen) == STEPS
+
+
+async def test_a_lease_that_another_worker_took_in_the_middle_of_a_replay_counts_no_attempt(
+    stage: Stage,
+) -> None:
+    # By its clock alone the lease has run out, so that no other claim can be faster.
+    ahead = await stage.client(clock=lambda: system_clock() + 3_600_000)
+    async with half_replayed(stage) as engine:
+        store, turns = engine._core.store, engine._serving.turns
+        turns.lose(turns.leases())
+        taken = await claimed_elsewhere(ahead._core.store)
+        assert taken.attempts == 2
+    await nothing_runs(engine)
+
+    assert turns.refused == 1
+    live = await store.read_live("long")
+    assert live is not None
+    assert live.attempts == 1
+    await store.release_turns([TurnLease("long", taken.lease)])
+    engine._serving.notice()
+    assert await engine.handle("long").result() == "on"
+
+
+async def claimed_elsewhere(store: Store) -> ClaimedTurn:
+    """Claim the instance for another worker."""
+    live = await store.read_live("long")
+    assert live is not None
+    assert live.definition_no is not None
+    [claim] = await store.claim_turns(
+        TurnClaim("other", ((live.definition_no, ""),), 1, 60_000, fresh_id())
+    )
+    return claim
+
+
+async def test_one_that_is_claimed_here_again_in_the_middle_of_a_replay_is_replayed_for_both(
+    stage: Stage,
+) -> None:
+    async with half_replayed(stage) as engine:
+        store, turns = engine._core.store, engine._serving.turns
+        [lease] = turns.leases()
+        turns.lose([lease])
+        await store.release_turns([lease])
+        engine._serving.notice()
+        await until(lambda: turns.leases() not in ([], [lease]))
+
+    assert await engine.handle("long").result() == "on"
+    assert turns.refused == 0
+
+
+async def test_what_cannot_be_read_after_its_claim_is_given_back_and_counts_no_attempt(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.expect_log("a loop of the worker failed and is started again: claims")
+    engine = await asleep(stage)
+    store: Any = engine._core.store
+    read = store.read_histories
+    seen: list[int] = []
+
+    async def fail_twice(*args: Any, **more: Any) -> Any:
+        live = await store.read_live("long")
+        seen.append(live.attempts)
+        if len(seen) < 3:
+            raise StoreUnavailableError("the server is starting up")
+        return await read(*args, **more)
+
+    monkeypatch.setattr(store, "read_histories", fail_twice)
+    await engine.handle("long").send(go, "on")
+
+    assert await engine.handle("long").result() == "on"
+    assert seen == [1, 1, 1]
 
 
 async def test_what_is_ended_in_the_middle_of_a_replay_stays_so(stage: Stage) -> None:

@@ -519,6 +519,19 @@ async def test_a_job_that_was_lost_too_often_fails_without_being_run() -> None:
     assert failures_of(end)[1].message == "count: its worker was lost 3 times"
 
 
+async def test_a_suspect_is_under_way_until_the_store_has_its_end() -> None:
+    """One that began before that, and killed the process, would take it along once more."""
+    async with bench(double) as made:
+        job = made.run(double, 2, attempt=3, lost=2)
+        end = await made.next_end()
+        is_alone = not made.runner.suspects.may_come()
+        made.runner.end_stored(job.key)
+
+    assert result_of(end) == 4
+    assert is_alone
+    assert made.runner.suspects.may_come()
+
+
 async def test_what_cannot_be_recorded_still_ends_the_job(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

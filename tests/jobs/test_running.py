@@ -330,8 +330,9 @@ async def test_progress_is_shown_and_not_kept_for_the_next_attempt() -> None:
 # ------------------------------------------------------------------ leases
 
 
-async def test_a_job_whose_lease_has_ended_before_its_start_is_given_up_quietly() -> None:
-    """Trap 18: a process that slept between claim and start must not run what is another's."""
+async def test_a_job_whose_lease_has_ended_before_its_start_is_given_back_and_not_run() -> None:
+    """Trap 18: a process that slept between claim and start must not run what is another's. If it
+    is no other's, it was not lost with a worker."""
     runs: list[int] = []
 
     @activity
@@ -342,9 +343,12 @@ async def test_a_job_whose_lease_has_ended_before_its_start_is_given_up_quietly(
     async with bench(count) as made:
         made.runner.run(made.job(count, 1, lease_until_ms=made.clock()))
         made.runner.run(made.job(count, 2, lease_until_ms=made.clock() + 1))
+        given_back = await made.next_end()
+        assert (given_back.kind, given_back.refund) == (None, True)
         end = await made.next_end()
 
     assert (runs, result_of(end)) == ([2], 2)
+    assert given_back.retry_at_ms == made.clock()
     assert made.ends.empty()
     assert made.runner.counts.lost == 1
     assert made.runner.leases() == []
@@ -365,10 +369,10 @@ async def test_a_job_that_waits_for_a_slot_starts_under_its_renewed_lease() -> N
         made.runner.renewed(made.runner.leases()[:2], until_ms + 60_000)
         made.clock.advance(2 * SECOND)
         let_go.set()
-        results = [result_of(await made.next_end()) for _ in range(2)]
+        first, second, given_back = [await made.next_end() for _ in range(3)]
 
-    assert results == [1, 2]
-    assert made.ends.empty()
+    assert [result_of(first), result_of(second)] == [1, 2]
+    assert (given_back.kind, given_back.refund) == (None, True)
     assert made.runner.counts.lost == 1
 
 

@@ -35,6 +35,7 @@ from tests.contract.store_values import (
     new_instance,
     next_turn,
     result_of,
+    turn_of,
 )
 from tests.engine.stage import until
 from tests.postgres import Server
@@ -153,6 +154,29 @@ async def test_a_claim_of_turns_that_was_committed_unheard_is_found_and_counted_
     lives = [await store.read_live(instance_id) for instance_id in ("i", "j")]
     assert {live.lease for live in lives if live is not None} == {claimed[0].lease}
     assert [live.attempts for live in lives if live is not None] == [1, 1]
+
+
+async def test_a_claim_that_was_committed_unheard_brings_nothing_that_came_after_it(
+    store: Store, other: Store, proxy: Proxy
+) -> None:
+    """A store that goes back to the claim has the lease and not the message: what its turn made of
+    that would stay, and the message come again from whoever sent it."""
+    await begun(store)
+    await store.deliver([message(text="before")])
+    proxy.cut_after(commit_after("SET home = "))
+    claiming = asyncio.ensure_future(claim(store))
+    await until(lambda: proxy.cuts)
+    proxy.stall()
+
+    await other.deliver([message(text="after")])
+    proxy.flow()
+    [claimed] = await claiming
+
+    assert [one.body for one in claimed.messages] == [b"before"]
+    [receipt] = await store.commit([turn_of(claimed)])
+    assert (receipt.status, receipt.has_unseen) == (TurnStatus.ACCEPTED, True)
+    [again] = await claim(store)
+    assert [one.body for one in again.messages] == [b"after"]
 
 
 async def test_a_claim_of_jobs_that_was_committed_unheard_is_found_and_counted_once(

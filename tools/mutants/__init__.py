@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from itertools import chain
 
-from tools.mutants import commits, items, promises, repair, schedules, sharing, streams, work
+from tools.mutants import (
+    commits,
+    items,
+    lateness,
+    promises,
+    repair,
+    schedules,
+    sharing,
+    streams,
+    work,
+)
 from tools.mutants.mutant import Mutant
 
 GROUPS: dict[str, tuple[Mutant, ...]] = {
@@ -21,6 +31,7 @@ GROUPS: dict[str, tuple[Mutant, ...]] = {
     "Instances that several decide on": sharing.SHARED,
     "Claims": work.CLAIMS,
     "Leases": work.LEASES,
+    "What is late": lateness.LATE,
     "Once": work.ONCE,
     "The inbox": work.INBOX,
     "Business keys": work.KEYS,

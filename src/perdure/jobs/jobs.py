@@ -295,9 +295,10 @@ class JobRunner:
         run.began_ms = self._clock()
         if 0 < run.lease_until_ms <= run.began_ms:
             # This process was stopped, or waited for long, after the claim. Another worker may run
-            # the job by now.
+            # the job by now. If none does, no worker was lost with it: it has not begun.
             self.counts.lost += 1
             self._let_go(run)
+            self._end(run.job, self._conclude(run.job, run.policy, GivenBack(refund=True)))
             return
         run.slots.running += 1
         run.has_slot = True

@@ -60,9 +60,10 @@ class Memory:
         if self.suspects.end(instance_id):
             self._look(0)
 
-    def has_lease(self, claim: ClaimedTurn) -> bool:
-        """Tell whether the lease of a claim is still ours, for all that is known here."""
-        return self._leases.get(claim.instance_id) == TurnLease(claim.instance_id, claim.lease)
+    def is_leased_anew(self, claim: ClaimedTurn) -> bool:
+        """Tell whether the turn of a claim was claimed here again, under another lease."""
+        known = self._leases.get(claim.instance_id)
+        return known is not None and known.lease != claim.lease
 
     def lose(self, lease: TurnLease) -> None:
         """A lease is lost; the turn may have been claimed here again meanwhile, under another."""

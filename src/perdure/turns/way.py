@@ -157,7 +157,7 @@ class TurnWay:
         """Go on with what came while the instance was ahead."""
         claim, hot.claim = hot.claim, None
         if claim is not None and not self.take_claim(hot, claim):
-            self._give_back(claim.instance_id, claim.lease)
+            self.give_back(claim.instance_id, claim.lease)
         if hot.results and not hot.is_ahead:
             self._think_results(hot)
         if hot.inputs and not hot.is_ahead:
@@ -182,7 +182,7 @@ class TurnWay:
             # That is its caller's trouble. The messages are decided without it.
             self.fail_inputs(hot, error, has_more=True)
             self._memory.drop(hot)
-            self._give_back(claim.instance_id, claim.lease)
+            self.give_back(claim.instance_id, claim.lease)
         except (UnreadableEventError, TurnTooLongError) as error:
             self._let_go(hot, claim)
             self._holds.park(claim, str(error), type(error).__name__)
@@ -349,7 +349,7 @@ class TurnWay:
         self._memory.retire(hot)
         if claim is not None and claim.stamp.place > turn.stamp.place:
             # The next execution was claimed here before the answer to this turn came.
-            self._give_back(claim.instance_id, claim.lease)
+            self.give_back(claim.instance_id, claim.lease)
 
     def _refused(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt | None) -> None:
         """Another worker, an operator or a repeated start was faster: drop what we thought."""
@@ -360,7 +360,7 @@ class TurnWay:
         if receipt is not None and turn.lease and (turn.seize or turn.unique is not None):
             # Its inputs may be the obstacle: then the lease is still ours, and no other worker
             # decides.
-            self._give_back(turn.instance_id, turn.lease)
+            self.give_back(turn.instance_id, turn.lease)
         if hot.asked and receipt is not None and receipt.status is TurnStatus.REFUSED:
             self.direct.contention.refused(turn.instance_id)
         self._metrics.refused(hot, turn, receipt)
@@ -386,7 +386,7 @@ class TurnWay:
             self._memory.spawn_ends(turn.job_ends)
         if has_callers:
             if turn.lease and not is_gone:
-                self._give_back(turn.instance_id, turn.lease)
+                self.give_back(turn.instance_id, turn.lease)
         elif not isinstance(error, RowError):
             facts = facts_of(hot.execution, turn.worker_id)
             logger.error(
@@ -425,9 +425,10 @@ class TurnWay:
         claim, hot.claim = hot.claim, None
         self._memory.drop(hot)
         if claim is not None:
-            self._give_back(claim.instance_id, claim.lease)
+            self.give_back(claim.instance_id, claim.lease)
 
-    def _give_back(self, instance_id: str, lease: int) -> None:
+    def give_back(self, instance_id: str, lease: int) -> None:
+        """Let a claimed turn be claimed again at once; the attempt does not count."""
         self._memory.unlease(instance_id)
         self._background.spawn(self._memory.give_back(TurnLease(instance_id, lease)))
 

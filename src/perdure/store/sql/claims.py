@@ -63,7 +63,9 @@ class TurnClaiming:
     """A claim of instances.
 
     It is run again if the answer to its commit was lost, and then finds what it has leased, without
-    counting the attempts a second time.
+    counting the attempts a second time. Messages that came since are left to the next claim: a
+    lease tells that the messages of its turn are stored, also of a database that has gone back to
+    just after the claim (S45).
 
     Args:
         claim: What is wanted.
@@ -167,6 +169,7 @@ def ask_blocked(claim: TurnClaim, now_ms: int) -> Asked:
 
 def _claimed(row: Sequence[Any], inbox: _Inbox, lease: int) -> ClaimedTurn:
     _, instance_id, definition_no, *stamp, attempts, last_no = row
+    messages = tuple([message for message in inbox.messages if message.no <= last_no])
     if inbox.has_more:
         # There are messages that this turn cannot see. With a lower number than the stored one its
         # commit finds that something is left, and wakes the instance again.
@@ -178,7 +181,7 @@ def _claimed(row: Sequence[Any], inbox: _Inbox, lease: int) -> ClaimedTurn:
         lease=lease,
         attempts=attempts + 1,
         last_no=last_no,
-        messages=tuple(inbox.messages),
+        messages=messages,
     )
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from perdure.authoring.scope import InlineRequest
 from perdure.core.identity import ExecutionId
 from perdure.core.orchestrations.pending import PendingCall
-from perdure.errors import NondeterminismError
+from perdure.errors import NondeterminismError, StoreUnavailableError
 from perdure.model.histories.events import UnreadableEventError
 from perdure.model.instances import DefinitionKey, Stamp
 from perdure.model.jobs import JobKey
@@ -28,6 +28,9 @@ from perdure.turns.loading.pasts import Past, WantedPast, read_pasts
 from perdure.turns.memory import Memory
 from perdure.turns.watchdog import TurnTooLongError
 from perdure.turns.way import TurnWay
+
+NONE_SEEN = 0
+"""The number of no message: those that no turn has taken yet count as unseen."""
 
 
 class ClaimLoader:
@@ -128,6 +131,11 @@ class ClaimLoader:
                 if self._pace.is_spent():
                     await self._pace.rest()
                 self._take_read(claim, past)
+        except StoreUnavailableError:
+            # None of them has begun, so none of these attempts counts.
+            for claim in claims:
+                self._way.give_back(claim.instance_id, claim.lease)
+            raise
         except Exception:
             # No longer renewed, so that a worker claims them again.
             for claim in claims:
@@ -158,23 +166,31 @@ class ClaimLoader:
                 self._background.spawn(self._take_slowly(claim, cold))
 
     async def _take_slowly(self, claim: ClaimedTurn, cold: ColdInstance) -> None:
-        """Replay the rest of a long history while others get their turns; then as `_take_read`."""
+        """Replay the rest of a long history while others get their turns; then as `_take_read`.
+
+        Also if the lease was lost meanwhile: the store tells whether the turn counts, and hears
+        that this worker has not died of it. On a machine with too much to do all leases may be
+        lost before a replay has ended, and no turn would ever be committed.
+        """
         epoch_no = self._store.epoch.number
         try:
             is_whole = await cold.finish()
         except (Exception, TurnTooLongError) as error:
             self._hold(claim, error)
             return
-        if not is_whole or not self._memory.has_lease(claim):
-            # The worker stops and gives the lease back, or it was lost.
+        if not is_whole:
+            # The worker stops and gives the lease back.
             cold.drop()
             return
         if epoch_no != self._store.epoch.number:
             cold.drop()
-            self._memory.unlease(claim.instance_id)
+            self._way.give_back(claim.instance_id, claim.lease)
             return
         hot = self._memory.hot.get(claim.instance_id)
-        if hot is None or not self._way.take_claim(hot, claim):
+        if hot is None and self._memory.is_leased_anew(claim):
+            # Claimed here again: what is replayed serves the newer claim.
+            self._memory.hot.put(cold.arrived(seen_no=NONE_SEEN))
+        elif hot is None or not self._way.take_claim(hot, claim):
             self._arrive(claim, cold)
         else:
             cold.drop()
@@ -208,8 +224,7 @@ class ClaimLoader:
         with suppress(NondeterminismError, UnreadableEventError, TurnTooLongError):
             is_whole = cold.go_on() or await cold.finish()
             if is_whole and self._memory.hot.get(instance_id) is None:
-                # Messages that no turn has taken yet count as unseen: the number is that of none.
-                self._memory.hot.put(cold.arrived(seen_no=0))
+                self._memory.hot.put(cold.arrived(seen_no=NONE_SEEN))
             else:
                 cold.drop()
 
