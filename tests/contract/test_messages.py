@@ -179,6 +179,24 @@ class TestDeliveries:
         assert other == ["delivered", "absent"]
         assert claimed.stamp == stamp
 
+    async def test_of_calls_that_give_one_message_the_first_hears_again_that_it_was(
+        self, store: Store
+    ) -> None:
+        """Its answer was lost, and it is run again where that cannot be found out otherwise."""
+        await begun(store)
+        ours, theirs = [message(message_id="m", call_id=one) for one in ("call:1", "call:2")]
+
+        first = [*(await store.deliver([ours])), *(await store.deliver([ours]))]
+        others = [*(await store.deliver([theirs])), *(await store.deliver([theirs]))]
+        [claimed] = await claim(store)
+        await accepted(store, turn_of(claimed))
+        after = [*(await store.deliver([ours, theirs])), *(await store.deliver([theirs]))]
+
+        assert len(claimed.messages) == 1
+        assert first == ["delivered", "delivered"]
+        assert others == ["duplicate", "duplicate"]
+        assert after == ["delivered", "duplicate", "duplicate"]
+
     async def test_a_buffered_message_is_kept_once_for_its_id(self, store: Store) -> None:
         early = message(message_id="m", if_absent="buffer")
 

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,7 @@ from perdure.errors import (
     PromiseRejectedError,
     UsageError,
 )
+from perdure.model.messages import DeliveryStatus
 from perdure.model.promises import PromiseId, read_token, write_token
 from tests.engine.stage import Stage, kinds, options, until, waits_for
 
@@ -169,6 +171,30 @@ async def test_a_promise_is_kept_once(stage: Stage, hot: int) -> None:
     assert not await engine.resolve(paid, token, Receipt("r-3"))
     scheduled = next(e for e in await handle.history() if e.kind == "activity_scheduled")
     assert scheduled.data["input"] == {"order": "o-1", "callback": token}
+
+
+@pytest.mark.parametrize("how", ["resolve", "reject"])
+async def test_a_call_whose_answer_was_lost_is_told_that_it_has_kept_the_promise(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """After a crash of the server it is run again, and must not take itself for another."""
+    engine = await stage.engine(ALL)
+    token = await token_in_history(await engine.start("d-1", deposit, "o-1"))
+    store = engine._core.store
+    deliver = store.deliver
+
+    async def deliver_again(*args: Any, **more: Any) -> list[DeliveryStatus]:
+        await deliver(*args, **more)
+        return await deliver(*args, **more)
+
+    monkeypatch.setattr(store, "deliver", deliver_again)
+
+    async def keep() -> bool:
+        if how == "reject":
+            return await engine.reject(token, "no")
+        return await engine.resolve(paid, token, Receipt("r-1"))
+
+    assert [await keep(), await keep()] == [True, False]
 
 
 @HOT

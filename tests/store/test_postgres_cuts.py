@@ -95,6 +95,32 @@ async def test_a_message_that_was_committed_unheard_is_delivered_once(
     assert await bodies_of(store) == [b"hello"]
 
 
+async def test_who_was_first_with_a_message_hears_so_although_the_server_has_crashed(
+    store: Store, other: Store, proxy: Proxy, postgres_url: str
+) -> None:
+    """Then it cannot be asked what became of the commit, and the message is given again."""
+    await begun(store)
+    proxy.cut_after(is_commit)
+    first = message(message_id="m", call_id="call:1")
+    delivering = asyncio.ensure_future(store.deliver([first]))
+    await until(lambda: proxy.cuts)
+    proxy.stall()
+
+    await forget_marks(postgres_url)
+    theirs = await other.deliver([message(message_id="m", call_id="call:2")])
+    proxy.flow()
+
+    assert (await delivering, theirs) == (["delivered"], ["duplicate"])
+    assert await bodies_of(store) == [b"hello"]
+
+
+async def forget_marks(url: str) -> None:
+    """Let the database seem to have crashed."""
+    raw = await asyncpg.connect(url)
+    await raw.execute("DELETE FROM perdure.marks")
+    await raw.close()
+
+
 async def test_a_turn_that_was_committed_unheard_is_accepted_once(
     store: Store, proxy: Proxy
 ) -> None:

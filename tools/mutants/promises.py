@@ -33,6 +33,17 @@ PROMISES = (
         (f"{TESTS}test_a_promise_is_kept_once",),
     ),
     Mutant(
+        "promise-kept-unheard-is-anothers",
+        "a caller whose answer was lost is told that another has kept the promise",
+        "store/sql/commits/inboxes.py",
+        "return DeliveryStatus.DELIVERED if is_ours else DeliveryStatus.DUPLICATE",
+        "return DeliveryStatus.DUPLICATE",
+        (
+            "tests/contract/test_messages.py::TestDeliveries"
+            "::test_of_calls_that_give_one_message_the_first_hears_again_that_it_was",
+        ),
+    ),
+    Mutant(
         "promise-for-any-execution",
         "a promise of an execution that is over is kept in the next one",
         "client/acting/keeping.py",

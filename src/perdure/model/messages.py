@@ -51,6 +51,9 @@ class Delivery(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     what was not taken: as the next one after a reset does."""
     message_id: str | None = None
     """Given twice, the message is delivered once."""
+    call_id: str | None = None
+    """Of the call, where several give one `message_id` and are told which of them was first: the
+    one that was hears it again if it is run again because the answer was lost."""
     if_absent: Literal["buffer", "refuse", "drop"] = "drop"
     """What to do when the id was never started: keep the message until it is, or not."""
     hurries: bool = False

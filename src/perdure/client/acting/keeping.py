@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perdure.errors import InstanceEndedError, PromiseNotFoundError
+from perdure.ids import fresh_name
 from perdure.model.histories.events import PromiseMade, SignalReceived, read_event, write_event
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.promises import PromiseId, read_token
@@ -13,6 +14,8 @@ from perdure.store.base import ExecutionKey
 if TYPE_CHECKING:
     from perdure.client.core import ClientCore
 
+CALL_PREFIX = "call:"
+"""Before the ids of calls, among those of messages."""
 MAX_TRIES = 100
 """How often it is looked again whose a promise is while executions follow each other."""
 
@@ -48,6 +51,7 @@ async def keep(
         PromiseNotFoundError, InstanceEndedError: It cannot be kept any more.
     """
     kind, body = write_event(event)
+    call_id = f"{CALL_PREFIX}{fresh_name()}"
     execution = promise.execution
     for _ in range(MAX_TRIES):
         delivery = Delivery(
@@ -58,6 +62,7 @@ async def keep(
             kind=kind,
             body=body,
             message_id=promise.message_id,
+            call_id=call_id,
             if_absent="refuse",
         )
         [status] = await core.deliver([delivery])

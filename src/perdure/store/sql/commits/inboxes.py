@@ -34,7 +34,7 @@ class Inboxes:
         """Put a message into an inbox, if it has an addressee."""
         message_id = delivery.message_id
         if message_id is not None and (delivery.instance_id, message_id) in self._rows.receipts:
-            return DeliveryStatus.DUPLICATE
+            return self._delivered_before(delivery)
         row = self._rows.live.get(delivery.instance_id)
         if row is not None and row.is_born:
             if delivery.incarnation not in (None, row.incarnation):
@@ -60,7 +60,14 @@ class Inboxes:
             hurries=delivery.hurries,
         )
         self._keep_receipt(row, message_id)
+        if delivery.call_id is not None:
+            self._note_id(row, delivery.call_id)
         return status
+
+    def _delivered_before(self, delivery: Delivery) -> DeliveryStatus:
+        """Return what a call is told whose message is there: by itself, unheard, or by another."""
+        is_ours = (delivery.instance_id, delivery.call_id) in self._rows.receipts
+        return DeliveryStatus.DELIVERED if is_ours else DeliveryStatus.DUPLICATE
 
     def may_arrive(self, row: LiveState, turn: Turn) -> bool:
         """Tell whether messages that a turn took without the inbox come in their order, and for the
@@ -75,9 +82,13 @@ class Inboxes:
         for message_id in turn.arrived:
             # What is decided in the same turn has its receipt with the outcome.
             if message_id not in decided:
-                self._rows.receipts[row.instance_id, message_id] = ReceiptState(None)
-                place = (row.part, row.instance_id, message_id)
-                self._changes.receipts.append(ReceiptValues(*place, None))
+                self._note_id(row, message_id)
+
+    def _note_id(self, row: LiveState, message_id: str) -> None:
+        """Keep an id under which nothing is in the inbox."""
+        self._rows.receipts[row.instance_id, message_id] = ReceiptState(None)
+        place = (row.part, row.instance_id, message_id)
+        self._changes.receipts.append(ReceiptValues(*place, None))
 
     def _make_unborn(self, instance_id: str) -> LiveState:
         row = self._rows.live[instance_id] = LiveState(part_of(instance_id), instance_id)

@@ -395,8 +395,9 @@ class WantedRows:
 
     def _add_delivery(self, delivery: Delivery) -> None:
         self.ids[delivery.instance_id] = None
-        if delivery.message_id is not None:
-            self.receipts[delivery.instance_id, delivery.message_id] = None
+        for one in (delivery.message_id, delivery.call_id):
+            if one is not None:
+                self.receipts[delivery.instance_id, one] = None
 
     def _add_job_end(self, end: JobEnd) -> None:
         self.jobs[end.key] = None
