@@ -14,7 +14,8 @@ from perdure.checking.invariants import check
 from perdure.clock import ManualClock
 from perdure.errors import StoreUnavailableError
 from perdure.model.instances import part_of
-from perdure.model.jobs import JobKey
+from perdure.model.jobs import JobKey, StreamAppend
+from perdure.model.streams import SentItems
 from perdure.model.turns import TurnStatus
 from perdure.store.base import Store
 from perdure.store.contents import Inspectable
@@ -112,6 +113,27 @@ async def test_who_was_first_with_a_message_hears_so_although_the_server_has_cra
 
     assert (await delivering, theirs) == (["delivered"], ["duplicate"])
     assert await bodies_of(store) == [b"hello"]
+
+
+async def test_what_a_job_has_sent_is_stored_once_although_the_server_has_crashed(
+    store: Store, proxy: Proxy, postgres_url: str
+) -> None:
+    await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2),))
+    [work] = await claim_jobs(store)
+    words = [SentItems("words", (b"1", b"2")), SentItems("words", (b"3",))]
+    first, second = [StreamAppend(work.key, work.token, 1, (one,), False) for one in words]
+    await store.append_streams([first])
+    proxy.cut_after(is_commit)
+    appending = asyncio.ensure_future(store.append_streams([second._replace(stored=2)]))
+    await until(lambda: proxy.cuts)
+    proxy.stall()
+    await forget_marks(postgres_url)
+    proxy.flow()
+
+    assert await appending == [True]
+    page = await store.read_stream("i", "words", after=0, limit=10)
+    assert page is not None
+    assert [item.body for item in page.items] == [b"1", b"2", b"3"]
 
 
 async def forget_marks(url: str) -> None:

@@ -98,4 +98,15 @@ STREAMS = (
         "if execution < 0:",
         (f"{FORWARDING}test_what_is_for_an_execution_that_was_left_is_dropped",),
     ),
+    Mutant(
+        "unheard-items-are-sent-again",
+        "what an activity sent is in its stream twice when the server has crashed",
+        "store/sql/commits/streams.py",
+        "if self._was_run and taken:",
+        "if False:",
+        (
+            "tests/store/test_postgres_cuts.py"
+            "::test_what_a_job_has_sent_is_stored_once_although_the_server_has_crashed",
+        ),
+    ),
 )

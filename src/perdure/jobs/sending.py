@@ -42,6 +42,8 @@ class SendingAttempt:
         self.outbox = Outbox()
         self.under_way: tuple[SentItems, ...] = ()
         """What is being stored."""
+        self.stored = 0
+        """How many items are stored."""
         self.has_stored = False
         self.is_refused = False
         """Whether the job is not its own any more: what it sends is void."""
@@ -88,7 +90,7 @@ class SendingAttempt:
         self.under_way = self.outbox.take()
         job = self.job
         is_first = job.attempt > 1 and not self.has_stored
-        return StreamAppend(job.key, job.token, job.attempt, self.under_way, is_first)
+        return StreamAppend(job.key, job.token, job.attempt, self.under_way, is_first, self.stored)
 
     def put_back(self) -> None:
         """Send again what could not be stored. Under the lock."""
@@ -185,6 +187,7 @@ class StreamFlusher:
                 raise
             with self.lock:
                 for sending, was_ours in zip(taken, stored, strict=True):
+                    sending.stored += sum(len(items) for _, items, _ in sending.under_way)
                     sending.under_way = ()
                     sending.has_stored |= was_ours
                     sending.is_refused |= not was_ours

@@ -181,6 +181,9 @@ class StreamAppend(NamedTuple):
     sent: tuple[SentItems, ...]
     is_first: bool
     """Whether it is the first of its attempt: what an earlier one sent is void."""
+    stored: int = 0
+    """How many items of the attempt are stored already: tells, if it is run again because the
+    answer was lost, whether these are."""
 
 
 class Settled(NamedTuple):

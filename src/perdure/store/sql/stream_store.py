@@ -35,9 +35,8 @@ class SqlStreams(ABC):
         """Store what running jobs sent."""
         if not appends:
             return []
-        return await self._tell(
-            lambda t: streams.append_streams(t.connection, appends, now_ms=t.now_ms)
-        )
+        appending = streams.StreamAppending(appends)
+        return await self._tell(lambda t: appending.run(t.connection, now_ms=t.now_ms))
 
     async def take_back(self, instance_id: str) -> bool:
         """Remove what is void of an instance's streams."""

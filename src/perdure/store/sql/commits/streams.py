@@ -190,23 +190,44 @@ def _rows_of(items: tuple[bytes, ...]) -> list[tuple[bytes, ...]]:
     return rows
 
 
-def append_streams(
-    connection: Connection, appends: Sequence[StreamAppend], *, now_ms: int
-) -> list[bool]:
-    """Store what running jobs sent, of those that have their leases still."""
-    leases = [(part_of(one.key.instance_id), *one.key, one.token) for one in appends]
-    [(text,)] = connection.run("lock_senders", leases=pack(leases))
-    held = set(unpack(text))
-    taken = [append for index, append in enumerate(appends) if index in held]
-    if any(one.is_first for one in taken):
-        lock_heads(connection, [one.key.instance_id for one in taken])
-    for instance_id in sorted({one.key.instance_id for one in taken if one.is_first}):
-        take_back(connection, instance_id, now_ms=now_ms)
-    write_sent(
-        Bulk(connection, alone=True),
-        [SentBatch(one.key, one.attempt, one.token, now_ms, one.sent) for one in taken],
-    )
-    return [index in held for index in range(len(appends))]
+class StreamAppending:
+    """What running jobs sent, of those that have their leases still.
+
+    Stored once, however often it is tried: where a server has crashed since, it cannot be asked
+    what became of a commit whose answer was lost.
+    """
+
+    def __init__(self, appends: Sequence[StreamAppend]) -> None:
+        self._appends = appends
+        self._was_run = False
+
+    def run(self, connection: Connection, *, now_ms: int) -> list[bool]:
+        """Store it; tell of each job whether it is its worker's still."""
+        appends = self._appends
+        leases = [(part_of(one.key.instance_id), *one.key, one.token) for one in appends]
+        [(text,)] = connection.run("lock_senders", leases=pack(leases))
+        held = set(unpack(text))
+        taken = [append for index, append in enumerate(appends) if index in held]
+        if self._was_run and taken:
+            taken = _not_stored(connection, taken)
+        self._was_run = True
+        if any(one.is_first for one in taken):
+            lock_heads(connection, [one.key.instance_id for one in taken])
+        for instance_id in sorted({one.key.instance_id for one in taken if one.is_first}):
+            take_back(connection, instance_id, now_ms=now_ms)
+        write_sent(
+            Bulk(connection, alone=True),
+            [SentBatch(one.key, one.attempt, one.token, now_ms, one.sent) for one in taken],
+        )
+        return [index in held for index in range(len(appends))]
+
+
+def _not_stored(connection: Connection, appends: Sequence[StreamAppend]) -> list[StreamAppend]:
+    """Return those of which an earlier try has stored nothing."""
+    keys = [(part_of(one.key.instance_id), one.key.instance_id, one.token) for one in appends]
+    [(text,)] = connection.run("count_sent", keys=pack(keys))
+    counts = dict(unpack(text))
+    return [one for index, one in enumerate(appends) if counts[index] <= one.stored]
 
 
 def take_back(connection: Connection, instance_id: str, *, now_ms: int) -> None:
