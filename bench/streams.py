@@ -1,90 +1,82 @@
-"""How long an item is on its way from an activity to a reader in another process; what it costs.
-
-python -m bench.streams                              # SQLite, in a temporary folder
-python -m bench.streams postgresql://localhost/bench
-"""
+"""How long is an item on its way from an activity to a reader in another process; what does it
+cost the worker?"""
 
 from __future__ import annotations
 
 import asyncio
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
-from perdure import Client, Engine, Stream, activity, orchestration
+import msgspec
 
+from bench.harness import Case, Measured, Meter, Setup, percentile
+from perdure import Client, Signal, Stream, activity, orchestration
+
+go = Signal("go", None)
 times = Stream("times", float)
-ITEMS = 200
 PAUSE_S = 0.06
 BULK = 20_000
+READER = "-m", "bench.streams"
 
 
 @activity
-async def slowly() -> None:
-    for _ in range(ITEMS):
+async def slowly(items: int) -> None:
+    for _ in range(items):
         times.send(time.time())
         await asyncio.sleep(PAUSE_S)
 
 
 @activity
-async def quickly() -> float:
-    began_s = time.process_time()
-    for number in range(BULK):
+async def quickly(items: int) -> None:
+    for number in range(items):
         times.send(time.time())
         if number % 100 == 99:
             await asyncio.sleep(0)
     await times.flush()
-    return (time.process_time() - began_s) / BULK
 
 
 @orchestration
-async def sending() -> None:
-    await slowly()
+async def sending(items: int) -> None:
+    await go.receive()
+    await slowly(items)
 
 
 @orchestration
-async def flooding() -> float:
-    return await quickly()
+async def flooding(items: int) -> None:
+    await quickly(items)
 
 
-async def read(url: str) -> None:
-    """Read in a process of its own, and print the delays in milliseconds."""
+async def delays_ms(url: str) -> list[float]:
+    """Read in a process of its own, which says when to begin."""
     async with Client(url) as client:
-        began_s = time.time()
-        delays = [
-            (time.time() - item.value) * 1000
-            async for item in client.handle("sending").stream(times)
-            if item.value > began_s
-        ]
-    parts = statistics.quantiles(delays, n=100)
-    say(f"to another process: p50 {parts[49]:.1f} ms, p99 {parts[98]:.1f} ms ({len(delays)} items)")
+        handle = client.handle("sending")
+        await handle.send(go, None)
+        return [(time.time() - item.value) * 1000 async for item in handle.stream(times)]
 
 
-async def main(url: str) -> None:
-    """Send to a reader elsewhere, then send much."""
-    async with Engine(url, [slowly, quickly, sending, flooding]) as engine:
-        handle = await engine.start("sending", sending)
-        command = [sys.executable, "-m", __spec__.name, "--read", url]
-        await asyncio.to_thread(subprocess.run, command, check=True)
+async def to_another_process(setup: Setup) -> list[Measured]:
+    """Send item by item to a reader elsewhere; then many at once, until all are stored."""
+    few, many = setup.size(200, quick=20), setup.size(BULK, quick=200)
+    async with setup.engine([slowly, quickly, sending, flooding]) as engine:
+        handle = await engine.start("sending", sending, few)
+        command = [sys.executable, *READER, setup.url]
+        read = await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
         await handle.result()
-        began_s = time.perf_counter()
-        each_s = await (await engine.start("flooding", flooding)).result()
-        took_s = time.perf_counter() - began_s
-        say(f"{BULK / took_s:,.0f} items/s from one activity, {each_s * 1e6:.1f} us CPU each")
+        with Meter(engine._core.store) as meter:
+            await (await engine.start("flooding", flooding, many)).result()
+    delays = msgspec.json.decode(read.stdout, type=list[float])
+    row = "stream item to a reader in another process"
+    return [
+        Measured(row=f"{row}, p50", value=percentile(delays, 0.5), unit="ms"),
+        Measured(row=f"{row}, p99", value=percentile(delays, 0.99), unit="ms"),
+        meter.measured(
+            "stream items from one activity", many / meter.took_s, "items/s", units=many, per="item"
+        ),
+    ]
 
 
-def say(text: str) -> None:
-    """Print a line at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
+CASES = (Case(name="streams", run=to_another_process),)
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--read"]:
-        asyncio.run(read(sys.argv[2]))
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            asyncio.run(main((sys.argv[1:] or [f"sqlite:///{Path(folder) / 'bench.db'}"])[0]))
+    sys.stdout.buffer.write(msgspec.json.encode(asyncio.run(delays_ms(sys.argv[1]))))

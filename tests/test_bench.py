@@ -29,11 +29,7 @@ MACHINERY = {
 }
 """Files of `bench` that ask no question of their own."""
 
-
-BY_THEMSELVES = {"streams"}
-"""Those that are run as programs: two processes that take seconds."""
-
-QUESTIONS = {file.stem for file in (PROJECT / "bench").glob("*.py")} - MACHINERY - BY_THEMSELVES
+QUESTIONS = {file.stem for file in (PROJECT / "bench").glob("*.py")} - MACHINERY
 ON_POSTGRES = {"postgres", "two_processes", "idle_fleet", "server_cost", "bloat"}
 AT_SCALE = {"at_rest", "backlog"}
 

@@ -41,6 +41,7 @@ async def what_is_read_is_of_the_type(client: Client) -> None:
         assert_type(item.value, Order)
         assert_type(item.index, int)
         assert_type(item.discards_from, int | None)
+        assert_type(item.number, int | None)
     assert_type(reader.discards_from, int | None)
     assert_type([one.items for one in await handle.streams()], list[int])
     handle.stream("orders")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -54,6 +55,7 @@ def callers_that_wait_iterate(client: BlockingClient) -> None:
 
 
 def an_item_is_not_changed(item: Item[str]) -> None:
+    item.number = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     item.value = "b"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     given: Item[object] = item
     assert given is item

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from perdure import Engine, Key, Query, Signal, Update, orchestration
 from tests.cli.commands import typed
@@ -73,6 +74,45 @@ def test_what_is_no_answer_is_an_error(store: str, words: list[str], code: int, 
 
     assert done.exit_code == code, done.stderr
     assert said in done.stderr
+
+
+async def _serving(url: str, *words: str) -> Result:
+    """Run a command beside a worker."""
+    async with Engine(url, [adding]):
+        return await asyncio.to_thread(typed, *words, store=url)
+
+
+def test_an_update_starts_what_is_not_there(store: str) -> None:
+    words = (
+        "update",
+        "new",
+        "add",
+        "4",
+        "--update-id",
+        "u",
+        "--start",
+        "adding",
+        "--timeout",
+        "20s",
+    )
+    first = asyncio.run(_serving(store, *words))
+    again = typed(*words, store=store)
+    wrong = typed("update", "a", "add", "4", "--arg", "x=1", store=store)
+
+    assert (first.exit_code, first.stdout) == (0, '"4 in all"\n'), first.stderr
+    assert again.stdout == first.stdout
+    assert (wrong.exit_code, "--arg is for --start" in wrong.stderr) == (2, True)
+
+
+def test_a_value_is_waited_for(store: str) -> None:
+    late = typed("kv", "a", "nothing", "--wait", "--timeout", "0s", store=store)
+    ended = typed("kv", "ended", "nothing", "--wait", store=store)
+
+    assert typed("kv", "a", "total", "--wait", store=store).stdout == "3\n"
+    assert (late.exit_code, "value under key 'nothing'" in late.stderr) == (4, True)
+    assert (ended.exit_code, ended.stdout) == (0, "null\n")
+    assert typed("kv", "a", "--wait", store=store).exit_code == 2
+    assert typed("kv", "a", "total", "--timeout", "1s", store=store).exit_code == 2
 
 
 def test_values_are_printed_one_or_all(store: str) -> None:

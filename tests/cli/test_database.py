@@ -113,6 +113,17 @@ def _without_size(text: str) -> dict[str, object]:
     return facts
 
 
+def test_the_secret_is_not_read_with_sql(store: str) -> None:
+    for text in (
+        "SELECT secret FROM perdure_settings",
+        "WITH all_of_it AS (SELECT * FROM perdure_settings) SELECT count(*) FROM all_of_it",
+        "SELECT (SELECT length(secret) FROM perdure_settings AS s)",
+    ):
+        done = typed("sql", text, store=store)
+        assert done.exit_code == 2, text
+        assert "prohibited" in done.stderr
+
+
 def test_a_question_that_takes_too_long_is_stopped(store: str, kind: str) -> None:
     done = typed("sql", SLOW[kind], "--timeout", "50ms", store=store)
 

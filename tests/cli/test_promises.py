@@ -72,12 +72,3 @@ def test_a_wrong_token_is_not_found_and_not_repeated(url: str) -> None:
         assert done.exit_code == 3
         assert token[1:] not in done.stderr
         assert "is for no promise of this store" in done.stderr
-
-
-def test_the_secret_is_not_asked_for_with_sql(url: str) -> None:
-    asyncio.run(token_of(url, "d-1"))
-
-    done = typed("sql", "SELECT secret FROM perdure_settings", store=url)
-
-    assert done.exit_code == 2
-    assert "prohibited" in done.stderr

@@ -49,6 +49,19 @@ def test_a_fork_leaves_the_original_alone(shop: str) -> None:
     assert typed("info", "fail-1-c", store=shop).exit_code != 0
 
 
+def test_an_instance_is_moved_to_another_version(shop: str) -> None:
+    planned = typed("reset", "fail-1", "--event", "1", "--version", "7.0.0", "--plan", store=shop)
+    wrong = typed("reset", "fail-1", "--event", "1", "--version", "new", store=shop)
+    forked = typed("fork", "fail-1", "fail-1-b", "--event", "1", "--version", "8.0.0", store=shop)
+    done = typed("reset", "--where", "id:fail-1", "--version", "9.0.0", "--yes", store=shop)
+
+    assert [one.exit_code for one in (planned, wrong, forked, done)] == [0, 2, 0, 0]
+    assert "not a semantic version" in wrong.stderr
+    rows = json.loads(typed("list", "id:fail-1", "--json", store=shop).stdout)
+    forks = json.loads(typed("list", "id:fail-1-b", "--json", store=shop).stdout)
+    assert (rows[0]["version"], forks[0]["version"]) == ("9.0.0", "8.0.0")
+
+
 def test_a_point_that_is_none_is_refused(shop: str) -> None:
     both = typed("reset", "fail-1", "--before", "x", "--event", "2", store=shop)
     unknown = typed("reset", "fail-1", "--before", "x", store=shop)

@@ -39,6 +39,38 @@ def test_schedules_are_listed_and_shown(store: str) -> None:
     assert lines("schedule", "show", "nightly", "-o", "ids", store=store) == [["nightly"]]
 
 
+def test_a_schedule_is_put_and_changed(store: str) -> None:
+    put = ("schedule", "put", "often", "report", '"eu"', "--arg", "full=true")
+    assert lines(*put, "--every", "5m", "--overlap", "queue", store=store) == [["often", "put"]]
+    times = ("--cron", "0 2 * * *", "--cron", "0 3 * * *", "--timezone", "Europe/Berlin")
+    assert lines(*put, *times, store=store) == [["often", "put"]]
+
+    [_, row] = lines("schedule", "list", store=store)
+    assert row[:3] == ["often", "report", "0 2 * * * Europe/Berlin, 0 3 * * * Europe/Berlin"]
+    [started] = lines("schedule", "trigger", "often", "--id", "t", store=store)
+    with BlockingClient(store) as client:
+        given = client.handle(started[0]).info().input
+    assert given == {"0": "eu", "full": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["often", "report"], "when is it to start?"),
+        (["often", "report", "--cron", "61 * * * *"], "Bad minute"),
+        (["often", "report", "--cron", "0 * * * *", "--timezone", "Mars"], "no time zone 'Mars'"),
+        (["often", "report", "{", "--every", "5m"], "argument 1"),
+        (["often", "report", "--arg", "x", "--every", "5m"], "must be NAME=VALUE"),
+        (["nightly", "other", "--every", "5m"], "already exists as a schedule of 'report'"),
+    ],
+)
+def test_what_is_no_schedule_is_refused(store: str, words: list[str], said: str) -> None:
+    done = typed("schedule", "put", *words, store=store)
+
+    assert done.exit_code in (1, 2)
+    assert said in done.stderr
+
+
 def test_a_schedule_is_paused_resumed_and_deleted(store: str) -> None:
     assert lines("schedule", "pause", "nightly", "--reason", "lunch", store=store) == [
         ["nightly", "paused"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from perdure.model.streams import ForwardedItems, SentItems
 from perdure.model.turns import TurnStatus
 from perdure.store.base import Store
+from perdure.store.sql.commits.streams import MAX_ROW_BYTES
 from tests.contract.store_values import (
     COMPLETED,
     CONTINUED,
@@ -49,6 +50,24 @@ async def test_they_are_stored_with_the_turn_behind_what_is_there(store: Store) 
 
     assert await read(store) == ["own", "a", "b", "last"]
     assert await read(store, "page") == []
+
+
+async def test_results_keep_the_numbers_of_their_items(store: Store) -> None:
+    """In whatever rows they come to lie, and beside items that have none."""
+    stamp = await begun(store, sent=(SentItems("s", (b"0",)),))
+    large = tuple(b'"%s"' % (b"x" * (MAX_ROW_BYTES // 3)) for _ in range(5))
+    results = ForwardedItems("i", stamp.incarnation, "s", large, numbers=(7, 8, 10, 11, 14))
+    await begun(store, "page", forwarded=(results,))
+    await accepted(store, next_turn("i", stamp, sent=(SentItems("s", (b"1",)),)))
+
+    whole = await store.read_stream("i", "s", after=0, limit=100)
+    part = await store.read_stream("i", "s", after=3, limit=100)
+
+    assert whole is not None
+    assert [one.number for one in whole.items] == [None, 7, 8, 10, 11, 14, None]
+    assert [one.body for one in whole.items] == [b"0", *large, b"1"]
+    assert part is not None
+    assert part.items == whole.items[3:]
 
 
 async def test_the_instance_that_gets_them_stays_as_it_was(store: Store) -> None:

@@ -9,10 +9,15 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.model.admin import DeletedCounts, Expiry
 from perdure.model.histories.events import Body
+from perdure.model.instances import part_of
 from perdure.model.messages import DeliveryStatus
+from perdure.model.streams import SentItems
 from perdure.model.turns import KvChange, TurnReceipt, TurnStatus
 from perdure.store.base import Store
+from perdure.store.sql.admin import SqlAdmin
+from perdure.store.sql.removal import Expired, remove_expired
 from tests.contract.store_values import (
+    COMPLETED,
     LEASE_MS,
     accepted,
     begun,
@@ -155,6 +160,60 @@ class TestExpiry:
         assert await store.expire(Expiry(dead_jobs_before_ms=clock()), limit=9) == 1
 
         assert [job.key for job in await store.read_dead_jobs(limit=9)] == [young]
+
+    async def test_streams_go_when_their_instance_has_ended(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        """Those that live keep theirs, and an index is not given twice after a reset."""
+        sent = (SentItems("s", (b"1", b"2")), SentItems("t", (b"3",)))
+        await begun(store, "live", sent=sent)
+        stamp = await begun(store, "old", sent=sent)
+        end = next_turn("old", stamp, events=(COMPLETED,), outcome=outcome())
+        await accepted(store, end)
+        before_ms = clock() + 1
+        clock.advance(MS)
+        stamp = await begun(store, "young", sent=sent)
+        end = next_turn("young", stamp, events=(COMPLETED,), outcome=outcome())
+        await accepted(store, end)
+
+        assert await store.expire(Expiry(streams_before_ms=before_ms - 1), limit=9) == 0
+        assert await store.expire(Expiry(streams_before_ms=before_ms), limit=1) == 1
+        assert await store.expire(Expiry(streams_before_ms=before_ms), limit=9) == 1
+        assert await store.expire(Expiry(streams_before_ms=before_ms), limit=9) == 0
+
+        left = await store.read_stream("old", "s", after=0, limit=9)
+        assert left is not None
+        assert left.items == ()
+        assert left.has_ended
+        heads = await store.read_stream_heads("old")
+        assert [(one.stream, one.last_index, one.items) for one in heads] == [
+            ("s", 2, 0),
+            ("t", 1, 0),
+        ]
+        for name in ("live", "young"):
+            kept = await store.read_stream(name, "s", after=0, limit=9)
+            assert kept is not None
+            assert [one.body for one in kept.items] == [b"1", b"2"]
+
+    async def test_what_was_reset_meanwhile_keeps_its_streams(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        """A look found it ended; before the removal it is running again."""
+        await begun(store, "i", sent=(SentItems("s", (b"1",)),))
+        key = [part_of("i"), "i", "s", 1]
+        found = Expired(receipts=[], unborn=[], dead_jobs=[], streams=[key], sessions=[])
+        expiry = Expiry(streams_before_ms=clock() + 9)
+
+        assert isinstance(store, SqlAdmin)
+        removed = await store._work(
+            lambda t: remove_expired(t.connection, found, expiry, now_ms=clock())
+        )
+
+        assert removed == 0
+
+        kept = await store.read_stream("i", "s", after=0, limit=9)
+        assert kept is not None
+        assert len(kept.items) == 1
 
     async def test_sessions_go_when_nobody_has_them_and_no_job_needs_them(
         self, store: Store, clock: ManualClock

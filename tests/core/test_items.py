@@ -24,7 +24,7 @@ def test_results_are_forwarded_with_the_turn_that_ends_the_page() -> None:
 
     script.complete(2, "a")
 
-    assert script.turns[-1].forwarded == (("caller", 7, "sent", (b'"a"', b'"b"'), 0, 0),)
+    assert script.turns[-1].forwarded == (("caller", 7, "sent", (b'"a"', b'"b"'), 0, 0, (0, 1)),)
     assert script.turns[-1].outcome is not None
 
 

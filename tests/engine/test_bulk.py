@@ -103,6 +103,8 @@ async def test_a_signal_reaches_each_once_however_often_it_is_sent(stage: Stage)
     assert await engine.signal_all(go, "one", expect=4, message_id="m-1", name="collector") == 0
     assert await engine.signal_all(go, "two", expect=4, message_id="m-2", name="collector") == 4
 
+    counted = engine.telemetry.snapshot()
+    assert counted.value("perdure_client_bulk_total", action="signal") == 8
     assert [await handle.result() for handle in handles] == [["one", "two"]] * 4
 
 

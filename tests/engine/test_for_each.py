@@ -491,11 +491,26 @@ async def test_results_go_to_the_callers_stream_once_each(stage: Stage, hot_inst
     assert late[first : first + 7] == [0, 2, 4, 6, 8, 10, 12]
 
 
+async def test_a_result_says_of_which_item_it_is(stage: Stage) -> None:
+    engine = await stage.engine(STREAMING)
+    handle = await engine.start("all", into_a_stream, 7)
+    await handle.result()
+
+    items = [item async for item in handle.stream(doubles)]
+
+    assert sorted((item.number or 0, item.value) for item in items[:-2]) == [
+        (number, 2 * number) for number in range(100)
+    ]
+    assert [item.number for item in items[-2:]] == [0, 1]
+
+
 async def test_what_failed_has_no_result(stage: Stage) -> None:
     engine = await stage.engine(STREAMING)
 
-    assert await (await engine.start("all", good_ones_into_a_stream)).result() == 2
+    handle = await engine.start("all", good_ones_into_a_stream)
+    assert await handle.result() == 2
     assert await values_of(engine, "all") == [1, 2]
+    assert [item.number async for item in handle.stream(doubles)] == [1, 3]
 
 
 async def test_results_for_a_caller_that_has_ended_are_dropped(stage: Stage) -> None:

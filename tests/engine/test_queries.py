@@ -128,6 +128,9 @@ async def test_a_view_that_changes_something_changes_nothing(stage: Stage) -> No
     answers = [await handle.ask(seen) for _ in range(3)]
 
     assert answers == [[1, 2]] * 3
+    counted = engine.telemetry.snapshot()
+    asked = counted.value("perdure_client_queries_total", orchestration="careless", version="1.0.0")
+    assert asked == 3
     with pytest.raises(PayloadError, match="query 'odd'"):
         await handle.ask(Query("odd", int))
     await handle.send(number, 1)

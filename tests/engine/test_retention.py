@@ -7,14 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from perdure import Signal, activity, for_each, orchestration
+from perdure import Signal, Stream, activity, for_each, orchestration
 from perdure.clock import ManualClock
 from perdure.errors import InstanceNotFoundError
 from perdure.model.options import Retention
+from perdure.repair import before
 from perdure.turns import metrics
 from tests.engine.stage import Stage, options, until, waits_for
 
 go = Signal("go", str)
+words = Stream("words", str)
 
 
 @activity
@@ -41,6 +43,13 @@ async def long(steps: int) -> str:
 @orchestration
 async def one(number: int) -> int:
     return await step(number)
+
+
+@orchestration
+async def saying() -> None:
+    words.send("first")
+    await step(1)
+    words.send("last")
 
 
 @orchestration
@@ -110,6 +119,29 @@ async def test_ended_pages_go_first_and_without_their_tree(stage: Stage) -> None
     assert await engine.count(name="perdure.for_each") == 1
     await handle.send(go, "on")
     assert await handle.result() == 6
+
+
+async def test_streams_go_before_their_instance_and_their_indexes_are_not_given_again(
+    stage: Stage,
+) -> None:
+    clock = ManualClock()
+    kept = options(retention=Retention(streams=timedelta(days=1)))
+    engine = await stage.engine([saying, step], options=kept, clock=clock)
+    housekeeping = engine._serving.housekeeping
+    handle = await engine.start("s", saying)
+    await handle.result()
+
+    clock.advance(timedelta(hours=23))
+    assert not await housekeeping.run_once()
+    clock.advance(timedelta(hours=2))
+    removed = await housekeeping.run_once()
+
+    assert removed.expired
+    assert [item async for item in handle.stream(words)] == []
+    await handle.reset(before(step))
+    await handle.result()
+    sent = [(item.index, item.value) async for item in handle.stream(words)]
+    assert sent == [(3, "first"), (4, "last")]
 
 
 async def test_a_long_history_is_warned_about_once_and_again_when_it_has_doubled(

@@ -42,7 +42,7 @@ class Shelf:
         return [not self.refuses for _ in appends]
 
     def words(self) -> list[bytes]:
-        return [item for one in self.taken for _, items, _ in one.sent for item in items]
+        return [item for one in self.taken for sent in one.sent for item in sent.items]
 
 
 def flusher(shelf: Any, told: list[str] | None = None) -> StreamFlusher:

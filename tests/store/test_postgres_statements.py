@@ -94,6 +94,7 @@ WHOLE = {
     "find_idle_sessions",
     "find_old_dead_jobs",
     "find_old_receipts",
+    "find_old_stream_rows",
     "find_old_unborn",
     "find_stranded_jobs",
     "find_stranded_turns",

@@ -66,6 +66,7 @@ MAY_WAIT = {
     "delete_removed_feed": "under lock_instances and lock_feed",
     "delete_dead_jobs": "under lock_instances",
     "delete_old_receipts": "under lock_instances",
+    "delete_old_stream_rows": "under lock_instances and lock_stream_heads",
     "delete_old_unborn": "under lock_instances",
     "delete_old_dead_jobs": "dead jobs are changed only by people, in a moment",
     "delete_idle_sessions": "nobody uses them any more",

@@ -41,6 +41,7 @@ WHOLE = {
     "totals",
     "count_running",
     "find_old_receipts",
+    "find_old_stream_rows",
     "find_old_unborn",
     "find_old_dead_jobs",
     "find_stranded_jobs",

@@ -214,12 +214,14 @@ async def test_an_instance_goes_back_after_its_plan_was_seen(page: Page, engine:
     await until(lambda: is_in_execution(engine, "order/1", 2))
     await page.goto("/i/order%2F1?tab=timeline")
     await page.fill("#go-back-event", "2")
+    await page.fill("#go-back-version", "2.0.0")
     await page.click("[data-go-back=fork]")
     await page.sees("#dialog-title", "Start another instance from here?")
     await page.fill("#dialog [name=instance_id]", "order-1-b")
     await page.click("#dialog-yes")
     await page.goes("/i/order-1-b")
     await page.sees("h1", "order-1-b")
+    assert (await engine.handle("order-1-b").info()).version == "2.0.0"
 
 
 async def is_in_execution(engine: Engine, instance_id: str, execution: int) -> bool:

@@ -429,6 +429,23 @@ async def test_instances_are_reset_and_forked_over_http(fresh: Pair) -> None:
     assert await remote.reset_all(prefix="r-", expect=0) == 0
 
 
+async def test_instances_are_moved_to_another_version_over_http(fresh: Pair) -> None:
+    handle = await fresh.remote.start("r-1", quick, "book")
+    await handle.result()
+    later = fresh.remote.handle("r-1", quick.with_options(version="7.0.0"))
+    other = fresh.remote.handle(
+        "r-1", Orchestration.named("other", str).with_options(version="7.0.0")
+    )
+
+    await later.fork("r-2", before(pack))
+    await later.reset(before(pack))
+
+    assert (await handle.info()).version == "7.0.0"
+    assert (await fresh.remote.handle("r-2").info()).version == "7.0.0"
+    with pytest.raises(UsageError, match="cannot be moved to version"):
+        await other.reset(before(pack))
+
+
 async def test_a_schedule_is_put_and_steered_over_http(fresh: Pair) -> None:
     nightly = Schedule(
         "night/ly", [Cron("0 2 * * *", "Europe/Berlin"), Every(timedelta(days=9))], quick, "toys"

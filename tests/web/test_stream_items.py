@@ -25,6 +25,7 @@ from perdure import (
     Signal,
     Stream,
     activity,
+    for_each,
     orchestration,
 )
 from perdure.cli.serving.http_server import served
@@ -34,6 +35,7 @@ from tests.engine.stage import Gate, until
 from tests.web.site import KEY, browser, caller, memory_url
 
 words = Stream("some/words", str)
+doubles = Stream("doubles", int)
 go = Signal("go", str)
 PATH = "/api/instances/s-1/streams"
 NAME = f"{PATH}/some%2Fwords"
@@ -69,6 +71,32 @@ async def told(engine: Engine) -> None:
     gate.opened.set()
     await engine.handle("s-1").send(go, "end")
     await engine.handle("s-1").result()
+
+
+@activity
+async def double(number: int) -> int:
+    return 2 * number
+
+
+@orchestration
+async def doubling() -> None:
+    await for_each(double, [5, 6], results=doubles)
+
+
+async def test_results_of_items_say_of_which_they_are() -> None:
+    async with Engine(memory_url(), [doubling, double]) as engine:
+        await (await engine.start("d-1", doubling)).result()
+        application = perdure.web.app(engine, insecure_no_auth=True)
+        path = "/api/instances/d-1/streams/doubles"
+        async with caller(application) as http:
+            polled = (await http.get(path)).json()["items"]
+            events = (await http.get(path, headers={"Accept": "text/event-stream"})).text
+            page = (await http.get("/i/d-1", params={"tab": "streams"})).text
+        sent = [json.loads(line[6:]) for line in events.splitlines() if '"value"' in line]
+
+        assert [(one["number"], one["value"]) for one in polled] == [(0, 10), (1, 12)]
+        assert [(one["number"], one["value"]) for one in sent] == [(0, 10), (1, 12)]
+        assert "item 1" in page
 
 
 async def test_a_long_poll_waits_for_what_comes(engine: Engine) -> None:

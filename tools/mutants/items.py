@@ -9,6 +9,14 @@ FORWARDING = "tests/contract/test_forwarding.py::"
 
 ITEMS = (
     Mutant(
+        "results-take-the-numbers-of-others",
+        "results of a large page say that they are of other items",
+        "store/sql/commits/streams.py",
+        "                begin += len(some)\n",
+        "",
+        (f"{FORWARDING}test_results_keep_the_numbers_of_their_items",),
+    ),
+    Mutant(
         "results-go-to-another-incarnation",
         "results of items go to the stream of an instance that has only the id of the caller",
         "store/sql/commits/streams.py",

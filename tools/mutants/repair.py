@@ -9,6 +9,7 @@ EVERYWHERE = "tests/core/test_going_back.py::test_going_back_to_any_event_goes_o
 AGAIN = "tests/core/test_going_back.py::test_going_back_again_and_again_goes_on_from_there"
 REVIVALS = "tests/contract/test_rewinds.py::TestRevivals::"
 RESET = "tests/engine/test_reset.py::"
+MOVED = "tests/engine/test_reset_versions.py::"
 
 GOING_BACK = (
     Mutant(
@@ -144,5 +145,21 @@ GOING_BACK = (
         "self._changes.unheard.append(unheard)",
         "assert unheard",
         (f"{REVIVALS}test_what_it_had_not_taken_may_be_sent_again",),
+    ),
+    Mutant(
+        "moved-instances-keep-their-row",
+        "an instance that was moved to another version is taken by workers of the old one",
+        "store/sql/commits/commit.py",
+        "row.definition_no = self._number_of(turn.definition)\n        assert row",
+        "self._number_of(turn.definition)\n        assert row",
+        (f"{MOVED}test_what_failed_goes_on_with_the_version_of_the_handle",),
+    ),
+    Mutant(
+        "moved-instances-keep-their-start",
+        "the history of an instance that was moved says another version than its row",
+        "core/rewinding.py",
+        "            version=version,\n            code=code,\n",
+        "",
+        (f"{MOVED}test_what_failed_goes_on_with_the_version_of_the_handle",),
     ),
 )

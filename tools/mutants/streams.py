@@ -6,10 +6,19 @@ from tools.mutants.mutant import Mutant
 
 CONTRACT = "tests/contract/test_streams.py::"
 FORWARDING = "tests/contract/test_forwarding.py::"
+RETENTION = "tests/contract/test_retention.py::TestExpiry::"
 GOING_BACK = "tests/engine/test_streams_and_resets.py::"
 RANDOM = "tests/contract/test_streams_random.py::test_late_and_live_readers_see_what_won"
 
 STREAMS = (
+    Mutant(
+        "streams-of-the-living-expire",
+        "what an instance sent is removed although it was reset and runs",
+        "store/sqlite/sql/streams/delete_old_stream_rows.sql",
+        "        AND instances.ended_ms < :before_ms\n",
+        "",
+        (f"{RETENTION}test_what_was_reset_meanwhile_keeps_its_streams",),
+    ),
     Mutant(
         "void-items-are-read",
         "a late reader sees what a failed attempt sent",

@@ -33,6 +33,9 @@ class Item(Generic[T_co]):
     discards_from: int | None = None
     """Items from this index on, which came before this one, are void: the activity that sent them
     was begun again or given up. What of them still counts comes again. None: nothing is void."""
+    number: int | None = None
+    """Of a result of a `for_each`: of which item it is, counted from 0 as its failures are. None:
+    it is no such result."""
 
 
 @runtime_checkable

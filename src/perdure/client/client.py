@@ -30,6 +30,7 @@ from perdure.client.deciders import projections as readers
 from perdure.client.deciders import schedules as scheduling
 from perdure.client.deciders.inputs import InputSender
 from perdure.client.handle import Handle
+from perdure.client.histories.moving import moved_version
 from perdure.client.lifetimes import entered_with_async
 from perdure.client.reading.info import Json
 from perdure.client.remote.urls import is_remote
@@ -269,7 +270,8 @@ class Client:
         Args:
             instance_id: Its id; with a decider, the id that the decider gives it.
             definition: The orchestration that it runs, whose result type is known then, or the
-                decider whose instance it is.
+                decider whose instance it is. `orchestration.with_options(version=...)` names the
+                version that `reset` and `fork` go on with.
         """
         checked = id_for_handle(instance_id)
         if definition is None:
@@ -281,7 +283,8 @@ class Client:
                 f"{definition!r} is not an orchestration: handle takes an instance id and the "
                 "function made with @orchestration that it runs, or a decider's class"
             )
-        return Handle(self._core, checked, definition.definition.codec.returns)
+        returns = definition.definition.codec.returns
+        return Handle(self._core, checked, returns, moved_version(definition))
 
     def within(self, connection: object, /) -> Client:
         """Return this client inside the transaction that is open on a connection of yours: what it

@@ -25,6 +25,7 @@ from perdure.client.acting.starting import refuse_deciders_id
 from perdure.client.acting.stopping import terminate
 from perdure.client.acting.update_requests import UpdateRequest, outcome_of_update
 from perdure.client.histories import resetting
+from perdure.client.histories.moving import OrchestrationVersion
 from perdure.client.histories.points import Point
 from perdure.client.histories.resetting import ResetPlan
 from perdure.client.reading.watch import InstanceWatch
@@ -269,9 +270,11 @@ class ClientCore:
         """Stop an instance now; its code is not asked. Tell whether it had not ended before."""
         return await terminate(self, instance_id, reason, incarnation=incarnation)
 
-    async def plan_reset(self, instance_id: str, point: Point | None) -> ResetPlan:
+    async def plan_reset(
+        self, instance_id: str, point: Point | None, moves_to: OrchestrationVersion | None
+    ) -> ResetPlan:
         """Return what a reset would do."""
-        return await resetting.plan(self, instance_id, point)
+        return await resetting.plan(self, instance_id, point, moves_to)
 
     async def reset(
         self,
@@ -280,15 +283,22 @@ class ClientCore:
         reason: str,
         *,
         only: tuple[int, int] | None = None,
+        moves_to: OrchestrationVersion | None = None,
     ) -> bool:
         """Let an instance go on from an earlier point; only while it is of this incarnation and
-        execution, if that is given. Return whether it does."""
-        return await resetting.reset(self, instance_id, point, reason, only)
+        execution, and on another version, if these are given. Return whether it does."""
+        return await resetting.reset(self, instance_id, point, reason, only, moves_to)
 
-    async def fork(self, instance_id: str, new_id: str, point: Point | None) -> None:
+    async def fork(
+        self,
+        instance_id: str,
+        new_id: str,
+        point: Point | None,
+        moves_to: OrchestrationVersion | None,
+    ) -> None:
         """Start another instance from a point of this one."""
         refuse_deciders_id(self, new_id)
-        await resetting.fork(self, instance_id, new_id, point)
+        await resetting.fork(self, instance_id, new_id, point, moves_to)
 
     def removal(self) -> Removal:
         """Return what deletes and prunes."""

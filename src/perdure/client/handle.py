@@ -14,6 +14,7 @@ from perdure.client.acting.sending import signal_delivery
 from perdure.client.acting.starting import successor
 from perdure.client.histories import going_back
 from perdure.client.histories.history import History
+from perdure.client.histories.moving import OrchestrationVersion
 from perdure.client.histories.points import Point, check_point
 from perdure.client.histories.recorded import read_execution, write_mappings
 from perdure.client.histories.resetting import refuse_part
@@ -72,10 +73,18 @@ class Handle(Generic[R_co]):
     instance_id: str
     """Its id, as it is stored."""
 
-    def __init__(self, core: ClientCore, instance_id: str, codec: ValueCodec[Any]) -> None:
+    def __init__(
+        self,
+        core: ClientCore,
+        instance_id: str,
+        codec: ValueCodec[Any],
+        moves_to: OrchestrationVersion | None = None,
+    ) -> None:
         self.instance_id = instance_id
         self._core = core
         self._codec = codec
+        self._moves_to = moves_to
+        """The version that a reset or fork goes on with; None: the one on record."""
 
     def __repr__(self) -> str:
         return f"Handle({self.instance_id!r})"
@@ -332,7 +341,7 @@ class Handle(Generic[R_co]):
 
         Args:
             instance_id: The id of the new one.
-            point: As in `reset`.
+            point: As in `reset`, and so is the version.
 
         Raises:
             InstanceNotFoundError: There is no such instance.
@@ -340,7 +349,7 @@ class Handle(Generic[R_co]):
             UsageError: It is a decider's, or has no such point.
         """
         new_id = check_id("instance id", instance_id)
-        await self._core.fork(self.instance_id, new_id, check_point(point))
+        await self._core.fork(self.instance_id, new_id, check_point(point), self._moves_to)
         return Handle(self._core, new_id, self._codec)
 
     async def unpark(self) -> bool:

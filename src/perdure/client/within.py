@@ -16,6 +16,7 @@ from typing import NoReturn
 from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.client.core import ClientCore
 from perdure.client.deciders.inputs import InputSender
+from perdure.client.histories.moving import OrchestrationVersion
 from perdure.client.histories.points import Point
 from perdure.client.reading.info import Json
 from perdure.core.deciders.answers import DirectInput, InputOutcome
@@ -102,11 +103,18 @@ class CoreWithin(ClientCore):
         reason: str,
         *,
         only: tuple[int, int] | None = None,
+        moves_to: OrchestrationVersion | None = None,
     ) -> bool:
         """Refuse."""
         _refuse("reset")
 
-    async def fork(self, instance_id: str, new_id: str, point: Point | None) -> None:
+    async def fork(
+        self,
+        instance_id: str,
+        new_id: str,
+        point: Point | None,
+        moves_to: OrchestrationVersion | None,
+    ) -> None:
         """Refuse."""
         _refuse("fork")
 

@@ -126,17 +126,39 @@ class NewBeginning(NamedTuple):
     start: Started
 
 
-def reset_of(source: Source, cut: Cut, *, commit_id: int, reason: str) -> NewBeginning:
+class MovedVersion(NamedTuple):
+    """The version that an execution runs on, if it is another than that of the one before."""
+
+    version: str
+    code: str
+    """The digest of its code, as far as it is known."""
+
+
+def reset_of(
+    source: Source,
+    cut: Cut,
+    *,
+    commit_id: int,
+    reason: str,
+    moved: MovedVersion | None = None,
+) -> NewBeginning:
     """Return how the next execution of the same instance begins."""
     own = source.id._replace(execution=source.id.execution + 1)
-    begun = _Beginning(source, cut, own, commit_id=commit_id, reason=reason)
+    begun = _Beginning(source, cut, own, commit_id=commit_id, reason=reason, moved=moved)
     closed = () if source.has_ended else closed_children(source.id, begun.whole, "was reset")
     return NewBeginning(begun.rewind(is_fork=False), tuple(closed), begun.start)
 
 
-def fork_of(source: Source, cut: Cut, own: ExecutionId, *, commit_id: int) -> NewBeginning:
+def fork_of(
+    source: Source,
+    cut: Cut,
+    own: ExecutionId,
+    *,
+    commit_id: int,
+    moved: MovedVersion | None = None,
+) -> NewBeginning:
     """Return how another instance begins with events of this one."""
-    begun = _Beginning(source, cut, own, commit_id=commit_id, reason="")
+    begun = _Beginning(source, cut, own, commit_id=commit_id, reason="", moved=moved)
     return NewBeginning(begun.rewind(is_fork=True), (), begun.start)
 
 
@@ -144,12 +166,20 @@ class _Beginning:
     """Works out how an execution begins that takes over a part of another one."""
 
     def __init__(
-        self, source: Source, cut: Cut, own: ExecutionId, *, commit_id: int, reason: str
+        self,
+        source: Source,
+        cut: Cut,
+        own: ExecutionId,
+        *,
+        commit_id: int,
+        reason: str,
+        moved: MovedVersion | None,
     ) -> None:
         self._source = source
         self._cut = cut
         self._own = own
         self._reason = reason
+        self._moved = moved
         self._kept = source.history[: cut.kept]
         self.whole = Summary(source.history)
         self._summary = Summary(self._kept)
@@ -194,8 +224,11 @@ class _Beginning:
         before, hexdigest = first.origin, source.digest().hex()
         seed = before.seed if before is not None and before.seed is not None else Seed(*source.id)
         is_same = self._own.instance_id == source.id.instance_id
+        version, code = self._moved or (first.version, first.code)
         return msgspec.structs.replace(
             first,
+            version=version,
+            code=code,
             parent=first.parent if is_same else None,
             lineage=first.lineage if is_same else None,
             started_by=first.started_by if is_same else "",

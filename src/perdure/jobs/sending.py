@@ -95,9 +95,9 @@ class SendingAttempt:
     def put_back(self) -> None:
         """Send again what could not be stored. Under the lock."""
         later, self.under_way, again = self.outbox.take(), (), self.under_way
-        for stream, items, _ in (*again, *later):
-            for item in items:
-                self.outbox.add(stream, item)
+        for sent in (*again, *later):
+            for item in sent.items:
+                self.outbox.add(sent.stream, item)
 
 
 class StreamFlusher:
@@ -193,8 +193,8 @@ class StreamFlusher:
                     sending.is_refused |= not was_ours
         for append, was_ours in zip(appends, stored, strict=True):
             if was_ours:
-                for stream, items, _ in append.sent:
-                    self._items.add((stream,), len(items))
+                for one in append.sent:
+                    self._items.add((one.stream,), len(one.items))
                 self._told(append.key.instance_id)
 
     async def finish(self, sending: SendingAttempt) -> tuple[SentItems, ...]:
@@ -206,4 +206,4 @@ class StreamFlusher:
 
 
 def _size(sent: tuple[SentItems, ...]) -> int:
-    return sum(len(item) for _, items, _ in sent for item in items) if sent else 0
+    return sum(len(item) for one in sent for item in one.items) if sent else 0

@@ -179,5 +179,7 @@ class Expiry:
     unborn_before_ms: int | None = None
     """Ids that were sent messages and never started, the newest message before then."""
     dead_jobs_before_ms: int | None = None
+    streams_before_ms: int | None = None
+    """What instances sent to streams that ended before then. Their indexes are not given again."""
     sessions: bool = False
     """Sessions whose lease has run out and that no job waits for."""

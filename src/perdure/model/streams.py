@@ -13,6 +13,8 @@ class SentItems(NamedTuple):
     seq: int = 0
     """In a turn, the number of the message that the code answered by sending it: what is behind a
     reset's point is void. 0: the first event of the turn, or it is an activity's."""
+    numbers: tuple[int, ...] = ()
+    """Of results of a `for_each`: of which items they are. Empty: they are no such results."""
 
 
 class ForwardedItems(NamedTuple):
@@ -27,6 +29,8 @@ class ForwardedItems(NamedTuple):
     """Of the call for which it was sent; 0: any."""
     seq: int = 0
     """The number of that call: if a reset makes it again, the items are void. 0: not known."""
+    numbers: tuple[int, ...] = ()
+    """As in `SentItems`."""
 
 
 class StreamPlace(NamedTuple):
@@ -47,6 +51,8 @@ class StoredItem(NamedTuple):
     """As JSON; None: it takes back, and has no value."""
     discards_from: int | None = None
     """Of a take-back: what has this index or a higher one, below its own, is void."""
+    number: int | None = None
+    """Of a result of a `for_each`: of which item it is."""
 
 
 class VoidItems(NamedTuple):

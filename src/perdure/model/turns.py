@@ -166,7 +166,8 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     deliveries: tuple[Delivery, ...] = ()
     children: tuple[ChildStart, ...] = ()
     definition: DefinitionKey | None = None
-    """Of a first turn whose start left the version open: the one that was chosen."""
+    """Of a first turn whose start left the version open: the one that was chosen. Of one that is
+    rewound: the one that it goes on with, if that is another."""
     kv: tuple[KvChange, ...] = ()
     report: bytes | None = None
     """What the instance reports from now on, as JSON; None: as before."""

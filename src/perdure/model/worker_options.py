@@ -47,9 +47,12 @@ class Retention:
     """How long pages of `for_each` that completed or were cancelled are kept, though the tree that
     they belong to stays. None: as long as that."""
 
+    streams: OptionalDurationField = OptionalDurationField(None)
+    """How long what instances sent to streams is kept after they ended. None: as long as they."""
+
     def __post_init__(self) -> None:
         take_types(self)
-        for name in ("ended", "receipts", "unborn", "dead_jobs", "pages"):
+        for name in ("ended", "receipts", "unborn", "dead_jobs", "pages", "streams"):
             value = getattr(self, name)
             if value is not None and value < ZERO:
                 raise OptionError(f"{name} must not be negative, got {value}")

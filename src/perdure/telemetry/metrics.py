@@ -237,6 +237,16 @@ class Metrics:
             ("outcome",),
             bounds=SHORT_DURATIONS_S,
         )
+        self.client_queries = Counter(
+            "perdure_client_queries_total",
+            "Queries that were computed here, by replaying a history.",
+            ("orchestration", "version"),
+        )
+        self.client_bulk = Counter(
+            "perdure_client_bulk_total",
+            "Instances that were acted on by a filter.",
+            ("action",),
+        )
         self.client_cancels = Counter(
             "perdure_client_cancels_total", "Requests to cancel that were delivered."
         )

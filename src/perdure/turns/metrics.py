@@ -101,10 +101,10 @@ class TurnMetrics:
     def _sent(
         self, sent: tuple[SentItems, ...], forwarded: tuple[ForwardedItems, ...] = ()
     ) -> None:
-        for stream, items, _ in sent:
-            self.metrics.stream_items.add((stream,), len(items))
-        for one in forwarded:
+        for one in sent:
             self.metrics.stream_items.add((one.stream,), len(one.items))
+        for other in forwarded:
+            self.metrics.stream_items.add((other.stream,), len(other.items))
 
     def _decided(self, execution: AnyExecution, turn: Turn) -> None:
         """A turn of a decider was committed."""

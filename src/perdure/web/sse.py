@@ -37,6 +37,8 @@ async def item_events(reader: ItemReader[Any]) -> AsyncIterator[StreamEvent]:
         else:
             value, at = json.loads(stored.body), to_datetime(stored.at_ms)
             item = {"index": stored.index, "value": value, "at": at}
+            if stored.number is not None:
+                item["number"] = stored.number
             yield StreamEvent("item", item, stored.index)
     yield StreamEvent("end", None)
 

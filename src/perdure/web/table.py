@@ -256,7 +256,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         path=f"{ONE}/plan",
         scope="read",
         handler=repair.plan_reset,
-        body=repair.PointBody,
+        body=repair.PlanBody,
         returns=ResetPlan,
     ),
     ApiRoute(

@@ -83,7 +83,7 @@ class Removed:
     executions: int = 0
     events: int = 0
     expired: int = 0
-    """Receipts, messages for ids that were never started, dead jobs, sessions."""
+    """Receipts, messages for ids that were never started, dead jobs, rows of streams, sessions."""
     has_more: bool = False
     """Whether the round ended before everything was looked at."""
 
@@ -383,6 +383,7 @@ class Housekeeping:
             receipts_before_ms=self._before(keep.receipts),
             unborn_before_ms=self._before(keep.unborn),
             dead_jobs_before_ms=self._before(keep.dead_jobs),
+            streams_before_ms=self._before(keep.streams),
             sessions=True,
         )
         expired = 0

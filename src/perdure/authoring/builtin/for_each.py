@@ -109,7 +109,7 @@ def for_each(
         page_size: How many items a page has at most. What a source returns is cut, never joined.
         max_failures: How many items may fail, that is, be out of attempts; None: any number.
         results: A stream of this instance that gets the results, each once, page by page as these
-            end, those of a page in the order of its items.
+            end, those of a page in the order of its items. `Item.number` says of which item it is.
 
     Raises (at the `await`):
         TooManyFailuresError: More items have failed. What was under way is cancelled.

@@ -245,9 +245,10 @@ class _PageOfItems:
     def _send_results(self) -> None:
         """Send results to the stream of the caller, in the order of the items."""
         plan = self._plan
-        items = tuple(self._results[number] for number in sorted(self._results))
+        numbers = tuple(sorted(self._results))
+        items = tuple(self._results[number] for number in numbers)
         to = plan.results_of, plan.results_incarnation, plan.results
-        self._scope.forward(ForwardedItems(*to, items))
+        self._scope.forward(ForwardedItems(*to, items, numbers=numbers))
 
     async def _one(self, number: int, item: bytes) -> None:
         do, may_fail = self._plan.do, self._plan.may_fail

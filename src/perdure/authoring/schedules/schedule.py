@@ -36,6 +36,7 @@ MAX_EXCEPT_ON = 10_000
 MAX_SLOTS = 100_000
 
 OVERLAPS: tuple[Overlap, ...] = ("skip", "queue", "cancel", "terminate", "allow")
+MISSED: tuple[Missed, ...] = ("none", "latest", "all")
 
 
 class Schedule(Generic[P, R_co]):
@@ -132,7 +133,7 @@ class Schedule(Generic[P, R_co]):
             check_choice("overlap", overlap, OVERLAPS)
             changes["overlap"] = overlap
         if not isinstance(missed, Unset):
-            check_choice("missed", missed, ("none", "latest", "all"))
+            check_choice("missed", missed, MISSED)
             changes["missed"] = missed
         for what, length in (("within", within), ("jitter", jitter)):
             if not isinstance(length, Unset):

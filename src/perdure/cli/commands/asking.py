@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.update import Update
+from perdure.cli.commands.starting import named_argument
 from perdure.cli.forms import result_text
 from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
@@ -24,6 +26,8 @@ from perdure.errors import UsageError
 @click.argument("instance_id", metavar="ID")
 @click.argument("name")
 @click.argument("value", required=False)
+@click.option("--start", metavar="NAME", help="Start it as this orchestration, if it is not there.")
+@click.option("--arg", "given_args", metavar="NAME=VALUE", multiple=True, help="Of --start.")
 @click.option("--update-id", help="Given again with the same id, it gets the same answer.")
 @click.option(
     "--timeout", type=DURATION, help="How long to wait, as in 30s; for ever if not given."
@@ -35,6 +39,8 @@ def update_command(
     instance_id: str,
     name: str,
     value: str | None,
+    start: str | None,
+    given_args: tuple[str, ...],
     update_id: str | None,
     timeout: timedelta | None,
     raw: bool,
@@ -46,12 +52,22 @@ def update_command(
 
     A worker that runs the instance answers. The request stays if the wait ends before.
     """
-    update: Update[Any, Any] = Update(name, Any, Any)
+    if given_args and start is None:
+        raise UsageError("--arg is for --start: give both")
+    update: Update[Any, Any] = Update(name, Any, Any).with_options(timeout=timeout)
+    if update_id is not None:
+        update = update.with_options(update_id=update_id)
     given = None if value is None else parse_value(value, what=f"value of update {name}")
+    arguments = dict(named_argument(one) for one in given_args)
 
     async def work(client: Client) -> None:
-        handle = client.handle(instance_id)
-        answer = await handle.update(update, given, update_id=update_id, timeout=timeout)
+        if start is None:
+            answer = await client.handle(instance_id).update(update, given)
+        else:
+            definition: Orchestration[..., Any] = Orchestration.named(start, Any)
+            answer = await client.update_with_start(
+                update, given, instance_id, definition, **arguments
+            )
         click.echo(result_text(form, answer, raw=raw), color=raw or None)
 
     ask(url, work)
@@ -88,18 +104,38 @@ def query_command(
 @click.command("kv")
 @click.argument("instance_id", metavar="ID")
 @click.argument("key", required=False)
+@click.option("--wait", is_flag=True, help="Wait until there is something under KEY.")
+@click.option(
+    "--timeout", type=DURATION, help="How long to wait, as in 30s; for ever if not given."
+)
 @raw_option
 @form_options
 @store_option
-def kv_command(instance_id: str, key: str | None, raw: bool, form: str, url: str) -> None:
+def kv_command(
+    instance_id: str,
+    key: str | None,
+    wait: bool,
+    timeout: timedelta | None,
+    raw: bool,
+    form: str,
+    url: str,
+) -> None:
     """Print what an instance keeps under KEY, or all its values as one JSON object."""
+    if wait and key is None:
+        raise UsageError("--wait is for one key: name it")
+    if timeout is not None and not wait:
+        raise UsageError("--timeout is for --wait: give both")
 
     async def work(client: Client) -> None:
         handle = client.handle(instance_id)
-        every = await handle.kv()
-        kept = every if key is None else every.get(key)
-        if key is not None and key not in every:
-            say(printable(f"{instance_id!r} keeps nothing under {key!r}; its keys: {named(every)}"))
+        if wait and key is not None:
+            kept: Any = await handle.wait_kv(key, timeout=timeout)
+        else:
+            every = await handle.kv()
+            kept = every if key is None else every.get(key)
+            if key is not None and key not in every:
+                keys = named(every)
+                say(printable(f"{instance_id!r} keeps nothing under {key!r}; its keys: {keys}"))
         click.echo(result_text(form, kept, raw=raw), color=raw or None)
 
     ask(url, work)

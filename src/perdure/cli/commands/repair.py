@@ -16,6 +16,7 @@ from perdure.cli.options import store_option
 from perdure.cli.output import say
 from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED
 from perdure.client.client import Client
+from perdure.client.histories.moving import handle_at
 from perdure.client.histories.points import Point, chosen_point
 from perdure.client.histories.resetting import ResetPlan
 from perdure.client.reading.lists import InstanceQuery
@@ -31,6 +32,7 @@ def _point_options(command: F) -> F:
         click.option("--plan", "plans", is_flag=True, help="Print what it would do; do nothing."),
         click.option("--returning", metavar="JSON", help="What the call of --after returns."),
         click.option("--nth", type=int, default=-1, help="Which call: 0 the first, -1 the last."),
+        click.option("--version", metavar="V", help="Go on with this version, instead of its own."),
         click.option("--event", type=int, metavar="N", help="Keep all up to this event."),
         click.option("--after", metavar="CALL", help="Keep all up to the result of this call."),
         click.option("--before", metavar="CALL", help="Keep all before this call was made."),
@@ -51,19 +53,23 @@ def reset_command(ids: tuple[str, ...], reason: str, **options: Any) -> None:
     What lies behind the point is done again; --plan tells what that is.
     """
     point, plans = _taken_point(options)
+    version = options.pop("version")
     if plans:
-        _show_plans(ids, point, **options)
+        _show_plans(ids, point, version, **options)
         return
 
     async def do(client: Client, instance_id: str) -> str:
-        await client.handle(instance_id).reset(point, reason=reason)
+        handle = await handle_at(client, instance_id, version)
+        await handle.reset(point, reason=reason)
         return ""
 
     async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
         return await client.reset_all(point, expect=expect, reason=reason, **which)
 
     statuses = FAILED_OR_STOPPED if point is None else tuple(Status)
-    do_act(Act("reset", "reset", statuses, do, do_all), ids, **options)
+    # With a version one after another, each to that of its own orchestration.
+    together = do_all if version is None else None
+    do_act(Act("reset", "reset", statuses, do, together), ids, **options)
 
 
 @click.command("fork")
@@ -74,12 +80,13 @@ def reset_command(ids: tuple[str, ...], reason: str, **options: Any) -> None:
 def fork_command(instance_id: str, new_id: str, url: str, **options: Any) -> None:
     """Start the instance NEW with what ID did up to a point. ID is left as it is."""
     point, plans = _taken_point(options)
+    version = options.pop("version")
     if plans:
-        _show_plans((instance_id,), point, where=None, url=url)
+        _show_plans((instance_id,), point, version, where=None, url=url)
         return
 
     async def work(client: Client) -> None:
-        await client.handle(instance_id).fork(new_id, point)
+        await (await handle_at(client, instance_id, version)).fork(new_id, point)
 
     ask(url, work)
     say(f"{new_id} goes on from {instance_id}, {_shown(point)}")
@@ -96,13 +103,19 @@ def _taken_point(options: dict[str, Any]) -> tuple[Point | None, bool]:
 
 
 def _show_plans(
-    ids: tuple[str, ...], point: Point | None, *, where: str | None, url: str, **options: Any
+    ids: tuple[str, ...],
+    point: Point | None,
+    version: str | None,
+    *,
+    where: str | None,
+    url: str,
+    **options: Any,
 ) -> None:
     if where is not None or not ids:
         raise UsageError("--plan is for instances that are named by their ids")
 
     async def work(client: Client) -> list[ResetPlan]:
-        return [await client.handle(one).plan(point) for one in ids]
+        return [await (await handle_at(client, one, version)).plan(point) for one in ids]
 
     plans = ask(url, work)
     for instance_id, plan in zip(ids, plans, strict=True):

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
-from perdure.authoring.schedules.schedule import OVERLAPS
+from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.schedules.schedule import MISSED, OVERLAPS, Schedule
+from perdure.authoring.schedules.when import Cron, Every
+from perdure.cli.commands.starting import named_argument
 from perdure.cli.forms import Column, Exact, Listing, json_line, json_text
+from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
-from perdure.cli.options import form_options, store_option
+from perdure.cli.options import DURATION, form_options, store_option
 from perdure.cli.output import printable
 from perdure.cli.watching import show_or_watch, watch_option
 from perdure.client.deciders.schedules import ScheduleHandle, ScheduleInfo
+from perdure.errors import UsageError
 
 SCHEDULES = Listing[ScheduleInfo](
     columns=(
@@ -79,6 +84,64 @@ def show_schedule(name: str, form: str, url: str) -> None:
             click.echo(f"  next  {at.isoformat()}")
         for instance_id in found.running:
             click.echo(f"  runs  {printable(instance_id)}")
+
+
+@schedule_command.command("put")
+@click.argument("name")
+@click.argument("orchestration")
+@click.argument("values", metavar="[VALUE]...", nargs=-1)
+@click.option("--arg", "named", metavar="NAME=VALUE", multiple=True, help="An argument by name.")
+@click.option("--cron", "crons", multiple=True, help='Times, as in "0 2 * * *".')
+@click.option("--timezone", default="UTC", show_default=True, help="The place of --cron.")
+@click.option("--every", "periods", type=DURATION, multiple=True, help="A distance, as in 5m.")
+@click.option(
+    "--overlap",
+    type=click.Choice(OVERLAPS),
+    default="skip",
+    show_default=True,
+    help="What to do with a slot while an earlier one runs.",
+)
+@click.option(
+    "--missed",
+    type=click.Choice(MISSED),
+    default="latest",
+    show_default=True,
+    help="Which missed slots to make up for.",
+)
+@click.option("--jitter", type=DURATION, help="Start each up to so much later.")
+@store_option
+def put_schedule(
+    name: str,
+    orchestration: str,
+    values: tuple[str, ...],
+    named: tuple[str, ...],
+    crons: tuple[str, ...],
+    timezone: str,
+    periods: tuple[timedelta, ...],
+    overlap: Any,
+    missed: Any,
+    jitter: timedelta | None,
+    url: str,
+) -> None:
+    """Start ORCHESTRATION at given times, or change a schedule that was put by hand.
+
+    Each VALUE is an argument, as JSON: perdure schedule put daily report '"eu"' --cron "0 2 * * *"
+    """
+    args = [parse_value(one, what=f"argument {n}") for n, one in enumerate(values, start=1)]
+    kwargs = dict(named_argument(one) for one in named)
+    started: Orchestration[..., Any] = Orchestration.named(orchestration, Any)
+    try:
+        when: list[Cron | Every] = [Cron(one, timezone) for one in crons]
+        when += [Every(one) for one in periods]
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if not when:
+        raise UsageError("when is it to start? Give --cron or --every, or several of them")
+    schedule = Schedule(name, when, started, *args, **kwargs).with_options(
+        overlap=overlap, missed=missed, jitter=jitter or timedelta(0)
+    )
+    ask(url, lambda client: client.put_schedule(schedule))
+    click.echo(f"{printable(name)}\tput")
 
 
 @schedule_command.command("pause")

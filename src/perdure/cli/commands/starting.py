@@ -69,7 +69,7 @@ def start_command(
     if (timeout is not None or raw) and not wait:
         raise UsageError(f"{'--raw' if raw else '--timeout'} is for --wait: give both")
     args = [parse_value(one, what=f"argument {n}") for n, one in enumerate(values, start=1)]
-    kwargs = dict(_named(one) for one in named)
+    kwargs = dict(named_argument(one) for one in named)
     if at is not None:
         delay = _delay_until(at, delay, now=datetime.now(UTC))
     definition: Orchestration[..., Any] = Orchestration.named(name, Any)
@@ -108,7 +108,12 @@ def _delay_until(at: str, delay: timedelta | None, *, now: datetime) -> timedelt
     return left
 
 
-def _named(text: str) -> tuple[str, Json]:
+def named_argument(text: str) -> tuple[str, Json]:
+    """Return an argument that was given as NAME=VALUE.
+
+    Raises:
+        UsageError: It is none.
+    """
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise UsageError(f"--arg {text!r} must be NAME=VALUE, as in --arg amount=12")

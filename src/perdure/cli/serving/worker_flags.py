@@ -127,6 +127,9 @@ WORKER_FLAGS: dict[str, WorkerFlag] = {
     "retain_pages": WorkerFlag(
         "duration", "How long pages of for_each are kept after they ended.  [default: 1h]"
     ),
+    "retain_streams": WorkerFlag(
+        "duration", "How long streams are kept after their instance ended.  [default: as it]"
+    ),
 }
 """All but the name, the tags and the time to stop, which have flags of their own."""
 

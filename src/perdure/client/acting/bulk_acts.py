@@ -109,6 +109,7 @@ async def act_on_all(core: ClientCore, act: BulkAct, which: InstanceQuery, *, ex
                     raise answer
                 case _:
                     done += answer
+    core.metrics.client_bulk.add((act.verb,), by=done)
     if refused:
         raise PartlyDoneError(f"{act.verb}_all", done, refused)
     return done

@@ -234,7 +234,8 @@ class BlockingClient:
         Args:
             instance_id: Its id; with a decider, the id that the decider gives it.
             definition: The orchestration that it runs, whose result type is known then, or the
-                decider whose instance it is.
+                decider whose instance it is. `orchestration.with_options(version=...)` names the
+                version that `reset` and `fork` go on with.
         """
         return BlockingHandle(self._thread, self._client.handle(instance_id, definition))
 
@@ -441,7 +442,7 @@ class BlockingHandle(Generic[R_co]):
 
         Args:
             instance_id: The id of the new one.
-            point: As in `reset`.
+            point: As in `reset`, and so is the version.
 
         Raises:
             InstanceNotFoundError: There is no such instance.

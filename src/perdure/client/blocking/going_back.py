@@ -30,7 +30,8 @@ def reset(self: BlockingHandle[Any], point: Point | None = None, /, *, reason: s
 
     The next execution begins with what happened up to the point. What was open there is open
     again, calls behind it are made again, and signals that came since come again. An instance
-    that has ended is running again.
+    that has ended is running again. It stays on its version, unless the handle was made with
+    another one: `client.handle(instance_id, orchestration.with_options(version="2.0.0"))`.
 
     Args:
         point: Where to, by `before`, `after` or `at_event` of `perdure.repair`. Not given: just
@@ -40,6 +41,7 @@ def reset(self: BlockingHandle[Any], point: Point | None = None, /, *, reason: s
     Raises:
         InstanceNotFoundError: There is no such instance.
         InstanceRunningError: It has not ended, and no point was given.
-        UsageError: It is a decider's, or has no such point.
+        UsageError: It is a decider's, or has no such point, or the handle was made with a version
+            of another orchestration.
     """
     self._thread.run(self._handle.reset(point, reason=reason))

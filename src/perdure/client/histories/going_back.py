@@ -20,7 +20,7 @@ async def plan(self: Handle[Any], point: Point | None = None, /) -> ResetPlan:
         InstanceNotFoundError: There is no such instance.
         UsageError: It cannot be reset, or has no such point.
     """
-    return await self._core.plan_reset(self.instance_id, check_point(point))
+    return await self._core.plan_reset(self.instance_id, check_point(point), self._moves_to)
 
 
 async def reset(self: Handle[Any], point: Point | None = None, /, *, reason: str = "") -> None:
@@ -28,7 +28,8 @@ async def reset(self: Handle[Any], point: Point | None = None, /, *, reason: str
 
     The next execution begins with what happened up to the point. What was open there is open
     again, calls behind it are made again, and signals that came since come again. An instance
-    that has ended is running again.
+    that has ended is running again. It stays on its version, unless the handle was made with
+    another one: `client.handle(instance_id, orchestration.with_options(version="2.0.0"))`.
 
     Args:
         point: Where to, by `before`, `after` or `at_event` of `perdure.repair`. Not given: just
@@ -38,7 +39,8 @@ async def reset(self: Handle[Any], point: Point | None = None, /, *, reason: str
     Raises:
         InstanceNotFoundError: There is no such instance.
         InstanceRunningError: It has not ended, and no point was given.
-        UsageError: It is a decider's, or has no such point.
+        UsageError: It is a decider's, or has no such point, or the handle was made with a version
+            of another orchestration.
     """
     checked = check_text("reason", reason)
-    await self._core.reset(self.instance_id, check_point(point), checked)
+    await self._core.reset(self.instance_id, check_point(point), checked, moves_to=self._moves_to)

@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+from perdure.client.histories.moving import OrchestrationVersion, check_move
 from perdure.client.histories.points import Point, find_cut
 from perdure.clock import not_before
 from perdure.core.guard import Guard
@@ -19,6 +22,7 @@ from perdure.core.identity import ExecutionId
 from perdure.core.orchestrations.execution import Execution
 from perdure.core.rewinding import (
     Cut,
+    MovedVersion,
     NewBeginning,
     Source,
     cut_at,
@@ -194,9 +198,11 @@ async def reset(
     point: Point | None,
     reason: str,
     only: tuple[int, int] | None,
+    moves_to: OrchestrationVersion | None = None,
 ) -> bool:
     """Let the next execution of an instance begin with a part of its history; return whether it
-    does. Where an incarnation and execution are given, only that one is left.
+    does. Where an incarnation and execution are given, only that one is left; where a version is,
+    it goes on with that one.
 
     Raises:
         InstanceNotFoundError: There is no such instance.
@@ -217,7 +223,8 @@ async def reset(
         refusal = _refusal(found, cut, point)
         if refusal is not None:
             raise UsageError(refusal)
-        begun = reset_of(found.source, cut, commit_id=commit_id, reason=reason)
+        moved = _moved(core, found, moves_to)
+        begun = reset_of(found.source, cut, commit_id=commit_id, reason=reason, moved=moved)
         if await _commit(core, found, begun, commit_id):
             core.metrics.client_resets.add((found.row.name, found.row.version))
             core.noticed_reset(instance_id, found.stamp)
@@ -236,6 +243,7 @@ async def _commit(core: ClientCore, found: Found, begun: NewBeginning, commit_id
         worker_id="",
         seize=True,
         deliveries=begun.deliveries,
+        definition=_definition_of(begun.start) if _is_moved(found, begun) else None,
         rewound=begun.rewind,
     )
     [receipt] = await core.store.commit([turn])
@@ -244,8 +252,15 @@ async def _commit(core: ClientCore, found: Found, begun: NewBeginning, commit_id
     return receipt.status is TurnStatus.ACCEPTED
 
 
-async def fork(core: ClientCore, instance_id: str, new_id: str, point: Point | None) -> None:
-    """Start another instance with a part of the history of one, which is left as it is.
+async def fork(
+    core: ClientCore,
+    instance_id: str,
+    new_id: str,
+    point: Point | None,
+    moves_to: OrchestrationVersion | None = None,
+) -> None:
+    """Start another instance with a part of the history of one, which is left as it is; on another
+    version, if one is given.
 
     Raises:
         InstanceNotFoundError: There is no such instance.
@@ -256,13 +271,14 @@ async def fork(core: ClientCore, instance_id: str, new_id: str, point: Point | N
     cut = choose_cut(found, point)
     own = ExecutionId(new_id, fresh_id(), 1)
     commit_id = fresh_id()
-    begun = fork_of(found.source, cut, own, commit_id=commit_id)
+    moved = _moved(core, found, moves_to)
+    begun = fork_of(found.source, cut, own, commit_id=commit_id, moved=moved)
     kind, body = begun.rewind.first
-    version, row = found.start.version, found.row
+    row = found.row
     new = NewInstance(
         instance_id=new_id,
         incarnation=own.incarnation,
-        definition=DefinitionKey("orchestration", row.name, version, found.start.behaviour),
+        definition=_definition_of(begun.start),
         input=bytes(found.start.input),
         start_kind=kind,
         start_body=body,
@@ -275,6 +291,30 @@ async def fork(core: ClientCore, instance_id: str, new_id: str, point: Point | N
         raise AlreadyExistsError(new_id, "and was not forked to", advice="use another id")
     core.metrics.client_forks.add((row.name, row.version))
     core.noticed_work()
+
+
+def _moved(
+    core: ClientCore, found: Found, moves_to: OrchestrationVersion | None
+) -> MovedVersion | None:
+    """Return the version that an instance is moved to.
+
+    Raises:
+        UsageError: It is one of another orchestration.
+    """
+    if moves_to is None:
+        return None
+    check_move(found.row.instance_id, found.row.name, moves_to)
+    if moves_to.version == found.start.version:
+        return None
+    return MovedVersion(moves_to.version, core.code_of(*moves_to))
+
+
+def _is_moved(found: Found, begun: NewBeginning) -> bool:
+    return begun.start.version != found.start.version
+
+
+def _definition_of(start: Started) -> DefinitionKey:
+    return DefinitionKey("orchestration", start.name, start.version, start.behaviour)
 
 
 def _refusal(found: Found, cut: Cut, point: Point | None) -> str | None:
@@ -384,7 +424,12 @@ def _event(stored: StoredEvent) -> Event:
 # ------------------------------------------------------------------------ a plan
 
 
-async def plan(core: ClientCore, instance_id: str, point: Point | None) -> ResetPlan:
+async def plan(
+    core: ClientCore,
+    instance_id: str,
+    point: Point | None,
+    moves_to: OrchestrationVersion | None = None,
+) -> ResetPlan:
     """Return what a reset would do. Writes nothing.
 
     Raises:
@@ -393,7 +438,8 @@ async def plan(core: ClientCore, instance_id: str, point: Point | None) -> Reset
     """
     found = await find_source(core, instance_id)
     cut = choose_cut(found, point)
-    begun = reset_of(found.source, cut, commit_id=0, reason="")
+    moved = _moved(core, found, moves_to)
+    begun = reset_of(found.source, cut, commit_id=0, reason="", moved=moved)
     answer = 1 if cut.answer and cut.kept else 0
     calls: list[str] = []
     children: list[str] = []
@@ -433,13 +479,14 @@ def _try_code(
     core: ClientCore, found: Found, begun: NewBeginning
 ) -> tuple[bool, str | None, list[str]]:
     """Replay what is kept with the code of this process, if it is here. Nothing is written."""
-    code = core.find_code(found.row)
+    name, version = found.row.name, begun.start.version
+    code = core.find_code(msgspec.structs.replace(found.row, version=version))
     if code is None or not begun.rewind.prefix:
         return code is not None, None, []
     own = found.source.id._replace(execution=found.source.id.execution + 1)
-    digest = core.code_of(found.row.name, found.row.version)
+    digest = core.code_of(name, version)
     guard = Guard(watch_calls=True)
-    execution = Execution(code, own, digest, guard, version=found.start.version)
+    execution = Execution(code, own, digest, guard, version=version)
     try:
         execution.replay(begun.rewind.prefix)
     except (NondeterminismError, UnreadableEventError) as error:

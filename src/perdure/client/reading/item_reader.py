@@ -108,8 +108,8 @@ class ItemReader(AsyncIterator[Item[T]], Generic[T]):
                 self._keep(stored.discards_from)
                 continue
             discards_from, self.discards_from = self.discards_from, None
-            value = self._codec.decode(stored.body)
-            return Item(stored.index, value, to_datetime(stored.at_ms), discards_from)
+            value, at = self._codec.decode(stored.body), to_datetime(stored.at_ms)
+            return Item(stored.index, value, at, discards_from, stored.number)
         raise StopAsyncIteration
 
     async def next_stored(self) -> StoredItem | None:

@@ -70,6 +70,7 @@ async def ask_view(
             f"instance {instance_id!r} ({row.name}) has not said {when} how to answer query "
             f"{query!r}: call answer_with(...) on it in the orchestration"
         )
+    core.metrics.client_queries.add((row.name, row.version))
     return answer
 
 

@@ -18,6 +18,7 @@ from perdure.client.deciders.decided_events import DecidedEvent
 from perdure.client.deciders.decisions import DryRun, Observed
 from perdure.client.deciders.projections import ProjectionInfo
 from perdure.client.histories.histories import named_in_errors
+from perdure.client.histories.moving import moved_version
 from perdure.client.reading.info import InstanceInfo, Json, ListPart
 from perdure.client.reading.lists import InstanceQuery, check_count, check_limit
 from perdure.client.reading.overview import QueueInfo, SessionInfo, WorkerInfo
@@ -141,7 +142,8 @@ class RemoteClient(Client):
                 f"{definition!r} is not an orchestration: handle takes an instance id and the "
                 "function made with @orchestration that it runs, or a decider's class"
             )
-        return RemoteHandle(self._connection, checked, definition.definition.codec.returns)
+        returns = definition.definition.codec.returns
+        return RemoteHandle(self._connection, checked, returns, moved_version(definition))
 
     def _within(self, connection: object, errands: RunOnThread | None) -> Client:
         """Refused: a transaction of the caller's is in the store's database."""

@@ -17,6 +17,7 @@ from perdure.authoring.update import AskedUpdate
 from perdure.client.acting.update_requests import UpdateRequest, checked_request
 from perdure.client.handle import Handle
 from perdure.client.histories.history import History
+from perdure.client.histories.moving import OrchestrationVersion, check_move
 from perdure.client.histories.points import Point, check_point, point_parts
 from perdure.client.histories.resetting import ResetPlan
 from perdure.client.reading.info import (
@@ -61,11 +62,16 @@ class RemoteHandle(Handle[R_co]):
     """One instance of a store behind a server."""
 
     def __init__(
-        self, connection: RemoteConnection, instance_id: str, codec: ValueCodec[Any]
+        self,
+        connection: RemoteConnection,
+        instance_id: str,
+        codec: ValueCodec[Any],
+        moves_to: OrchestrationVersion | None = None,
     ) -> None:
         self.instance_id = instance_id
         self._connection = connection
         self._codec = codec
+        self._moves_to = moves_to
 
     # --------------------------------------------------------------------- waiting
 
@@ -322,18 +328,26 @@ class RemoteHandle(Handle[R_co]):
 
     async def plan(self, point: Point | None = None, /) -> ResetPlan:
         """Return what `reset` would do, with the code that the server has; see `Handle.plan`."""
-        told = await self._post("plan", **point_parts(check_point(point)))
+        told = await self._post("plan", **await self._parts(point))
         return msgspec.convert(told, ResetPlan)
 
     async def reset(self, point: Point | None = None, /, *, reason: str = "") -> None:
         """Go on from an earlier point; see `Handle.reset`."""
-        await self._post("reset", reason=reason, **point_parts(check_point(point)))
+        await self._post("reset", reason=reason, **await self._parts(point))
 
     async def fork(self, instance_id: str, point: Point | None = None, /) -> Handle[R_co]:
         """Start another instance from a point of this one; see `Handle.fork`."""
         new_id = check_id("instance id", instance_id)
-        await self._post("fork", instance_id=new_id, **point_parts(check_point(point)))
+        await self._post("fork", instance_id=new_id, **await self._parts(point))
         return RemoteHandle(self._connection, new_id, self._codec)
+
+    async def _parts(self, point: Point | None) -> dict[str, Any]:
+        """Return a point and the version to go on with, as the HTTP API takes them."""
+        parts = point_parts(check_point(point))
+        if self._moves_to is None:
+            return parts
+        check_move(self.instance_id, (await self.info()).name, self._moves_to)
+        return {**parts, "version": self._moves_to.version}
 
     async def unpark(self) -> bool:
         """Let a parked or blocked instance be tried again; see `Handle.unpark`."""

@@ -42,6 +42,7 @@ class RemoteStream:
                 from_datetime(datetime.fromisoformat(one["at"])),
                 None if one["is_take_back"] else json.dumps(one["value"]).encode(),
                 one["discards_from"],
+                one["number"],
             )
             for one in told["items"]
         ]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from perdure.model.admin import DeletedCounts, Expiry
 from perdure.model.instances import part_of
 from perdure.store.sql.commits.decision_rows import DECIDER_ROWS
+from perdure.store.sql.commits.streams import lock_heads
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.locking import lock_feed, lock_instances
 from perdure.store.sql.packing import pack, unpack
@@ -96,6 +97,7 @@ class Expired(NamedTuple):
     receipts: list[Any]
     unborn: list[Any]
     dead_jobs: list[Any]
+    streams: list[Any]
     sessions: list[Any]
 
 
@@ -112,6 +114,7 @@ def find_expired(connection: Connection, expiry: Expiry, *, limit: int, now_ms: 
         receipts=find("find_old_receipts", expiry.receipts_before_ms),
         unborn=find("find_old_unborn", expiry.unborn_before_ms),
         dead_jobs=find("find_old_dead_jobs", expiry.dead_jobs_before_ms),
+        streams=find("find_old_stream_rows", expiry.streams_before_ms),
         sessions=find("find_idle_sessions", now_ms if expiry.sessions else None),
     )
 
@@ -119,11 +122,14 @@ def find_expired(connection: Connection, expiry: Expiry, *, limit: int, now_ms: 
 def remove_expired(connection: Connection, expired: Expired, expiry: Expiry, *, now_ms: int) -> int:
     """Remove what was found, as far as it is too old still; return how many.
 
-    Receipts and ids are under the locks of their instances: else a start could come between the
-    look at what is live and the removal. A dead job or a session is one row, which is looked at
-    again after the transaction that has it locked is done.
+    Receipts, ids and rows of streams are under the locks of their instances: else a start or a
+    reset could come between the look at what is live and the removal. A dead job or a session is
+    one row, which is looked at again after the transaction that has it locked is done.
     """
-    lock_instances(connection, [key[1] for key in (*expired.receipts, *expired.unborn)])
+    of_instances = (*expired.receipts, *expired.unborn, *expired.streams)
+    lock_instances(connection, [key[1] for key in of_instances])
+    if expired.streams:
+        lock_heads(connection, [key[1] for key in expired.streams])
 
     def remove(name: str, keys: list[Any], before_ms: int | None) -> int:
         if not keys or before_ms is None:
@@ -133,6 +139,7 @@ def remove_expired(connection: Connection, expired: Expired, expiry: Expiry, *, 
     return (
         remove("delete_old_receipts", expired.receipts, expiry.receipts_before_ms)
         + remove("delete_old_dead_jobs", expired.dead_jobs, expiry.dead_jobs_before_ms)
+        + remove("delete_old_stream_rows", expired.streams, expiry.streams_before_ms)
         + remove("delete_idle_sessions", expired.sessions, now_ms)
         + _remove_unborn(connection, expired.unborn, expiry.unborn_before_ms)
     )

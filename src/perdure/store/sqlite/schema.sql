@@ -214,7 +214,7 @@ CREATE TABLE perdure_streams (
     attempt       INTEGER NOT NULL,      -- of the activity; 0: the orchestration sent it
     token         INTEGER NOT NULL,      -- of the attempt's lease on its job; 0: it counts for good
     at_ms         INTEGER NOT NULL,
-    body          BLOB NOT NULL,         -- JSON, list of the items
+    body          BLOB NOT NULL,         -- JSON, list of the items; {"numbers", "items"} of a for_each
     UNIQUE (part, instance_id, stream, last_index)  -- read_stream, move_stream_rows
 ) STRICT;
 -- find_void_rows, keep_stream_rows, find_stream_news. Empty where no activity sends.

@@ -38,6 +38,8 @@ class ReadItem(msgspec.Struct, frozen=True, kw_only=True):
     value: Json = None
     discards_from: int | None = None
     """Of a take-back: items from this index on that came before it are void."""
+    number: int | None = None
+    """Of a result of a `for_each`: of which item it is."""
 
 
 class ItemPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +83,7 @@ def _shown(page: StreamPage) -> ItemPage:
             is_take_back=stored.body is None,
             value=None if stored.body is None else json.loads(stored.body),
             discards_from=stored.discards_from,
+            number=stored.number,
         )
         for stored in page.items
     ]

@@ -215,7 +215,10 @@ async def _streams(handle: Handle[Json]) -> list[dict[str, Any]]:
         stream: Stream[Json] = Stream(one.name, Any)
         reader = handle.stream(stream, after=max(0, one.last_index - ITEMS_SHOWN))
         reader.waits = False
-        items = [{"index": item.index, "value": item.value, "at": item.at} async for item in reader]
+        items = [
+            {"index": item.index, "value": item.value, "at": item.at, "number": item.number}
+            async for item in reader
+        ]
         found.append(
             {"name": one.name, "items": one.items, "newest": items, "last": one.last_index}
         )

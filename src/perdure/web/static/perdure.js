@@ -148,7 +148,8 @@ async function press(button) {
 async function goBack(button) {
   const { goBack: how, url, plan: planUrl, go } = button.dataset;
   const number = $("#go-back-event").value;
-  const point = number ? { event: Number(number) } : {};
+  const version = $("#go-back-version").value.trim();
+  const point = { ...(number ? { event: Number(number) } : {}), ...(version ? { version } : {}) };
   const forks = how === "fork";
   button.disabled = true;
   try {

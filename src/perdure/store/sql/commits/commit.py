@@ -324,6 +324,8 @@ class Commit:
         row = row or self._rewinds().revive(turn, rewind)
         if row is None or not self._is_fenced_in(turn, row):
             return _REFUSED
+        if turn.definition is not None:
+            row.definition_no = self._number_of(turn.definition)
         assert row.definition_no is not None
         self._settle(turn, row)
         row.home = None  # No worker has it in memory as it is now.

@@ -36,6 +36,16 @@ MAX_ROW_BYTES = 256 * 1024
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
+class _NumberedItems(msgspec.Struct):
+    """Items of a row that have numbers, as they are stored."""
+
+    items: list[msgspec.Raw]
+    numbers: list[int]
+
+
+_numbered = msgspec.json.Decoder(_NumberedItems)
+
+
 class SentBatch(NamedTuple):
     """What was sent to streams by one turn or attempt."""
 
@@ -70,6 +80,7 @@ class _NewRow(NamedTuple):
     before: int
     """How many items of the stream come before its own, in this transaction."""
     items: tuple[bytes, ...]
+    numbers: tuple[int, ...]
 
 
 def sent_by_turn(
@@ -88,7 +99,7 @@ def sent_by_turn(
     for one in turn.sent:
         key = JobKey(row.instance_id, row.incarnation, row.execution, one.seq or first_seq)
         batches.append(SentBatch(key, 0, 0, turn.now_ms, (one,)))
-    for to_id, incarnation, stream, items, execution, seq in turn.forwarded:
+    for to_id, incarnation, stream, items, execution, seq, numbers in turn.forwarded:
         other = live.get(to_id)
         if other is None or not other.is_born or other.incarnation != incarnation:
             continue
@@ -96,7 +107,7 @@ def sent_by_turn(
             continue
         # What was sent for a call is like what an attempt of that call sent.
         key = JobKey(to_id, incarnation, other.execution, seq or other.next_seq)
-        sent = (SentItems(stream, items),)
+        sent = (SentItems(stream, items, numbers=numbers),)
         batches.append(SentBatch(key, 1 if seq else 0, 0, turn.now_ms, sent))
     return batches
 
@@ -118,10 +129,13 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
     counts: dict[tuple[str, str], int] = {}
     new: list[_NewRow] = []
     for batch in batches:
-        for stream, all_items, _ in batch.sent:
+        for stream, all_items, _, all_numbers in batch.sent:
             place = (batch.key.instance_id, stream)
+            begin = 0
             for some in _rows_of(all_items):
-                new.append(_NewRow(batch, stream, counts.get(place, 0), some))
+                numbers = all_numbers[begin : begin + len(some)]
+                new.append(_NewRow(batch, stream, counts.get(place, 0), some, numbers))
+                begin += len(some)
                 counts[place] = counts.get(place, 0) + len(some)
     # In one order, so that two who send to several streams do not wait for each other.
     heads = [
@@ -131,9 +145,9 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
     heads.sort(key=lambda head: (head.part, head.instance_id, head.stream))
     bulk.write("put_stream_heads", heads)
     rows = Rows()
-    for batch, stream, before, some in new:
+    for batch, stream, before, some, numbers in new:
         instance_id, items = batch.key.instance_id, len(some)
-        body = b"[%s]" % b",".join(some)
+        body = _body_of(some, numbers)
         rows.rows.append(
             StreamValues(
                 part_of(instance_id),
@@ -150,6 +164,14 @@ def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] 
             )
         )
     bulk.write_rows("insert_stream_rows", rows)
+
+
+def _body_of(items: tuple[bytes, ...], numbers: tuple[int, ...]) -> bytes:
+    """Return items as they are stored: as a list, or with their numbers beside it."""
+    listed = b"[%s]" % b",".join(items)
+    if not numbers:
+        return listed
+    return b'{"numbers":%s,"items":%s}' % (msgspec.json.encode(numbers), listed)
 
 
 def lock_heads(connection: Connection, instance_ids: Iterable[str]) -> None:
@@ -273,9 +295,11 @@ def read_stream(
         if discards_from is not None:
             items.append(StoredItem(last_index, at_ms, None, discards_from))
             continue
-        for index, value in enumerate(_bodies(instance_id, stream, body), last_index - count + 1):
+        index = last_index - count
+        for value, number in _read_body(instance_id, stream, body):
+            index += 1
             if index > after:
-                items.append(StoredItem(index, at_ms, value))
+                items.append(StoredItem(index, at_ms, bytes(value), number=number))
     return StreamPage(
         row.incarnation,
         row.status.is_terminal,
@@ -285,10 +309,14 @@ def read_stream(
     )
 
 
-def _bodies(instance_id: str, stream: str, body: bytes) -> list[bytes]:
+def _read_body(instance_id: str, stream: str, body: bytes) -> list[tuple[msgspec.Raw, int | None]]:
+    """Return the items of a row, each with its number if it has one."""
     try:
-        return [bytes(raw) for raw in _items.decode(body)]
-    except msgspec.MsgspecError as error:
+        if body[:1] == b"[":
+            return [(item, None) for item in _items.decode(body)]
+        found = _numbered.decode(body)
+        return list(zip(found.items, found.numbers, strict=True))
+    except (msgspec.MsgspecError, ValueError) as error:
         raise StoreCorruptError(
             f"stream {stream!r} of instance {instance_id!r} has a row that is damaged: {error}"
         ) from error
