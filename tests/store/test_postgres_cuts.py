@@ -136,6 +136,33 @@ async def test_what_a_job_has_sent_is_stored_once_although_the_server_has_crashe
     assert [item.body for item in page.items] == [b"1", b"2", b"3"]
 
 
+async def test_what_a_job_has_sent_is_stored_although_a_neighbour_has_sent_more(
+    store: Store, proxy: Proxy, postgres_url: str
+) -> None:
+    """Jobs that were claimed together have one token."""
+    await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2), job(3)))
+    one, other = await claim_jobs(store)
+    await store.append_streams(
+        [StreamAppend(other.key, other.token, 1, (SentItems("words", (b"1", b"2")),), False)]
+    )
+    proxy.cut_before(is_commit)
+    appending = asyncio.ensure_future(
+        store.append_streams(
+            [StreamAppend(one.key, one.token, 1, (SentItems("words", (b"3",)),), False)]
+        )
+    )
+    await until(lambda: proxy.cuts)
+    proxy.stall()
+    await forget_marks(postgres_url)
+    proxy.flow()
+
+    assert one.token == other.token
+    assert await appending == [True]
+    page = await store.read_stream("i", "words", after=0, limit=10)
+    assert page is not None
+    assert [item.body for item in page.items] == [b"1", b"2", b"3"]
+
+
 async def forget_marks(url: str) -> None:
     """Let the database seem to have crashed."""
     raw = await asyncpg.connect(url)

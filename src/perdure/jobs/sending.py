@@ -187,7 +187,7 @@ class StreamFlusher:
                 raise
             with self.lock:
                 for sending, was_ours in zip(taken, stored, strict=True):
-                    sending.stored += sum(len(items) for _, items, _ in sending.under_way)
+                    sending.stored += sum(len(one.items) for one in sending.under_way)
                     sending.under_way = ()
                     sending.has_stored |= was_ours
                     sending.is_refused |= not was_ours

@@ -112,9 +112,10 @@ def sent_by_turn(
     return batches
 
 
-def _key_of(end: JobEnd) -> tuple[int, str, int, int, int]:
-    instance_id, _, execution, seq = end.key
-    return part_of(instance_id), instance_id, end.token, execution, seq
+def _key_of(sender: JobEnd | StreamAppend) -> tuple[int, str, int, int, int]:
+    """Return what tells the rows of an attempt. Jobs that were claimed together have one token."""
+    instance_id, _, execution, seq = sender.key
+    return part_of(instance_id), instance_id, sender.token, execution, seq
 
 
 def write_sent(bulk: Bulk, batches: Sequence[SentBatch], kept: Sequence[JobEnd] = ()) -> None:
@@ -246,8 +247,7 @@ class StreamAppending:
 
 def _not_stored(connection: Connection, appends: Sequence[StreamAppend]) -> list[StreamAppend]:
     """Return those of which an earlier try has stored nothing."""
-    keys = [(part_of(one.key.instance_id), one.key.instance_id, one.token) for one in appends]
-    [(text,)] = connection.run("count_sent", keys=pack(keys))
+    [(text,)] = connection.run("count_sent", keys=pack(list(map(_key_of, appends))))
     counts = dict(unpack(text))
     return [one for index, one in enumerate(appends) if counts[index] <= one.stored]
 

@@ -1,6 +1,6 @@
 -- Count the items that attempts have stored and that do not count for good yet.
--- Params: keys, JSON [[part, instance_id, token], ...]. Returns: one JSON text, [[index of the key,
--- items], ...].
+-- Params: keys, JSON [[part, instance_id, token, execution, seq], ...]. Returns: one JSON text,
+-- [[index of the key, items], ...].
 -- ANY: see load_live.
 SELECT coalesce(json_agg(json_build_array(counted.position - 1, counted.items)), '[]'::json)
 FROM (
@@ -15,5 +15,7 @@ FROM (
        AND sent.stream = heads.stream
        AND sent.token = (wanted.value ->> 2)::bigint
        AND sent.token <> 0
+       AND sent.execution = (wanted.value ->> 3)::bigint
+       AND sent.seq = (wanted.value ->> 4)::bigint
     GROUP BY wanted.position
 ) AS counted;

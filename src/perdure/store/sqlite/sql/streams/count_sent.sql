@@ -1,6 +1,6 @@
 -- Count the items that attempts have stored and that do not count for good yet.
--- Params: keys, JSON [[part, instance_id, token], ...]. Returns: one JSON text, [[index of the key,
--- items], ...].
+-- Params: keys, JSON [[part, instance_id, token, execution, seq], ...]. Returns: one JSON text,
+-- [[index of the key, items], ...].
 -- A text column first, and casts: see keep_stream_rows.
 SELECT json_group_array(json_array(wanted.key, (
     SELECT coalesce(sum(sent.items), 0)
@@ -12,6 +12,8 @@ SELECT json_group_array(json_array(wanted.key, (
       AND sent.stream = heads.stream
       AND sent.token = CAST(wanted.value ->> 2 AS INTEGER)
       AND sent.token <> 0
+      AND sent.execution = CAST(wanted.value ->> 3 AS INTEGER)
+      AND sent.seq = CAST(wanted.value ->> 4 AS INTEGER)
       AND sent.part = heads.part
 )))
 FROM json_each(:keys) AS wanted;

@@ -1,7 +1,7 @@
 -- Let what an attempt sent to a stream count for good, since it has succeeded.
 -- Params: keys, JSON [[part, instance_id, token, execution, seq], ...]. Returns: nothing.
--- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone. Jobs that were
--- claimed together have one token, so it is asked for the job as well.
+-- A text column first, and casts: without both, SQLite 3.40 searches by `part` alone. Jobs that
+-- were claimed together have one token, so it is asked for the job as well.
 UPDATE perdure_streams
 SET token = 0
 WHERE token <> 0
