@@ -323,6 +323,7 @@ ONCE = (
             "tests/engine/test_updates.py"
             "::test_taken_and_not_answered_it_does_not_outlast_its_execution",
         ),
+        may_hang=True,
     ),
     Mutant(
         "an-id-of-a-waiting-update-is-any-updates",
@@ -364,6 +365,7 @@ ONCE = (
             "tests/engine/test_direct_updates.py"
             "::test_what_comes_behind_continue_as_new_goes_to_the_next_execution",
         ),
+        may_hang=True,
     ),
     Mutant(
         "updates-are-given-up-early",
