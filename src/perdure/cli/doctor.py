@@ -6,7 +6,6 @@ not up to date. What is stored is held against the invariants for a minute, or a
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import sys
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 import click
 
 from perdure.checking.checkup import Checkup, check_slices
+from perdure.cli.interruptible import run_interruptibly
 from perdure.cli.output import printable
 from perdure.client.client import Client
 from perdure.errors import SchemaError, StoreError
@@ -71,7 +71,7 @@ def examine(url: str, *, is_thorough: bool, tell: Tell = lambda progress: None) 
     findings = [*upkeep.examine(is_thorough=is_thorough), look_at_schema(migrations)]
     if migrations.missing:
         return findings
-    return [*findings, *asyncio.run(_look_inside(url, is_thorough=is_thorough, tell=tell))]
+    return [*findings, *run_interruptibly(_look_inside(url, is_thorough=is_thorough, tell=tell))]
 
 
 async def _look_inside(url: str, *, is_thorough: bool, tell: Tell) -> list[Finding]:

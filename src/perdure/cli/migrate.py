@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
+from perdure.cli.interruptible import run_interruptibly
 from perdure.errors import UsageError
 from perdure.store.migrate import Migration
 from perdure.store.opening import open_store
@@ -40,7 +40,7 @@ def migrate(url: str) -> list[Migration]:
     """Bring the tables up to date; return what was missing."""
     missing = list(read_migrations(url).missing)
     if missing:
-        asyncio.run(_open_once(url))
+        run_interruptibly(_open_once(url))
     return missing
 
 

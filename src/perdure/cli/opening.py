@@ -5,10 +5,10 @@ Looking at a store must not make one: a name that was typed wrong is said, not c
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from perdure.cli.interruptible import run_interruptibly
 from perdure.client.client import Client
 from perdure.errors import SchemaError
 from perdure.store.upkeep import Upkeep, upkeep_for
@@ -28,7 +28,7 @@ def ask(url: str, work: Callable[[Client], Awaitable[T]]) -> T:
         async with Client(url) as client:
             return await work(client)
 
-    return asyncio.run(run())
+    return run_interruptibly(run())
 
 
 def require_store(url: str) -> Upkeep:

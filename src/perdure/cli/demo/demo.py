@@ -21,6 +21,7 @@ from perdure.cli.demo.keys import keys_heard
 from perdure.cli.demo.order import STEPS
 from perdure.cli.demo.page import open_browser, pages_beside
 from perdure.cli.demo.stage import DemoStage
+from perdure.cli.interruptible import run_interruptibly
 from perdure.client.reading.info import HistoryEvent
 
 KILL_AFTER = 2
@@ -68,7 +69,7 @@ class Screen(Protocol):
 def run_demo(settings: DemoSettings) -> DemoReport | None:
     """Run the demo and print what happens; None: it was told to quit before its end."""
     with tempfile.TemporaryDirectory(prefix="perdure-demo-") as folder, _screen() as screen:
-        return asyncio.run(Demo(Path(folder), settings, screen).run())
+        return run_interruptibly(Demo(Path(folder), settings, screen).run())
 
 
 class Demo:

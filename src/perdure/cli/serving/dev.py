@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from perdure.cli.interruptible import run_interruptibly
 from perdure.cli.output import say
 from perdure.cli.serving.file_changes import FileChanges
 from perdure.cli.serving.fleet import BACK_OFF_S, SOUND_AFTER_S
@@ -76,7 +77,7 @@ def run_dev(settings: DevSettings) -> int:
     if settings.has_pages:
         listening, address = listen(HttpAddress(LOCAL, settings.port), flag="--port 0")
     try:
-        return asyncio.run(Dev(settings, listening, address).run())
+        return run_interruptibly(Dev(settings, listening, address).run())
     finally:
         if listening is not None:
             listening.close()

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from perdure.authoring.registry import Registry
+from perdure.cli.interruptible import run_interruptibly
 from perdure.cli.output import errors_as_lines, say
 from perdure.cli.serving.dev import ChildSettings
 from perdure.cli.serving.http_server import served
@@ -49,7 +50,7 @@ def main(file_no: int) -> None:
             with suppress(ConnectionError):
                 parent.sendall(f"{described(registry)}\n".encode())
             if lines.readline(MAX_LINE_BYTES):
-                asyncio.run(_work(settings, registry, parent))
+                run_interruptibly(_work(settings, registry, parent))
 
 
 def _say_findings(registry: Registry) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from perdure.authoring.registry import Registry
+from perdure.cli.interruptible import run_interruptibly
 from perdure.cli.output import say
 from perdure.cli.serving.fleet import STOPPING, Fleet
 from perdure.cli.serving.systemd import Notifier
@@ -137,19 +138,19 @@ def run_worker(
             started=lambda worker_id: started([worker_id]),
             stopping=stopping,
         )
-        asyncio.run(_alive(notifier, serving))
+        run_interruptibly(_alive(notifier, serving))
         return 0
     if ":memory:" in settings.url:
         raise UsageError("processes cannot share a store in memory: give --store a file")
     # Before they all do it: what is wrong with the store is said once.
-    asyncio.run(_open_once(settings.url))
+    run_interruptibly(_open_once(settings.url))
     fleet = Fleet(
         [msgspec.json.encode(_numbered(settings, number + 1)) for number in range(processes)],
         stop_within_s=options.stop_grace.total_seconds() + STOP_WITHIN_S,
         started=started,
         died=partial(_end_leases, settings.url, options),
     )
-    return asyncio.run(_alive(notifier, fleet.run()))
+    return run_interruptibly(_alive(notifier, fleet.run()))
 
 
 def check_code(registry: Registry, digest: str) -> None:

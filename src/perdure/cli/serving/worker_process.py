@@ -12,6 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from perdure.authoring.registry import Registry
+from perdure.cli.interruptible import run_interruptibly
 from perdure.cli.output import UNUSABLE, errors_as_lines
 from perdure.cli.serving.worker import WorkerSettings, serve, start_logging
 from perdure.cli.targets import load_target
@@ -30,7 +31,7 @@ def main(file_no: int) -> None:
         with errors_as_lines(settings.url, exit_code=UNUSABLE):
             registry = load_target(settings.target)
             start_logging()
-            asyncio.run(_serve(settings, registry, parent))
+            run_interruptibly(_serve(settings, registry, parent))
 
 
 async def _serve(settings: WorkerSettings, registry: Registry, parent: socket.socket) -> None:
