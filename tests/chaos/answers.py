@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 from perdure import Client
 from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.client.reading.watch import NewsMark
 from perdure.core.deciders.answers import DirectInput, InputOutcome, outcome_json
 from perdure.errors import StoreUnavailableError
 from perdure.model.histories.events import (
@@ -205,10 +206,12 @@ class Listener:
             raise
         call.answer = "sent"
 
-    async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
+    async def wait_ended(
+        self, instance_id: str, *, hears_holds: bool = False, begun: NewsMark | None = None
+    ) -> InstanceEnd:
         call = Awaited(instance_id)
         self.calls.append(call)
-        call.answer = await self._wait(instance_id, hears_holds=hears_holds)
+        call.answer = await self._wait(instance_id, hears_holds=hears_holds, begun=begun)
         return call.answer
 
     def _give(self, instance_id: str, input: DirectInput) -> Given:

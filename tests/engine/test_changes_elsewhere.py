@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from perdure import Signal, orchestration
+from perdure import Client, Signal, orchestration
 from perdure.client.reading import watch
-from perdure.errors import InstanceNotFoundError
+from perdure.errors import InstanceNotFoundError, InstanceTerminatedError
 from perdure.model.hints import Hint
 from perdure.model.instances import InstanceRow
 from perdure.model.turns import ClaimedTurn, Turn
@@ -154,7 +154,7 @@ async def test_whoever_finds_that_an_instance_is_gone_needs_not_be_told(
     """It is deleted while the first look at it is under way: asyncio reports errors that nobody
     takes."""
     client = await stage.client()
-    handle = await client.start("w", waiting)
+    await client.start("w", waiting)
     read = client._core.store.read_instances
 
     async def read_too_late(ids: Sequence[str]) -> list[InstanceRow | None]:
@@ -164,7 +164,78 @@ async def test_whoever_finds_that_an_instance_is_gone_needs_not_be_told(
 
     monkeypatch.setattr(client._core.store, "read_instances", read_too_late)
     with pytest.raises(InstanceNotFoundError):
-        await handle.result()
+        await client.handle("w", waiting).result()
 
     gc.collect()
     assert stage.logged("never retrieved") == []
+
+
+async def count_reads(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by the ids of instances whose rows this client reads."""
+    asked: list[str] = []
+    read = client._core.store.read_instances
+
+    async def read_and_note(ids: Sequence[str]) -> list[InstanceRow | None]:
+        asked.extend(ids)
+        return await read(ids)
+
+    monkeypatch.setattr(client._core.store, "read_instances", read_and_note)
+    return asked
+
+
+async def test_the_row_of_what_was_started_a_moment_ago_is_not_read(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "BEGUN_LASTS_S", 60.0)
+    client = await stage.client()
+    asked = await count_reads(client, monkeypatch)
+    store = client._core.store
+    if store.is_server:
+        # That it begins to listen counts as news.
+        await until(lambda: store.change_count(Hint.NEWS))
+
+    handle = await client.start("w", waiting)
+    result = asyncio.ensure_future(handle.result())
+    await handle.send(go, "on")
+    await stage.engine([waiting])
+
+    assert await result == "on"
+    assert asked == []
+
+
+@pytest.mark.parametrize("ends", ["here", "elsewhere"])
+async def test_the_row_of_what_was_started_is_read_if_there_was_news_since(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """It may have ended, and no look would come for a minute."""
+    monkeypatch.setattr(watch, "BEGUN_LASTS_S", 60.0)
+    monkeypatch.setattr(watch, "LOOK_MIN_S", 60.0)
+    monkeypatch.setattr(watch, "LOOK_MAX_S", 60.0)
+    client, other = await stage.client(), await stage.client()
+    handle = await client.start("w", waiting)
+    seen = client._core.store.change_count(Hint.NEWS)
+
+    if ends == "here":
+        await client.handle("w").terminate()
+    else:
+        await other.handle("w").terminate()
+        await until(lambda: client._core.store.change_count(Hint.NEWS) != seen)
+
+    async with asyncio.timeout(20):
+        with pytest.raises(InstanceTerminatedError):
+            await handle.result()
+
+
+async def test_the_row_of_what_was_started_is_read_after_a_while(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """News may have been lost."""
+    monkeypatch.setattr(watch, "BEGUN_LASTS_S", 0.0)
+    client = await stage.client()
+    asked = await count_reads(client, monkeypatch)
+    handle = await client.start("w", waiting)
+
+    result = asyncio.ensure_future(handle.result())
+    await until(lambda: asked == ["w"])
+
+    result.cancel()

@@ -288,6 +288,28 @@ LEASES = (
             "::test_what_happens_while_the_first_look_is_under_way_is_not_swallowed",
         ),
     ),
+    Mutant(
+        "news-since-a-start-is-overlooked",
+        "who waits for what was started here overlooks that it has ended elsewhere",
+        "client/reading/watch.py",
+        "            and begun.of_others == seen\n",
+        "",
+        (
+            "tests/engine/test_changes_elsewhere.py"
+            "::test_the_row_of_what_was_started_is_read_if_there_was_news_since",
+        ),
+    ),
+    Mutant(
+        "ends-since-a-start-are-overlooked",
+        "who waits for what was started here overlooks that it was ended here",
+        "client/reading/watch.py",
+        "            and begun.told == self._endings.told\n",
+        "",
+        (
+            "tests/engine/test_changes_elsewhere.py"
+            "::test_the_row_of_what_was_started_is_read_if_there_was_news_since",
+        ),
+    ),
 )
 
 ONCE = (

@@ -166,11 +166,14 @@ class Client:
             now_ms=core.store.clock(),
             code=core.code_of(orchestration.name, orchestration.version),
         )
+        begun = core.mark_news()
         existing = await core.begin(new)
         if existing is not None:
+            begun = None
             await settle(core, existing, new, orchestration)
         # What was started inside a transaction runs after it, so its handle is for that time.
-        return Handle(core.outside, new.instance_id, orchestration.definition.codec.returns)
+        returns = orchestration.definition.codec.returns
+        return Handle(core.outside, new.instance_id, returns, begun=begun)
 
     async def send_with_start(
         self,

@@ -28,7 +28,7 @@ from perdure.client.histories import resetting
 from perdure.client.histories.moving import OrchestrationVersion
 from perdure.client.histories.points import Point
 from perdure.client.histories.resetting import ResetPlan
-from perdure.client.reading.watch import InstanceWatch
+from perdure.client.reading.watch import InstanceWatch, NewsMark
 from perdure.clock import to_ms
 from perdure.codec import check_id
 from perdure.core.orchestrations.loop import DurableLoop
@@ -381,19 +381,27 @@ class ClientCore:
 
     # ---------------------------------------------------------------------- waiting
 
-    async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
+    def mark_news(self) -> NewsMark | None:
+        """Return what was heard so far, if a caller may wait here for what it is about to start."""
+        return self._watching().mark()
+
+    async def wait_ended(
+        self, instance_id: str, *, hears_holds: bool = False, begun: NewsMark | None = None
+    ) -> InstanceEnd:
         """Wait until an instance has ended.
 
         Args:
             instance_id: The instance.
             hears_holds: Whether to stop waiting when it is held.
+            begun: What was heard before this process started it, if it has.
 
         Raises:
             InstanceNotFoundError: There is no such instance.
             InstanceHeldError: It is parked or blocked, and that is to be heard.
         """
         began_s = perf_counter()
-        outcome = await self._watching().ended(instance_id, hears_holds=hears_holds)
+        watch = self._watching()
+        outcome = await watch.ended(instance_id, hears_holds=hears_holds, begun=begun)
         self.metrics.result_wait.observe((outcome.status.value,), perf_counter() - began_s)
         return outcome
 

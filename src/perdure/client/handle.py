@@ -39,6 +39,7 @@ from perdure.client.reading.lists import check_count, check_time
 from perdure.client.reading.outcomes import outcome_in, result_in
 from perdure.client.reading.overview import unclaimed_key, unclaimed_row
 from perdure.client.reading.trees import nested, read_shown
+from perdure.client.reading.watch import NewsMark
 from perdure.codec import ValueCodec, check_id, check_text
 from perdure.durations import Duration, as_duration
 from perdure.errors import (
@@ -79,12 +80,16 @@ class Handle(Generic[R_co]):
         instance_id: str,
         codec: ValueCodec[Any],
         moves_to: OrchestrationVersion | None = None,
+        *,
+        begun: NewsMark | None = None,
     ) -> None:
         self.instance_id = instance_id
         self._core = core
         self._codec = codec
         self._moves_to = moves_to
         """The version that a reset or fork goes on with; None: the one on record."""
+        self._begun = begun
+        """What was heard before the instance was started, if it was started for this handle."""
 
     def __repr__(self) -> str:
         return f"Handle({self.instance_id!r})"
@@ -126,7 +131,9 @@ class Handle(Generic[R_co]):
             ResultTimeoutError: It has not ended in time; the text says what it waits for.
         """
         check_if_held(if_held)
-        waiting = self._core.wait_ended(self.instance_id, hears_holds=if_held != "wait")
+        waiting = self._core.wait_ended(
+            self.instance_id, hears_holds=if_held != "wait", begun=self._begun
+        )
         try:
             outcome = await waiting if timeout is None else await self._within(timeout, waiting)
         except InstanceHeldError:

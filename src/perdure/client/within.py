@@ -19,6 +19,7 @@ from perdure.client.deciders.inputs import InputSender
 from perdure.client.histories.moving import OrchestrationVersion
 from perdure.client.histories.points import Point
 from perdure.client.reading.info import Json
+from perdure.client.reading.watch import NewsMark
 from perdure.core.deciders.answers import DirectInput, InputOutcome
 from perdure.errors import UsageError
 from perdure.model.admin import KvRow, ReportRow
@@ -162,7 +163,13 @@ class CoreWithin(ClientCore):
         """Refuse."""
         _refuse("keep a promise, since whether it was the first is known after the commit")
 
-    async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
+    def mark_news(self) -> NewsMark | None:
+        """Return nothing: what is started here begins with the commit."""
+        return None
+
+    async def wait_ended(
+        self, instance_id: str, *, hears_holds: bool = False, begun: NewsMark | None = None
+    ) -> InstanceEnd:
         """Refuse."""
         _refuse("wait for an instance")
 

@@ -12,6 +12,7 @@ import msgspec
 from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.reading.explain import explain, gather_evidence
 from perdure.client.reading.outcomes import outcome_in
+from perdure.client.reading.watch import NewsMark
 from perdure.errors import InstanceHeldError, InstanceNotFoundError, ResultTimeoutError
 from perdure.model.admin import KvRow, ReportRow
 from perdure.model.instances import InstanceRow, NewInstance, Status
@@ -71,12 +72,15 @@ class TrialCore(ClientCore):
 
     # --------------------------------------------------------------------- waiting
 
-    async def wait_ended(self, instance_id: str, *, hears_holds: bool = False) -> InstanceEnd:
+    async def wait_ended(
+        self, instance_id: str, *, hears_holds: bool = False, begun: NewsMark | None = None
+    ) -> InstanceEnd:
         """Let the trial come to rest; return how an instance has ended by then.
 
         Args:
             instance_id: The instance.
             hears_holds: No matter: that it is held is always told.
+            begun: No matter: the trial comes to rest first.
 
         Raises:
             InstanceNotFoundError: There is no such instance.

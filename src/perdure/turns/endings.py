@@ -24,6 +24,8 @@ class Endings:
         self._deaf: set[asyncio.Future[InstanceEnd]] = set()
         """Those that hear of the end alone."""
         self._answers: dict[str, dict[str, list[asyncio.Future[bytes | None]]]] = {}
+        self.told = 0
+        """How often an end or a hold was told, or that an instance is gone."""
         self.when_held: Callable[[InstanceHeldError], None] = lambda _: None
         """Called with every hold that this process has written."""
 
@@ -59,6 +61,7 @@ class Endings:
 
     def tell(self, instance_id: str, outcome: InstanceEnd) -> None:
         """The end of an instance was committed."""
+        self.told += 1
         for future in self._waiting.pop(instance_id, ()):
             if not future.done():
                 future.set_result(outcome)
@@ -69,6 +72,7 @@ class Endings:
 
     def tell_gone(self, instance_id: str) -> None:
         """An instance was deleted: there will be no end."""
+        self.told += 1
         for future in self._waiting.pop(instance_id, ()):
             if not future.done():
                 future.set_exception(InstanceNotFoundError(instance_id))
@@ -77,6 +81,7 @@ class Endings:
 
     def tell_held(self, instance_id: str, status: Status, reason: str) -> None:
         """An instance was found to be parked or blocked."""
+        self.told += 1
         held = InstanceHeldError(instance_id, status, reason)
         for future in tuple(self._waiting.get(instance_id, ())):
             if not future.done() and future not in self._deaf:

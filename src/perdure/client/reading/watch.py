@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from perdure.backoff import GrowingPause
 from perdure.client.reading.outcomes import outcome_in
@@ -39,6 +39,19 @@ REST = 3
 LOOK_HERE_S = 2.0
 """How often to look, without a sign of change, at instances that are in memory here: their news is
 told, unless it came about elsewhere."""
+BEGUN_LASTS_S = 0.05
+"""How long after a start its caller believes, without a sign of change, that nothing has come of it
+yet: a sign may be lost."""
+
+
+class NewsMark(NamedTuple):
+    """What this process had heard of instances at some time."""
+
+    of_others: int
+    """The number of news of other processes."""
+    told: int
+    """How much was told here."""
+    at_s: float
 
 
 @dataclass(eq=False, slots=True)
@@ -97,12 +110,20 @@ class InstanceWatch:
         self._seen = 0
         """The number of news that have been looked at."""
 
-    async def ended(self, instance_id: str, *, hears_holds: bool) -> InstanceEnd:
+    def mark(self) -> NewsMark:
+        """Return what was heard so far, for a caller that is about to start an instance."""
+        news = self._store.change_count(Hint.NEWS)
+        return NewsMark(news, self._endings.told, time.monotonic())
+
+    async def ended(
+        self, instance_id: str, *, hears_holds: bool, begun: NewsMark | None = None
+    ) -> InstanceEnd:
         """Wait until an instance has ended.
 
         Args:
             instance_id: The instance.
             hears_holds: Whether to stop waiting when it is held.
+            begun: What was heard before this process started it, if it has.
 
         Raises:
             InstanceNotFoundError: There is no such instance, or it was deleted meanwhile.
@@ -111,7 +132,7 @@ class InstanceWatch:
         future = self._endings.expect(instance_id, hears_holds=hears_holds)
         seen = self._store.change_count(Hint.NEWS)
         try:
-            if not self._is_here(instance_id):
+            if not self._is_here(instance_id) and not self._is_as_begun(begun, seen):
                 row = await self._row(instance_id)
                 if row.status.is_terminal:
                     return outcome_in(row)
@@ -199,6 +220,15 @@ class InstanceWatch:
             await asyncio.gather(self._task, return_exceptions=True)
 
     # ------------------------------------------------------------------ inside
+
+    def _is_as_begun(self, begun: NewsMark | None, seen: int) -> bool:
+        """Tell whether nothing was heard since an instance was started here, a moment ago."""
+        return (
+            begun is not None
+            and begun.of_others == seen
+            and begun.told == self._endings.told
+            and time.monotonic() - begun.at_s < BEGUN_LASTS_S
+        )
 
     async def _row(self, instance_id: str) -> InstanceRow:
         row = await self._questions.row(instance_id)
