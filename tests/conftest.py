@@ -12,11 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from perdure.clock import ManualClock
 from perdure.store.base import Store
 from perdure.store.opening import open_store
 from tests.postgres import MEMORY, Server, has_room
+from tests.sizes import IS_FULL
 
 # A shell that runs us in the background has SIGINT ignored, and programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -30,6 +32,14 @@ pytest.register_assert_rewrite("tests.contract.store_values")
 # busy disk takes its time for each commit. pytest asks for this when the first one is made.
 if has_room(MEMORY):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+# By default each run tries the same values, however long one takes: what is drawn anew may fail one
+# run of a thousand, and then those who changed something else look for it.
+settings.register_profile(
+    "perdure", deadline=None, derandomize=not IS_FULL, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("perdure")
 
 
 # Our server has no TLS, and to be asked for it a driver makes what it would need for it first, at

@@ -24,8 +24,7 @@ from perdure import (
     orchestration,
 )
 from tests.core.orders import Order, Place
-
-WITHIN_S = 30
+from tests.sizes import WITHIN_S
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 

@@ -16,8 +16,7 @@ import pytest
 
 from tests.postgres import ROLE, Server
 from tests.postgres_programs import OLDEST, bundled, can_reach, choose, find_user, version_of
-
-WITHIN_S = 20.0
+from tests.sizes import WITHIN_S
 
 HOLDER = """
 import sys

@@ -26,10 +26,8 @@ from perdure.store.contents import Inspectable
 from tests.chaos import scenario
 from tests.chaos.accounting import problems_in
 from tests.chaos.crashing import OPTIONS, Call, Fault, FaultKind, HandDriven, Life, Step, World
-from tests.sizes import IS_FULL
+from tests.sizes import IS_FULL, WITHIN_S
 
-WITHIN_S = 10.0
-"""How long one run may take before it counts as stuck."""
 DOUBLES = 30 if IS_FULL else 10
 """How many pairs of faults are tried."""
 

@@ -45,12 +45,10 @@ from tests.chaos.statements import (
     points_of,
     sqlite_of,
 )
-from tests.sizes import IS_FULL
+from tests.sizes import IS_FULL, WITHIN_S
 
 pytestmark = pytest.mark.timeout(1_200 if IS_FULL else 120)
 
-WITHIN_S = 20.0
-"""How long one run may take before it counts as stuck."""
 UNDISTURBED_RUNS = 5
 MAX_SURVIVED = 0.05
 """Which share of all points may not be reached, in all parts of a sweep together."""

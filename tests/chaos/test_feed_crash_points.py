@@ -31,8 +31,8 @@ from tests.chaos.statements import (
     points_of,
     sqlite_of,
 )
-from tests.chaos.test_decider_crash_points import MAX_SURVIVED, WITHIN_S, Log, follow, look_at
-from tests.sizes import IS_FULL
+from tests.chaos.test_decider_crash_points import MAX_SURVIVED, Log, follow, look_at
+from tests.sizes import IS_FULL, WITHIN_S
 
 OWN = "own"
 """A statement of the projection's own."""

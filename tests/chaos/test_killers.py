@@ -15,10 +15,10 @@ from perdure import Client
 from perdure.model.instances import Status
 from tests.chaos.fleet import ROOT
 from tests.chaos.killer_process import DIED, KILLER, OPTIONS, Acting, Ask, Thinking, act
+from tests.sizes import WITHIN_S
 
 HARMLESS = [f"harmless-{number}" for number in range(30)]
 ALL = [*HARMLESS[:15], KILLER, *HARMLESS[15:]]
-WITHIN_S = 60.0
 
 pytestmark = pytest.mark.timeout(2 * WITHIN_S)
 

@@ -19,10 +19,7 @@ from tests.chaos.statements import (
     sqlite_of,
 )
 from tests.chaos.test_crash_points import SCRIPTS, look_at
-from tests.sizes import IS_FULL
-
-WITHIN_S = 20.0
-"""How long one run may take before it counts as stuck."""
+from tests.sizes import IS_FULL, WITHIN_S
 
 NEW_STATEMENTS = {
     "going back": {"revive_instances", "rewind_streams", "forget_unheard"},

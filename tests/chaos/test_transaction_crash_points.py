@@ -16,9 +16,9 @@ from perdure.clock import system_clock
 from tests.chaos.booking_process import INSTANCE, ORDER
 from tests.engine.booking import Shop, shop_with
 from tests.postgres import Server
+from tests.sizes import WITHIN_S
 
 ROOT = Path(__file__).parent.parent.parent
-WITHIN_S = 30.0
 LATER_MS = 3_600_000
 """By so much later the next process comes: whatever was leased is not any more."""
 

@@ -30,9 +30,8 @@ from tests.chaos.statements import (
     sqlite_of,
 )
 from tests.postgres import Server
-from tests.sizes import IS_FULL
+from tests.sizes import IS_FULL, WITHIN_S
 
-WITHIN_S = 20.0
 PER_EXECUTION = 3
 WRITTEN = {"commit", "start", "deliver", "end_jobs"}
 """Calls of the store whose answer tells that something is stored."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,7 +128,14 @@ def test_a_person_needs_two_commands_and_ends_it_with_ctrl_c(folder: Path) -> No
     psutil.wait_procs(children, timeout=30)
     assert not any(child.is_running() for child in children)
     # The page is there within 2 s. What counts here is the work until then, whatever else runs.
-    assert cpu_s < 2.0
+    assert cpu_s < 2.0 * slowness()
+
+
+def slowness() -> float:
+    """Return how many times longer than usual this machine computes for the same now, or 1."""
+    began_s = time.process_time()
+    sum(number * number % 7 for number in range(1_000_000))
+    return max(1.0, (time.process_time() - began_s) / 0.06)
 
 
 def test_code_that_cannot_be_loaded_at_first_ends_it(folder: Path) -> None:

@@ -11,6 +11,7 @@ from perdure import Context, Engine, Promise, orchestration
 from perdure.errors import PromiseRejectedError
 from tests.cli.commands import typed
 from tests.engine.stage import OPTIONS
+from tests.sizes import WITHIN_S
 
 paid = Promise("paid", int)
 
@@ -33,12 +34,12 @@ def url(folder: Path) -> str:
 async def token_of(url: str, instance_id: str) -> str:
     async with Engine(url, [deposit], options=OPTIONS) as engine:
         handle = await engine.start(instance_id, deposit)
-        return str(await handle.wait_kv("token", timeout=20))
+        return str(await handle.wait_kv("token", timeout=WITHIN_S))
 
 
 async def result_of(url: str, instance_id: str) -> str:
     async with Engine(url, [deposit], options=OPTIONS) as engine:
-        return await engine.handle(instance_id, deposit).result(timeout=20)
+        return await engine.handle(instance_id, deposit).result(timeout=WITHIN_S)
 
 
 def test_a_promise_is_kept_by_its_token(url: str) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from perdure.core.orchestrations.loop import DurableLoop
-
-WITHIN_S = 30
+from tests.sizes import WITHIN_S
 
 
 class Nobody:

@@ -14,8 +14,7 @@ import asyncpg
 import psycopg
 
 from perdure import Activity, Context, Orchestration, orchestration, transaction
-
-WITHIN_S = 20.0
+from tests.sizes import WITHIN_S
 
 Then = Callable[[Any, str], Any]
 """What a booking does with its connection after it has written; may be async."""

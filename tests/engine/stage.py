@@ -22,9 +22,7 @@ from perdure.client.reading.info import HistoryEvent
 from perdure.clock import Clock, system_clock, to_ms
 from perdure.model.turns import Turn, TurnReceipt
 from perdure.store.opening import open_store
-
-WITHIN_S = 20.0
-"""How long anything may take before a test gives up; nothing waits so long unless it is broken."""
+from tests.sizes import WITHIN_S
 
 LOOK_EVERY_S = 0.002
 
@@ -42,6 +40,9 @@ OPTIONS = WorkerOptions(
     cancel_grace=timedelta(milliseconds=50),
 )
 """Every turn is watched and every instance replayed in the shadow."""
+
+SELDOM = timedelta(minutes=5)
+"""How often a worker looks by itself that is to hear of things in another way."""
 
 
 def options(**changes: Any) -> WorkerOptions:
@@ -232,6 +233,11 @@ def overtake(
         return late()
 
     patch.setattr(store, "commit", commit_too_late)
+
+
+PATIENCE = timedelta(seconds=10)
+"""What a `RunningClock` is moved ahead by for a time-out, which cannot come before. No lease ends
+with that."""
 
 
 class RunningClock:

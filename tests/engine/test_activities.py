@@ -19,6 +19,7 @@ from perdure import (
 )
 from perdure.errors import ActivityError, InstanceFailedError, PayloadError
 from tests.engine.stage import Gate, Stage, kinds, options, until
+from tests.sizes import WITHIN_S
 
 SOON = Retry(max_attempts=3, first_delay=timedelta(0), jitter=0)
 INSTANT = timedelta(milliseconds=20)
@@ -301,7 +302,7 @@ async def test_plain_functions_run_in_threads_beside_each_other(stage: Stage) ->
 
     @activity
     def meet(name: str) -> str:
-        both.wait(timeout=20)
+        both.wait(timeout=WITHIN_S)
         return f"{name} {threading.current_thread() is threading.main_thread()}"
 
     @orchestration

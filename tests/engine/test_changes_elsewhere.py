@@ -17,6 +17,7 @@ from perdure.model.instances import InstanceRow
 from perdure.model.turns import ClaimedTurn, Turn
 from perdure.turns.hot import HotInstance
 from tests.engine.stage import Stage, until, waits_for
+from tests.sizes import WITHIN_S
 
 go = Signal("go", str)
 
@@ -89,11 +90,11 @@ async def test_an_execution_that_is_claimed_before_its_predecessor_was_answered_
     monkeypatch.setattr(engine._serving.turns, "take", take_and_tell)
 
     await handle.send(go, "first")
-    await asyncio.wait_for(claimed.wait(), 5)
+    await asyncio.wait_for(claimed.wait(), WITHIN_S)
     monkeypatch.undo()
     await handle.send(go, "second")
 
-    assert await asyncio.wait_for(handle.result(), 5) == "second"
+    assert await asyncio.wait_for(handle.result(), WITHIN_S) == "second"
 
 
 async def test_an_answer_that_is_lost_by_a_defect_is_lost_for_its_instance_only(
@@ -141,7 +142,7 @@ async def test_what_happens_while_the_first_look_is_under_way_is_not_swallowed(
 
     monkeypatch.setattr(client._core.store, "read_instances", read_too_early)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         if waits == "for its end":
             assert await client.handle("w", waiting).result() == "on"
         else:

@@ -19,10 +19,11 @@ from perdure.model.jobs import JobEnd
 from perdure.model.turns import JobClaim, TurnClaim
 from perdure.worker import claims
 from tests.contract.store_values import message
-from tests.engine.stage import Gate, Stage, options, until, waits_for
+from tests.engine.stage import SELDOM, Gate, Stage, options, until, waits_for
 from tests.engine.test_shared_turns import hold_commits
+from tests.sizes import WITHIN_S
 
-SELDOM = options(poll_max=timedelta(seconds=20))
+RESTING = options(poll_max=SELDOM, lease_for=2 * SELDOM)
 
 
 @activity
@@ -43,12 +44,12 @@ async def doubled(number: int) -> int:
 async def test_work_of_others_is_noticed_soon_by_a_worker_that_had_none_for_long(
     stage: Stage,
 ) -> None:
-    engine = await stage.engine([doubled, double], options=SELDOM)
+    engine = await stage.engine([doubled, double], options=RESTING)
     client = await stage.client()
     claimer = engine._serving.claimer
     await until(lambda: claimer._quiet > 4)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         assert await (await client.start(doubled, 2)).result() == 4
 
 
@@ -58,13 +59,13 @@ async def test_a_worker_that_is_told_of_changes_does_not_wait_until_it_compares(
     monkeypatch.setattr(claims, "COMPARE_MAX_S", 60.0)
     stage = Stage(postgres_url)
     client = await stage.client()
-    engine = await stage.engine([doubled, double], options=SELDOM)
+    engine = await stage.engine([doubled, double], options=RESTING)
     claimer = engine._serving.claimer
     await until(lambda: claimer._seen_changes > 0 < claimer._quiet)
     claimer._quiet = 20  # As after a long silence.
     await until(lambda: claimer._quiet > 20)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         assert await (await client.start(doubled, 2)).result() == 4
 
     await stage.close()
@@ -90,7 +91,7 @@ async def test_who_waits_for_a_result_hears_of_it_at_once_if_the_store_is_told(
         return await stand()
 
     await stage.engine([standing, stand])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         result = asyncio.ensure_future((await client.start(standing)).result())
         await gate.reached()
         gate.opened.set()
@@ -104,16 +105,16 @@ async def test_a_call_goes_to_another_worker_and_back_without_waiting_for_the_po
     stage: Stage,
 ) -> None:
     """The worker that has the instance is idle meanwhile, and so is the other one before."""
-    engine = await stage.engine([doubled], options=SELDOM)
-    other = await stage.engine([double], options=SELDOM)
+    engine = await stage.engine([doubled], options=RESTING)
+    other = await stage.engine([double], options=RESTING)
     await until(lambda: engine._serving.claimer._quiet > 4 < other._serving.claimer._quiet)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         assert await (await engine.start(doubled, 2)).result() == 4
 
 
 async def test_changes_that_bring_nothing_are_heeded_less_and_less(stage: Stage) -> None:
-    engine = await stage.engine([doubled, double], options=SELDOM)
+    engine = await stage.engine([doubled, double], options=RESTING)
     client = await stage.client()
     counter = "perdure_claims_total"
     await until(lambda: engine._serving.claimer._quiet)
@@ -164,7 +165,7 @@ async def test_what_one_half_of_a_claim_has_leased_is_worked_on_though_the_other
         raise StoreError("refused by the test")
 
     setattr(store, failing, refuse)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         assert await (await client.start(doubled, 2)).result() == 4
     delattr(store, failing)
 

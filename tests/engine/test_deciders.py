@@ -42,6 +42,7 @@ from tests.engine.shop import (
     charge,
 )
 from tests.engine.stage import Stage, idle, kinds, options, until
+from tests.sizes import WITHIN_S
 
 
 @dataclass(frozen=True)
@@ -581,7 +582,7 @@ async def test_inputs_that_wait_when_an_engine_closes_are_decided_or_refused(sta
     await asyncio.sleep(0)
     await engine.close()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN_S):
         answers = await asyncio.gather(*given, return_exceptions=True)
 
     later = await stage.client()

@@ -17,6 +17,7 @@ from perdure.client.histories.history import History
 from perdure.client.reading.display import MAX_CELL, MAX_ROWS
 from perdure.errors import InstanceFailedError, UsageError
 from perdure.ids import fresh_name
+from tests.sizes import WITHIN_S
 
 EVIL = "<script>alert(1)</script>\x1b[31m[bold]red" + "x" * 500
 go = Signal("go", str)
@@ -66,7 +67,7 @@ async def shown_things() -> tuple[list[Any], History]:
         with pytest.raises(InstanceFailedError):
             await failed.result()
         waiting = await engine.start("chat-1", chat)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             while "signal" not in await waiting.explain():  # noqa: ASYNC110 - as `until`
                 await asyncio.sleep(0.01)
         things = [

@@ -11,7 +11,8 @@ import pytest
 from perdure import Accepted, Client
 from perdure.errors import StoreError
 from tests.engine.accounts import Account, Deposit, Moved, movements
-from tests.engine.stage import WITHIN_S, Stage, until
+from tests.engine.stage import Stage, until
+from tests.sizes import WITHIN_S
 from tests.wire import Proxy, writes
 
 

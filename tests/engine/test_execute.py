@@ -48,6 +48,7 @@ from tests.engine.shop import (
     Shipped,
 )
 from tests.engine.stage import Stage, kinds, transactions, until
+from tests.sizes import WITHIN_S
 
 
 @dataclass(frozen=True)
@@ -345,7 +346,7 @@ async def test_execute_does_not_wait_for_a_lease_elsewhere(stage: Stage) -> None
     await client.send(Counter, Add("a", 1))
     await lease(client, "counter:a")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         answer = await client.execute(Counter, Add("a", 10))
 
     assert answer == Accepted((Added(10),), 11, 2, reply=1)

@@ -22,6 +22,7 @@ from perdure.errors import (
 from perdure.store.base import Store
 from tests.engine.shop import Note, Order, Pay, Place
 from tests.engine.stage import Stage, options, until
+from tests.sizes import WITHIN_S
 
 
 @dataclass(frozen=True)
@@ -287,7 +288,7 @@ async def test_closing_answers_everybody_who_waits(stage: Stage) -> None:
 
     await engine.close()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         answers = await asyncio.gather(*calls, return_exceptions=True)
     other = await stage.client()
     kept = (await other.state(Order, "o-1")).notes
@@ -333,5 +334,5 @@ async def test_everything_at_once_keeps_the_promises(stage: Stage) -> None:
             with suppress(*EXPECTED):
                 await do_something(client, first + 5 * number)
 
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(WITHIN_S):
         await asyncio.gather(*(use(client, 11 * turn) for turn, client in enumerate(clients)))

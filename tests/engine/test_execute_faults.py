@@ -10,8 +10,9 @@ import pytest
 
 from perdure import Accepted, Decision, Rejected
 from perdure.store.base import Store
-from tests.engine.stage import WITHIN_S, Stage, is_waiting, until
+from tests.engine.stage import Stage, is_waiting, until
 from tests.engine.test_execute_corners import Diary, Write, Written, hold_after
+from tests.sizes import WITHIN_S
 
 
 class Loud(Diary):
@@ -82,7 +83,7 @@ async def test_a_rejection_that_cannot_be_confirmed_is_told_and_the_instance_goe
     await client.execute(Diary, Write("d", "begun"))
     fail_once(monkeypatch, client._core.store, method)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         with pytest.raises(LookupError, match="out of memory"):
             await client.execute(Diary, Write("d", ""), input_id=input_id)
         rejected = await client.execute(Diary, Write("d", ""), input_id=input_id)
@@ -101,7 +102,7 @@ async def test_an_inbox_that_cannot_be_read_is_told_and_the_instance_goes_on(
     await client.send(Diary, Write("d", "sent"))
     fail_once(monkeypatch, client._core.store, method)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         with pytest.raises(LookupError, match="out of memory"):
             await client.execute(Diary, Write("d", "lost"))
         answer = await client.execute(Diary, Write("d", "more"))

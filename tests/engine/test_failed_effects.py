@@ -12,7 +12,7 @@ from perdure.authoring.deciders.decider import DeadEffect
 from perdure.jobs.attempts import read_policy
 from perdure.model.options import EFFECT_RETRY
 from tests import rows
-from tests.engine.stage import Gate, RunningClock, Stage, kinds, options, until
+from tests.engine.stage import PATIENCE, Gate, RunningClock, Stage, kinds, options, until
 from tests.engine.test_effects import SOON, Asked, Do, Doer, Done, Ended, Log, crash, settles
 
 LOST = r"effect 'work' of decider 'asking' failed for good, and no input came of it"
@@ -158,7 +158,7 @@ async def test_an_effect_that_its_deadline_ends_is_dead_and_its_retry_has_none(
     gate = Gate()
     deadlines: list[datetime | None] = []
 
-    @activity(deadline=timedelta(milliseconds=50))
+    @activity(deadline=PATIENCE)
     async def work(ctx: ActivityContext, id: str) -> Done:
         deadlines.append(ctx.deadline)
         if len(deadlines) == 1:
@@ -167,8 +167,11 @@ async def test_an_effect_that_its_deadline_ends_is_dead_and_its_retry_has_none(
 
     stage.expect_log(LOST + r".* DeadlineExceeded; dead_jobs\(\) has it")
     decider = asking(work)
-    engine = await stage.engine([decider, work])
+    clock = RunningClock()
+    engine = await stage.engine([decider, work], clock=clock)
     await engine.execute(decider, Do("a"))
+    await gate.reached()
+    clock.advance(PATIENCE)
     await until(lambda: stage.logged(LOST))
     [dead] = (await engine.dead_jobs(activity="work", prefix="asking:")).items
     assert (dead.attempts, dead.input) == (1, {"id": "a"})

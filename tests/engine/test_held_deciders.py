@@ -13,8 +13,9 @@ from perdure import Accepted, Client, Decider, Decision, Engine, Rejected
 from perdure.errors import InstanceHeldError
 from perdure.model.histories.events import UnreadableEventError
 from tests import rows
-from tests.engine.stage import WITHIN_S, Stage, until
+from tests.engine.stage import Stage, until
 from tests.engine.test_execute import Add, Added
+from tests.sizes import WITHIN_S
 
 
 class Brittle(Decider[int, Add, Added, str]):

@@ -15,9 +15,10 @@ from perdure.model.options import Retry
 from perdure.projection import EventMeta, Tables
 from tests.engine.fed import Placed, Recorder, Shipped
 from tests.engine.projecting import Kept, orders_in
-from tests.engine.stage import WITHIN_S, Stage, until
+from tests.engine.stage import Stage, until
 from tests.engine.test_projections import is_stuck, orders, record
 from tests.engine.test_sql_projections import has_handled
+from tests.sizes import WITHIN_S
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 GROWING = (

@@ -8,7 +8,8 @@ import pytest
 
 from perdure import BlockingClient, Client, Worker, orchestration
 from perdure.errors import ResultTimeoutError
-from tests.engine.stage import WITHIN_S, Stage
+from tests.engine.stage import Stage
+from tests.sizes import WITHIN_S
 
 
 @orchestration

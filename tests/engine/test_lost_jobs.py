@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -17,11 +16,10 @@ from perdure.clock import ManualClock, system_clock
 from perdure.errors import InstanceCancelledError
 from perdure.model.hints import Hint
 from perdure.store.base import JobLease
-from tests.engine.stage import Gate, Stage, options, until
+from tests.engine.stage import SELDOM, Gate, Stage, options, until
 
-POLL_MAX = timedelta(milliseconds=200)
-WITHIN_S = 5.0
-"""Far more than the poll interval, far less than a third of a lease."""
+POLLS = options(poll_max=timedelta(milliseconds=200), lease_for=SELDOM)
+"""What a job hears before the end of its lease is near, it hears by looking."""
 
 poke = Signal("poke", int)
 
@@ -55,7 +53,7 @@ class Long:
 
     async def start(self, stage: Stage) -> Engine:
         """Have it running in an engine, as instance `a`."""
-        engine = await stage.engine(self.definitions, options=options(poll_max=POLL_MAX))
+        engine = await stage.engine(self.definitions, options=POLLS)
         await engine.start("a", self.acting)
         await self.began.wait()
         return engine
@@ -71,7 +69,6 @@ async def test_an_activity_hears_within_the_poll_interval_what_another_process_d
     client = await stage.client()
     handle = client.handle("a")
 
-    began_s = time.monotonic()
     match how:
         case "cancel":
             await handle.cancel("from afar")
@@ -83,7 +80,6 @@ async def test_an_activity_hears_within_the_poll_interval_what_another_process_d
             await client._core.store.delete([("a", row.incarnation)], force=True)
     await until(long.told.is_set)
 
-    assert time.monotonic() - began_s < WITHIN_S
     assert engine._serving.jobs.leases() == []
     # An instance that was deleted is still in memory here, without a row.
     assert await client._core.store.read_jobs("a") == []
@@ -91,7 +87,9 @@ async def test_an_activity_hears_within_the_poll_interval_what_another_process_d
 
 async def test_an_activity_hears_at_once_what_its_own_process_decided(stage: Stage) -> None:
     long = Long()
-    engine = await stage.engine(long.definitions, options=options(poll_max=timedelta(seconds=20)))
+    engine = await stage.engine(
+        long.definitions, options=options(poll_max=SELDOM, lease_for=2 * SELDOM)
+    )
     handle = await engine.start("a", long.acting)
     await long.began.wait()
 
@@ -108,14 +106,14 @@ async def test_a_thread_hears_within_the_poll_interval_too(stage: Stage) -> None
     @activity
     def long(ctx: ActivityContext) -> None:
         began.set()
-        if ctx.wait_cancelled(timedelta(seconds=20)):
+        if ctx.wait_cancelled(SELDOM):
             told.set()
 
     @orchestration
     async def acting() -> None:
         await long()
 
-    engine = await stage.engine([long, acting], options=options(poll_max=POLL_MAX))
+    engine = await stage.engine([long, acting], options=POLLS)
     await engine.start("a", acting)
     await until(began.is_set)
 
@@ -142,7 +140,7 @@ async def test_what_a_deaf_activity_returns_is_refused_and_counted(stage: Stage)
         return await deaf()
 
     stage.expect_log("is abandoned")
-    engine = await stage.engine([deaf, acting], options=options(poll_max=POLL_MAX))
+    engine = await stage.engine([deaf, acting], options=POLLS)
     await engine.start("a", acting)
     await gate.reached()
     await (await stage.client()).handle("a").terminate("from afar")
@@ -224,12 +222,12 @@ async def test_a_lease_that_ran_out_is_not_revived_and_its_late_result_is_refuse
         return await slow()
 
     stage.expect_log("is abandoned")
-    engine = await stage.engine([slow, acting], clock=clock, options=options(poll_max=POLL_MAX))
+    engine = await stage.engine([slow, acting], clock=clock, options=POLLS)
     handle = await engine.start("a", acting)
     await gate.reached()
     [lease] = engine._serving.jobs.leases()
 
-    clock.advance(timedelta(seconds=31))
+    clock.advance(SELDOM + timedelta(seconds=1))
     _, lost = await engine._core.store.renew([], [lease], lease_ms=30_000)
     result = await handle.result()
     await until(lambda: engine._serving.jobs.counts.abandoned)

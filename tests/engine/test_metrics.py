@@ -27,7 +27,18 @@ from perdure.errors import (
 )
 from perdure.model.turns import ClaimedTurn
 from perdure.telemetry import Distribution, MetricsSnapshot
-from tests.engine.stage import Gate, Stage, has_ended, is_waiting, load, options, overtake, until
+from tests.engine.stage import (
+    PATIENCE,
+    Gate,
+    RunningClock,
+    Stage,
+    has_ended,
+    is_waiting,
+    load,
+    options,
+    overtake,
+    until,
+)
 
 STARTS = "perdure_orchestration_starts_total"
 COMPLETIONS = "perdure_orchestration_completions_total"
@@ -222,15 +233,19 @@ async def test_a_cancelled_activity_counts_as_cancelled(stage: Stage) -> None:
     @orchestration
     async def impatient() -> str:
         try:
-            async with asyncio.timeout(0.01):
+            async with asyncio.timeout(PATIENCE.total_seconds()):
                 await stuck()
         except TimeoutError:
             return "late"
         return "in time"
 
-    engine = await stage.engine([impatient, stuck])
+    clock = RunningClock()
+    engine = await stage.engine([impatient, stuck], clock=clock)
+    handle = await engine.start("i", impatient)
+    await gate.reached()
+    clock.advance(PATIENCE)
 
-    assert await (await engine.start("i", impatient)).result() == "late"
+    assert await handle.result() == "late"
 
     now = now_of(engine)
     assert now.value(EXECUTIONS) == now.value(EXECUTIONS, outcome="cancelled") == 1

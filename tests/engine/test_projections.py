@@ -19,7 +19,7 @@ from perdure.model.options import Retry
 from perdure.projection import EventMeta, Projection
 from tests.engine import shop
 from tests.engine.fed import Order, Placed, Recorder, Reserved, Shipped, Stock
-from tests.engine.stage import Gate, Stage, options, until
+from tests.engine.stage import SELDOM, Gate, Stage, options, until
 
 QUICK = Retry(max_attempts=3, first_delay=timedelta(milliseconds=1), jitter=0)
 
@@ -30,7 +30,7 @@ SHORT = options(
 )
 """Leases that run out within a test."""
 
-SELDOM = options(poll_min=timedelta(seconds=25), poll_max=timedelta(seconds=25))
+RESTING = options(poll_min=SELDOM, poll_max=SELDOM, lease_for=2 * SELDOM)
 """Nothing is found by looking within a test."""
 
 
@@ -210,7 +210,7 @@ async def test_what_was_recorded_before_a_projection_existed_comes_too(stage: St
 
 async def test_events_of_this_process_come_without_looking_for_them(stage: Stage) -> None:
     seen = Seen()
-    engine = await stage.engine([seen], options=SELDOM)
+    engine = await stage.engine([seen], options=RESTING)
     await until(lambda: engine.projections())
 
     await record(engine, *orders(3))
@@ -390,7 +390,7 @@ async def test_a_stuck_projection_goes_on_when_it_is_resumed(stage: Stage) -> No
     stage.expect_log("projection .* is stuck at event")
     seen = Seen()
     seen.bad = {Placed("o-1")}
-    engine = await stage.engine([seen], options=SELDOM)
+    engine = await stage.engine([seen], options=RESTING)
     await record(engine, *orders(3))
     await until(lambda: is_stuck(engine))
 

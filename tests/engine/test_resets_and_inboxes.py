@@ -12,6 +12,7 @@ from perdure.errors import UpdateUnansweredError
 from perdure.repair import at_event
 from tests.engine.stage import Stage, until, waits_for
 from tests.engine.test_promises import token_in_history
+from tests.sizes import WITHIN_S
 
 add = Update("add", int, int)
 paid = Promise("paid", str)
@@ -58,7 +59,7 @@ async def test_an_update_that_an_ended_instance_had_not_taken_may_be_asked_again
     await handle.send(go, 1)
 
     await stage.engine([adding])
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         assert await again == 2
     assert await handle.update(add, 1, update_id="once") == 2
 

@@ -15,7 +15,8 @@ import pytest
 from perdure import Client, Retry, Signal, activity, default_url, orchestration, run
 from perdure.client.obstacles import Obstacles
 from perdure.errors import AlreadyExistsError, InstanceFailedError
-from tests.engine.stage import WITHIN_S, Stage, until, waits_for
+from tests.engine.stage import Stage, until, waits_for
+from tests.sizes import WITHIN_S
 
 SCRIPT = """
 import asyncio

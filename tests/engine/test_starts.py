@@ -14,7 +14,7 @@ from perdure.errors import (
     InvalidIdError,
     ResultTimeoutError,
 )
-from tests.engine.stage import Stage, idle, kinds, options, transactions, until, waits_for
+from tests.engine.stage import SELDOM, Stage, idle, kinds, options, transactions, until, waits_for
 
 go = Signal("go", str)
 
@@ -242,7 +242,7 @@ async def test_terminate_replaces_a_finished_instance_too(stage: Stage) -> None:
 # ------------------------------------------------------- what a start costs
 
 
-UNDISTURBED = options(poll_min=timedelta(seconds=10), poll_max=timedelta(seconds=10))
+UNDISTURBED = options(poll_min=SELDOM, poll_max=SELDOM, lease_for=2 * SELDOM)
 """No look for work of other processes falls into the counted time."""
 
 

@@ -6,7 +6,8 @@ import asyncio
 from datetime import timedelta
 
 from perdure import Engine, activity, orchestration
-from tests.engine.stage import WITHIN_S, Gate, Stage, options, until
+from tests.engine.stage import Gate, Stage, options, until
+from tests.sizes import WITHIN_S
 
 PATIENT = options(stop_grace=timedelta(hours=1))
 

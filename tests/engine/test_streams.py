@@ -34,8 +34,9 @@ from perdure.errors import (
 )
 from perdure.limits import MAX_ITEM_BYTES, MAX_UNFLUSHED_BYTES
 from perdure.repair import before
-from tests.engine.stage import Gate, Stage, options, until, waits_for
+from tests.engine.stage import PATIENCE, Gate, RunningClock, Stage, options, until, waits_for
 from tests.jobs import busywork
+from tests.sizes import WITHIN_S
 
 words = Stream("words", str)
 more = Stream("more", int)
@@ -78,7 +79,7 @@ class LiveReader:
         return [item.value for item in self.shown]
 
     async def over(self) -> list[Any]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN_S):
             await self.task
         return self.values
 
@@ -147,7 +148,7 @@ async def test_a_reader_in_another_process_hears_of_items_while_the_activity_run
     await engine.start("w", writing)
     reader = client.handle("w").stream(words)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         assert [(await anext(reader)).value, (await anext(reader)).value] == ["one", "two"]
         gate.opened.set()
         assert [item.value async for item in reader] == ["three"]
@@ -238,9 +239,10 @@ async def test_what_an_activity_sent_that_did_not_succeed_is_taken_back_at_the_e
     @orchestration
     async def writing() -> None:
         words.send("begin")
-        await asyncio.wait_for(write(), 0.2 if how == "time out" else None)
+        await asyncio.wait_for(write(), PATIENCE.total_seconds() if how == "time out" else None)
 
-    engine = await stage.engine([writing, write])
+    clock = RunningClock()
+    engine = await stage.engine([writing, write], clock=clock)
     handle = await engine.start(writing)
     live = LiveReader(handle)
     await until(lambda: live.values == ["begin", "void"])
@@ -252,6 +254,8 @@ async def test_what_an_activity_sent_that_did_not_succeed_is_taken_back_at_the_e
             await handle.cancel()
         case "terminate":
             await handle.terminate()
+        case _:
+            clock.advance(PATIENCE)
     ends = (InstanceFailedError, InstanceCancelledError, InstanceTerminatedError)
     with pytest.raises(ends):
         await handle.result()
@@ -438,7 +442,7 @@ async def test_a_reader_is_told_that_its_instance_was_deleted(stage: Stage) -> N
     await handle.delete(force=True)
 
     with pytest.raises(InstanceNotFoundError):
-        await asyncio.wait_for(reading, 20)
+        await asyncio.wait_for(reading, WITHIN_S)
 
 
 async def test_callers_that_wait_iterate(stage: Stage) -> None:
@@ -572,7 +576,7 @@ async def test_many_readers_in_one_client_see_the_same(stage: Stage) -> None:
 
     readers = [handle.stream(words) for _ in range(20)]
     readers += [other.handle("many").stream(words) for _ in range(20)]
-    found = await asyncio.wait_for(asyncio.gather(*map(_values, readers)), 20)
+    found = await asyncio.wait_for(asyncio.gather(*map(_values, readers)), WITHIN_S)
 
     assert all(values == found[0] for values in found)
     assert len(found[0]) == 11

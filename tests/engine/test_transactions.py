@@ -128,7 +128,7 @@ async def test_a_timeout_rolls_back_and_nobody_waits_for_the_function(
     if not shop.is_async:
         stage.expect_log("goes on after it was told to stop")
     gate = Gate(shop)
-    book = shop.book(gate, timeout=timedelta(milliseconds=600))
+    book = shop.book(gate, timeout=timedelta(seconds=2))
     engine = await stage.engine([book, shop_with(book)])
     handle = await engine.start("s", shop_with(book), "o-1")
 
@@ -154,7 +154,7 @@ async def test_a_statement_that_goes_on_for_ever_is_broken_off(shop: Shop, stage
         found = connection.execute(endless)
         return found if shop.is_async else str(found.fetchone())
 
-    book = shop.book(count, timeout=timedelta(milliseconds=600))
+    book = shop.book(count, timeout=timedelta(seconds=2))
     patient = options(cancel_grace=timedelta(seconds=20))
     engine = await stage.engine([book, shop_with(book)], options=patient)
 

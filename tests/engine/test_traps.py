@@ -17,7 +17,8 @@ from perdure.clock import ManualClock
 from perdure.errors import InstanceFailedError, StoreUnavailableError
 from perdure.model.turns import KnownEnd
 from tests.contract.store_values import LEASE_MS, claim
-from tests.engine.stage import Stage, idle, options, until
+from tests.engine.stage import SELDOM, Stage, idle, options, until
+from tests.sizes import WITHIN_S
 
 go = Signal("go", str)
 
@@ -34,11 +35,11 @@ async def waiting() -> str:
 
 async def test_an_idle_engine_closes_at_once_and_leaves_no_thread(stage: Stage) -> None:
     before = set(threading.enumerate())
-    patient = options(stop_grace=timedelta(hours=1), poll_max=timedelta(seconds=20))
+    patient = options(stop_grace=timedelta(hours=1), poll_max=SELDOM, lease_for=2 * SELDOM)
     engine = await stage.engine([greeting], options=patient)
     await idle(engine)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await engine.close()
 
     left = {each.name for each in set(threading.enumerate()) - before}

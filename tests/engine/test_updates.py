@@ -22,6 +22,7 @@ from perdure.errors import (
     UsageError,
 )
 from tests.engine.stage import Stage, kinds, options, until, waits_for
+from tests.sizes import WITHIN_S
 
 
 @dataclass(frozen=True)
@@ -244,10 +245,10 @@ async def test_an_id_stands_for_one_update_before_that_is_answered(
         await waits_for(handle, "signal 'close'")
 
     with pytest.raises(InputIdReusedError, match="other in cents"):
-        await handle.update(add_item, Item("kettle", 1), update_id="u-1", timeout=20)
+        await handle.update(add_item, Item("kettle", 1), update_id="u-1", timeout=WITHIN_S)
     with pytest.raises(InputIdReusedError, match="its name"):
-        await handle.update(other, "kettle", update_id="u-1", timeout=20)
-    asked = other.with_options(update_id="u-1", timeout=20)
+        await handle.update(other, "kettle", update_id="u-1", timeout=WITHIN_S)
+    asked = other.with_options(update_id="u-1", timeout=WITHIN_S)
     with pytest.raises(InputIdReusedError, match="its name"):
         await client.update_with_start(asked, "kettle", "h-1", holding, "answer")
 

@@ -45,6 +45,7 @@ from tests.jobs.job_harness import (
     result_of,
     until,
 )
+from tests.sizes import WITHIN_S
 
 SHORT = timedelta(milliseconds=20)
 RETRY = Retry(max_attempts=3, first_delay=timedelta(seconds=1), jitter=0.5)
@@ -865,7 +866,11 @@ def test_a_thread_that_never_returns_does_not_keep_the_process_alive() -> None:
     program = inspect.getsource(_hang_at_exit) + "\n_hang_at_exit()\n"
 
     done = subprocess.run(
-        [sys.executable, "-c", program], timeout=20, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program],
+        timeout=WITHIN_S,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert (done.returncode, done.stdout) == (0, "stopped 1\n"), done.stderr

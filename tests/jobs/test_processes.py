@@ -29,6 +29,7 @@ from tests.jobs.job_harness import (
     result_of,
     until,
 )
+from tests.sizes import WITHIN_S
 
 ONE = WorkerOptions(process_jobs=1)
 
@@ -351,7 +352,7 @@ def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=WITHIN_S,
         check=False,
     )
 

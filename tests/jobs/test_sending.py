@@ -16,6 +16,7 @@ from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import ClaimedJob, JobKey, StreamAppend
 from perdure.model.streams import SentItems
 from perdure.telemetry import Counter
+from tests.sizes import WITHIN_S
 
 QUEUE = DefinitionKey("activity", "write", "")
 
@@ -166,7 +167,7 @@ async def test_the_first_item_is_stored_at_once_and_what_is_much_before_its_time
     attempt = streams.begin(job(), "write")
 
     async def stored(count: int) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN_S):
             while len(shelf.words()) < count:
                 shelf.asked.clear()
                 await shelf.asked.wait()

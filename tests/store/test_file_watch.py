@@ -18,8 +18,7 @@ from perdure.store.sqlite import file_watch
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import begun, latest, new_instance, next_turn, outcome
 from tests.engine.stage import until
-
-WITHIN_S = 20.0
+from tests.sizes import WITHIN_S
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the kernel has no inotify"

@@ -42,10 +42,10 @@ from tests.contract.store_values import (
     turn_of,
 )
 from tests.engine.stage import until
+from tests.sizes import WITHIN_S
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-ENOUGH_S = 20
 MAKE = """
 INSERT INTO perdure.live (part, instance_id, incarnation, execution, next_seq, lease,
     lease_until_ms, last_no, last_at_ms, last_commit, attempts)
@@ -252,7 +252,7 @@ async def about_to_start(raw: Connection, instance_id: str) -> AsyncIterator[Non
     transaction = raw.transaction()
     await transaction.start()
     await raw.execute(MAKE, part_of(instance_id), instance_id)
-    async with asyncio.timeout(ENOUGH_S):
+    async with asyncio.timeout(WITHIN_S):
         yield
     await transaction.rollback()
 
@@ -299,7 +299,7 @@ async def test_a_claim_that_did_not_wait_is_told_when_messages_were_moved(
         await until(lambda: store._arrivals._moving is not None)
 
     await until(lambda: store.change_count(Hint.WORK) > before)
-    async with asyncio.timeout(ENOUGH_S):
+    async with asyncio.timeout(WITHIN_S):
         await until(lambda: store.read_inbox("new"))
 
 
@@ -309,7 +309,7 @@ async def test_a_sender_whose_instance_is_locked_waits_for_its_message_and_holds
     store = postgres_store
     await begun(store, "i")
     await begun(store, "j")
-    async with raw.transaction(), asyncio.timeout(ENOUGH_S):
+    async with raw.transaction(), asyncio.timeout(WITHIN_S):
         await raw.execute("SELECT FROM perdure.live WHERE instance_id = 'i' FOR UPDATE")
         await send(postgres_url, to("i"), to("j"))
         arriving = asyncio.ensure_future(store._arrivals.arrive("i", "3"))

@@ -48,8 +48,9 @@ from tests.contract.store_values import (
     result_of,
     token,
 )
-from tests.engine.stage import WITHIN_S, until
+from tests.engine.stage import until
 from tests.postgres import Server
+from tests.sizes import WITHIN_S
 from tests.wire import Proxy
 
 

@@ -27,7 +27,8 @@ from tests.contract.store_values import (
     message,
 )
 from tests.contract.store_values import next_turn as turn_on
-from tests.engine.stage import WITHIN_S, until
+from tests.engine.stage import until
+from tests.sizes import WITHIN_S
 from tests.wire import Proxy
 
 LOCK = "SELECT 1 FROM perdure.live WHERE instance_id = $1 FOR UPDATE"

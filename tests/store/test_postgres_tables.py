@@ -18,6 +18,7 @@ from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.projection_sql import work_feed
 from tests.contract.store_values import LEASE_MS, token
 from tests.postgres import SUPERUSER, Server
+from tests.sizes import WITHIN_S
 
 LEASE = token()
 Run = Callable[..., Awaitable[list[tuple[Any, ...]]]]
@@ -384,7 +385,7 @@ async def test_parameters_that_do_not_fit_are_the_handlers_own_fault(
         return 7
 
     with pytest.raises((RowError, UsageError)):
-        await asyncio.wait_for(store.work_feed("p", lease=LEASE, from_pos=0, work=work), 10)
+        await asyncio.wait_for(store.work_feed("p", lease=LEASE, from_pos=0, work=work), WITHIN_S)
 
     assert lane._connection is before
     assert await run("SELECT text FROM notes") == [("good",)]
@@ -405,7 +406,7 @@ async def test_trouble_of_one_statement_is_not_taken_for_trouble_of_the_server(
     before = lane._connection
 
     with pytest.raises(StoreError, match="away"):
-        await asyncio.wait_for(run("INSERT INTO notes (text) SELECT stumble()"), 10)
+        await asyncio.wait_for(run("INSERT INTO notes (text) SELECT stumble()"), WITHIN_S)
 
     assert lane._connection is before
     assert await run("SELECT text FROM notes") == []

@@ -36,12 +36,11 @@ from tests.contract.store_values import (
     token,
 )
 from tests.engine.stage import until
+from tests.sizes import WITHIN_S
 from tests.store.plans import NAMES
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-ENOUGH_S = 20
-"""Who waits for a row in these tests waits for ever, and is told so."""
 
 # ----------------------------------------------------------------------- the list
 
@@ -134,7 +133,7 @@ async def holding(raw: Connection, table: str, instance_id: str) -> AsyncIterato
     async with raw.transaction():
         text = f"SELECT FROM perdure.{table} WHERE instance_id = $1 FOR UPDATE"
         assert await raw.fetch(text, instance_id)
-        async with asyncio.timeout(ENOUGH_S):
+        async with asyncio.timeout(WITHIN_S):
             yield
 
 
@@ -260,7 +259,7 @@ async def test_who_reads_the_feed_is_not_waited_for(store: Store, raw: Connectio
     """A handler may run in the transaction that has moved the checkpoint."""
     await store.claim_feed("name", lease=token(), lease_ms=LEASE_MS)
 
-    async with raw.transaction(), asyncio.timeout(ENOUGH_S):
+    async with raw.transaction(), asyncio.timeout(WITHIN_S):
         await raw.execute("SELECT FROM perdure.checkpoints FOR UPDATE")
         taken: Any = await store.claim_feed("name", lease=token(), lease_ms=LEASE_MS)
 

@@ -24,6 +24,7 @@ from perdure.store.opening import open_store
 from perdure.store.sqlite.connection import has_wal_reset_bug
 from tests.contract.store_values import STARTED, begun, first_turn, message, new_instance
 from tests.disks import fill
+from tests.sizes import WITHIN_S
 
 IS_OLD = has_wal_reset_bug(sqlite3.sqlite_version_info)
 
@@ -89,7 +90,7 @@ def locked_by_another(store: Store, path: Path) -> Iterator[Callable[[], None]]:
 
     def end() -> None:
         if program.returncode is None:
-            program.communicate(b"\n", timeout=10)
+            program.communicate(b"\n", timeout=WITHIN_S)
 
     yield end
     end()

@@ -54,6 +54,7 @@ from perdure.web.application import app
 from perdure.web.problems import document_of
 from tests.each import each
 from tests.engine.stage import until
+from tests.sizes import WITHIN_S
 from tests.web.site import (
     DEFINITIONS,
     Account,
@@ -367,7 +368,7 @@ async def promising(ctx: Context) -> str:
 async def test_promises_are_kept_over_http(fresh: Pair) -> None:
     remote = fresh.remote
     handle = await remote.start("p-1", promising)
-    first, second = await handle.wait_kv("tokens", list[str], timeout=20) or []
+    first, second = await handle.wait_kv("tokens", list[str], timeout=WITHIN_S) or []
 
     with pytest.raises(PromiseNotFoundError):
         await remote.resolve(shipped, first[:-1], "x")

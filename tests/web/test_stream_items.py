@@ -32,6 +32,7 @@ from perdure.cli.serving.http_server import served
 from perdure.errors import InstanceNotFoundError
 from perdure.web.access import make_token
 from tests.engine.stage import Gate, until
+from tests.sizes import WITHIN_S
 from tests.web.site import KEY, browser, caller, memory_url
 
 words = Stream("some/words", str)
@@ -198,7 +199,7 @@ async def test_a_remote_client_reads_as_one_of_the_store_does(engine: Engine) ->
         reading = asyncio.ensure_future(read())
         await until(lambda: shown == ["begin", "attempt 1"])
         await told(engine)
-        await asyncio.wait_for(reading, 20)
+        await asyncio.wait_for(reading, WITHIN_S)
 
         assert shown == ["begin", "attempt 2", "end"]
         assert await handle.streams() == await engine.handle("s-1").streams()

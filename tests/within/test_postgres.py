@@ -22,6 +22,7 @@ from perdure.errors import AlreadyExistsError, StoreError, StoreUnavailableError
 from tests.engine.shop import Note, Order, Place
 from tests.engine.stage import Stage, is_waiting, options, until
 from tests.postgres import Server
+from tests.sizes import WITHIN_S
 from tests.within.programs import ALL, double, listen, word
 
 
@@ -230,7 +231,7 @@ async def test_a_worker_hears_of_a_transaction_when_it_is_committed_and_not_when
     client = await stage.client()
     await until(lambda: worker._serving.claimer._quiet > 4)
 
-    async with connected(url) as connection, asyncio.timeout(20):
+    async with connected(url) as connection, asyncio.timeout(WITHIN_S):
         async with connection.transaction():
             handle = await client.within(connection).start("a", listen, 1)
             await client.within(connection).send(Order, Place("o"))

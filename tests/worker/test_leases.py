@@ -12,9 +12,9 @@ from perdure.model.jobs import JobKey
 from perdure.model.options import WorkerOptions
 from perdure.store.base import JobLease, Store
 from perdure.worker.leases import LeaseKeeper
+from tests.sizes import WITHIN_S
 
 LEASE = JobLease(JobKey("i", 1, 1, 2), 7)
-WITHIN_S = 20.0
 
 
 class Moody:

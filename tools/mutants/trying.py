@@ -27,6 +27,8 @@ TEST_WITHIN_S = 60
 """How long one test may take."""
 HANGING_TEST_WITHIN_S = 20
 """The same where a test that does not end is what is expected."""
+WAIT_WITHIN_S = 20
+"""How long a test waits for what does not come about."""
 RUN_WITHIN_S = 600
 """How long all tests of one mutant may take, in case that nothing else ends them."""
 
@@ -105,7 +107,12 @@ def run_tests(tests: Iterable[str], *, mutant: Mutant | None, within_s: float) -
         process = subprocess.Popen(
             [sys.executable, "-c", LAUNCH, str(source), *options, *tests],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(source), "COLUMNS": "1000"},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(source),
+                "COLUMNS": "1000",
+                "PERDURE_TESTS_WAIT_S": str(WAIT_WITHIN_S),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
