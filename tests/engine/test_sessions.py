@@ -12,7 +12,7 @@ from perdure.clock import ManualClock, to_ms
 from perdure.model.admin import SessionRow
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.turns import JobClaim, SessionClaim
-from tests.engine.stage import Gate, Stage, idle, options, until
+from tests.engine.stage import SELDOM, Gate, Stage, idle, options, until
 
 LEASE = timedelta(seconds=30)
 IDLE = timedelta(seconds=300)
@@ -217,7 +217,8 @@ async def test_of_two_processes_of_one_name_the_later_one_has_the_sessions(stage
     async def life(ctx: ActivityContext) -> str:
         return ctx.resource(str)
 
-    named = options(name="lasting", **QUICK)
+    # No sign of life but those that are given here.
+    named = options(name="lasting", heartbeat_every=SELDOM, **QUICK)
     clock = ManualClock()
     old = await stage.engine([asking, life], options=named, clock=clock, resources=["old"])
     assert await (await old.start(asking, "s")).result() == "old"

@@ -9,7 +9,7 @@ import pytest
 from perdure import Activity, ActivityContext, Engine, Signal, activity, context, orchestration
 from perdure.authoring.registry import activity_key
 from perdure.errors import ActivityError
-from tests.engine.stage import Stage, idle, is_waiting, options, until
+from tests.engine.stage import SELDOM, Stage, idle, is_waiting, options, until
 
 QUICK = {"poll_max": timedelta(milliseconds=40)}
 
@@ -210,7 +210,7 @@ async def test_a_call_that_starts_in_time_may_take_longer(stage: Stage) -> None:
         await let_go.wait()
         return "done"
 
-    remote = Activity.named("work", str).with_options(start_within=timedelta(seconds=1))
+    remote = Activity.named("work", str).with_options(start_within=SELDOM)
 
     @orchestration
     async def hurrying() -> str:
