@@ -18,7 +18,7 @@ from perdure import (
     orchestration,
 )
 from perdure.errors import ActivityError, InstanceFailedError, PayloadError
-from tests.engine.stage import Gate, Stage, kinds, options, until
+from tests.engine.stage import PATIENCE, Gate, RunningClock, Stage, kinds, options, until
 from tests.sizes import WITHIN_S
 
 SOON = Retry(max_attempts=3, first_delay=timedelta(0), jitter=0)
@@ -229,12 +229,12 @@ async def test_a_timeout_ends_each_attempt(stage: Stage) -> None:
 
 
 async def test_a_deadline_ends_all_attempts_together(stage: Stage) -> None:
-    told = asyncio.Event()
+    gate, told = Gate(), asyncio.Event()
 
-    @activity(deadline=INSTANT, retry=Retry(max_attempts=None))
+    @activity(deadline=PATIENCE, retry=Retry(max_attempts=None))
     async def endless() -> None:
         try:
-            await asyncio.Event().wait()
+            await gate.pass_through()
         finally:
             told.set()
 
@@ -246,11 +246,13 @@ async def test_a_deadline_ends_all_attempts_together(stage: Stage) -> None:
             return f"{error.type_name}: {error.message}"
         return ""
 
-    engine = await stage.engine([endless, asking])
+    clock = RunningClock()
+    engine = await stage.engine([endless, asking], clock=clock)
+    handle = await engine.start(asking)
+    await gate.reached()
+    clock.advance(PATIENCE)
 
-    assert await (await engine.start(asking)).result() == (
-        "DeadlineExceeded: endless did not end in time"
-    )
+    assert await handle.result() == "DeadlineExceeded: endless did not end in time"
     await until(told.is_set)
 
 

@@ -37,11 +37,15 @@ async def staged(driver_url: str) -> AsyncIterator[Stage]:
     await stage.look_over()
 
 
+TIMEOUT = timedelta(seconds=1)
+"""What is not to hang takes less, also on a machine that is busy."""
+
+
 class Late(Kept):
     """Does not return from one event."""
 
     retry = Retry(max_attempts=1)
-    timeout = timedelta(milliseconds=200)
+    timeout = TIMEOUT
 
     def __init__(self, hang: Callable[[Tables], None]) -> None:
         self._hang = hang
@@ -99,7 +103,7 @@ async def test_a_handler_that_never_returns_ends_as_stuck_and_all_others_go_on(
     assert orders_in(staged.url) == [("o-0", "placed", 1), ("o-1", "placed", 1)]
     assert stuck is not None
     assert (stuck.instance_id, stuck.error) == ("order:o-2", "TimeoutError")
-    assert "handle has taken more than 0.2 s" in stuck.message
+    assert "handle has taken more than 1 s" in stuck.message
     assert await engine._core.store.feed_end() == 24
     assert engine.health.holds_store == ""
 
@@ -139,7 +143,7 @@ async def test_a_projection_that_never_gets_ready_is_stuck_before_any_event(
     assert (stuck.method, stuck.position, stuck.error) == ("setup", 0, "TimeoutError")
     with pytest.raises(UsageError, match=r"is not stuck at an event \(stuck in setup\)"):
         await engine.resume_projection("kept", skip=True)
-    assert "setup has taken more than 0.2 s" in stuck.message
+    assert "setup has taken more than 1 s" in stuck.message
 
 
 async def test_a_handler_that_cannot_be_interrupted_is_named_as_long_as_it_holds_the_store(
@@ -152,7 +156,7 @@ async def test_a_handler_that_cannot_be_interrupted_is_named_as_long_as_it_holds
 
     class Waiting(Kept):
         retry = Retry(max_attempts=3, first_delay=timedelta(0), jitter=0)
-        timeout = timedelta(milliseconds=200)
+        timeout = TIMEOUT
 
         def handle(self, event: Placed | Shipped, meta: EventMeta, tables: Tables, /) -> None:
             super().handle(event, meta, tables)
@@ -162,7 +166,7 @@ async def test_a_handler_that_cannot_be_interrupted_is_named_as_long_as_it_holds
     await record(engine, *orders(1))
     await until(lambda: engine.health.holds_store)
     held = engine.health.holds_store
-    await until(lambda: len(stage.logged(HOLDS)) == 2)
+    await until(lambda: len(stage.logged(HOLDS)) >= 2)
     let_go.set()
     await has_handled(stage, 1)
 

@@ -18,6 +18,7 @@ from perdure.store.sqlite.within import transactions
 from perdure.store.within.transactions import OwnWork
 from tests.engine.booking import Gate, Shop, shop_with
 from tests.engine.stage import Stage, until
+from tests.sizes import WITHIN_S
 
 
 @pytest.fixture
@@ -231,11 +232,11 @@ async def test_in_memory_it_runs_in_the_one_connection_there_is() -> None:
 async def test_in_memory_a_timeout_lets_nothing_stay() -> None:
     begun, gate = threading.Event(), threading.Event()
 
-    @transaction(timeout=timedelta(milliseconds=50))
+    @transaction(timeout=timedelta(seconds=1))
     def late(connection: sqlite3.Connection) -> None:
         connection.execute("INSERT INTO orders VALUES ('late')")
         begun.set()
-        gate.wait(20)
+        gate.wait(WITHIN_S)
 
     @orchestration
     async def wait_in_vain() -> int:
