@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from perdure import Engine, activity, orchestration
 from perdure.checking.invariants import check
 from perdure.errors import StoreUnavailableError
 from tests.disks import fill
+from tests.sizes import WITHIN_S
 
 BIG = "x" * 50_000
 
@@ -30,26 +30,23 @@ async def twice(text: str) -> int:
 goes_on = asyncio.Event()
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    goes_on.clear()
-    monkeypatch.setattr("perdure.client.core.PATIENCE_S", 0.2)
-
-
 async def test_a_start_on_a_full_disk_is_told_so_and_running_work_goes_on_when_there_is_room(
-    small_disk: Path,
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    goes_on.clear()
     async with Engine(f"sqlite:///{small_disk}/store.db", [twice, lengthen]) as engine:
         running = await engine.start("before", twice, "")
         ballast = small_disk / "ballast"
         fill(ballast)
 
-        with pytest.raises(StoreUnavailableError, match="start it again under the same id"):
-            await engine.start("during", twice, BIG)
+        with monkeypatch.context() as impatient:
+            impatient.setattr("perdure.client.core.PATIENCE_S", 0.2)
+            with pytest.raises(StoreUnavailableError, match="start it again under the same id"):
+                await engine.start("during", twice, BIG)
         goes_on.set()  # its result cannot be committed yet
         ballast.unlink()
 
-        assert await running.result(timeout=timedelta(seconds=30)) == 2 * len(BIG)
+        assert await running.result(timeout=WITHIN_S) == 2 * len(BIG)
         again = await engine.start("during", twice, BIG)
-        assert await again.result(timeout=timedelta(seconds=30)) == 3 * len(BIG)
+        assert await again.result(timeout=WITHIN_S) == 3 * len(BIG)
         assert await check(engine._core.store) == []

@@ -467,8 +467,8 @@ async def lock_waiters(url: str) -> list[int]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever does not answer at once counts as lost."""
-    monkeypatch.setattr("perdure.store.postgres.connection.ANSWER_WITHIN_S", 0.3)
-    monkeypatch.setattr("perdure.store.postgres.connection.CONNECT_WITHIN_S", 0.3)
+    monkeypatch.setattr("perdure.store.postgres.connection.ANSWER_WITHIN_S", 1.5)
+    monkeypatch.setattr("perdure.store.postgres.connection.CONNECT_WITHIN_S", 1.5)
 
 
 async def test_a_server_that_says_nothing_any_more_is_given_up_and_called_again(
@@ -479,7 +479,7 @@ async def test_a_server_that_says_nothing_any_more_is_given_up_and_called_again(
     delivering = asyncio.ensure_future(store.deliver([message(text="patient")]))
 
     with pytest.raises(StoreUnavailableError, match="did not answer in time"):
-        await store.deliver([message(text="impatient")], patience_s=1)
+        await store.deliver([message(text="impatient")], patience_s=3)
     with pytest.raises(StoreUnavailableError, match="did not answer in time"):
         await store.read_inbox("i")
     proxy.flow()
