@@ -36,6 +36,9 @@ WORKERS = 4
 POISON = "poison"
 """The account that a rule of the database refuses."""
 LOOK_EVERY_S = 0.02
+SAYS_WITHIN_S = 1.0
+"""When a worker that goes on has usually said what was refused."""
+MORE_FREEZES = 20
 EXPECTED = (
     *fleets.EXPECTED,
     *fleets.OF_CLOCKS,
@@ -121,6 +124,8 @@ class Storm:
         self._at_work: set[int] = set()
         self._running: set[tuple[str, int, int]] = set()
         """Runs of activities that have begun and not ended: key, attempt, process."""
+        self._has_refused = False
+        """Whether a worker that was frozen has found its work done by others."""
 
     async def rage(self, size: Size, book: Book) -> None:
         """Let everything happen once the cases are so far."""
@@ -140,6 +145,7 @@ class Storm:
             while book.ended < moment:  # noqa: ASYNC110 - a number has no event
                 await asyncio.sleep(LOOK_EVERY_S)
             await what()
+        await self._freeze_on()
 
     async def kill(self) -> None:
         """Kill a worker that is at work, in the middle of whatever it does."""
@@ -172,6 +178,16 @@ class Storm:
         worker = await self._one_at_work(is_running=True)
         await self._fleet.pause(worker, self._chance.uniform(1.5, 3) * LEASE.total_seconds())
 
+    async def _freeze_on(self) -> None:
+        """Freeze more workers if none that was had anything left to say: the server may have been
+        down at the time, or the worker have been killed before it said so."""
+        for _ in range(MORE_FREEZES):
+            await asyncio.sleep(SAYS_WITHIN_S)
+            self._watch()
+            if self._has_refused:
+                return
+            await self.freeze()
+
     async def _one_at_work(self, *, is_running: bool = False) -> subprocess.Popen[bytes]:
         """Return a worker that works; if there is another one, none that was frozen: what it still
         tries to write is to be refused."""
@@ -193,6 +209,8 @@ class Storm:
                 self._running.add((line.key, line.attempt, line.pid))
             elif line.what in ("end", "failed"):
                 self._running.discard((line.key, line.attempt, line.pid))
+            elif line.what == "refused":
+                self._has_refused |= line.pid in self._fleet.paused
 
 
 async def storm(size: Size, seed: int, folder: Path) -> Report:

@@ -31,6 +31,8 @@ from tests.sizes import IS_FULL, WITHIN_S
 DOUBLES = 30 if IS_FULL else 10
 """How many pairs of faults are tried."""
 
+pytestmark = pytest.mark.timeout(1_200 if IS_FULL else 600)
+
 
 async def start_most(engine: HandDriven) -> None:
     await engine.start("work", scenario.work, 1)

@@ -47,7 +47,7 @@ from tests.chaos.statements import (
 )
 from tests.sizes import IS_FULL, WITHIN_S
 
-pytestmark = pytest.mark.timeout(1_200 if IS_FULL else 120)
+pytestmark = pytest.mark.timeout(1_200 if IS_FULL else 600)
 
 UNDISTURBED_RUNS = 5
 MAX_SURVIVED = 0.05

@@ -215,7 +215,7 @@ def test_the_scenario_has_everything_in_it(undisturbed: Undisturbed) -> None:
     assert {"advance_feed", "claim_feed", OWN, "end_part"} <= set(undisturbed.statements)
 
 
-@pytest.mark.timeout(1_200 if IS_FULL else 120)
+@pytest.mark.timeout(1_200 if IS_FULL else 600)
 @pytest.mark.parametrize("place", PLACES)
 async def test_a_process_may_die_at_any_statement_while_events_are_read(
     place: str, undisturbed: Undisturbed, chance: random.Random

@@ -27,7 +27,7 @@ WORKERS = 3
 PAUSES = 4
 STOPS = 8 if IS_FULL else 4
 
-pytestmark = pytest.mark.timeout(60 + 2 * KILLS)
+pytestmark = pytest.mark.timeout(300 + 2 * KILLS)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -62,8 +62,10 @@ async def test_a_worker_that_slept_past_its_leases_changes_nothing(
         fleet.add()
 
     async def pause_some(book: Book) -> None:
-        await asyncio.sleep(2)
-        for _ in range(PAUSES):
+        for worker in fleet.workers:
+            await fleet.ready(worker)
+        # A pause in which it had nothing to do shows nothing.
+        while fleet.pauses < PAUSES or not overtaken(read_ledger(fleet.ledger), fleet.paused):
             worker = chance.choice(fleet.workers)
             await fleet.pause(worker, chance.uniform(1.2, 2.2) * LEASE.total_seconds())
             await asyncio.sleep(chance.uniform(0, 0.5))
@@ -71,7 +73,6 @@ async def test_a_worker_that_slept_past_its_leases_changes_nothing(
     book = await load(fleet, chance, pause_some)
 
     assert [*book.problems, *await last_look(fleet)] == []
-    assert overtaken(read_ledger(fleet.ledger), fleet.paused), "no worker slept over its work"
 
 
 async def test_a_worker_that_is_asked_to_stop_leaves_no_lease(

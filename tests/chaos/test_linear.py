@@ -12,7 +12,7 @@ import pytest
 from tests.chaos.linear import SMALL, linear
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 async def test_every_answer_is_what_the_store_holds(store: str, tmp_path: Path) -> None:
     report = await linear(store, SMALL, 7, tmp_path)

@@ -64,7 +64,7 @@ async def three_hours(trial: Trial) -> None:
         assert (await trial.schedule(name).info()).running == ()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_worker_that_dies_at_any_commit_fires_each_slot_once() -> None:
     crash_everywhere(three_hours, [report, count, hourly, queued], max_runs=300 if IS_FULL else 40)
 
@@ -104,7 +104,7 @@ def fleet(url: str) -> Iterator[Fleet]:
     found.close()
 
 
-@pytest.mark.timeout(900 if IS_FULL else 200)
+@pytest.mark.timeout(900 if IS_FULL else 600)
 async def test_a_slot_fires_once_in_a_fleet_whose_processes_are_killed(
     url: str, fleet: Fleet
 ) -> None:

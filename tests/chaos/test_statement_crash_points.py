@@ -47,7 +47,7 @@ async def follow(world: World, fault: StatementFault | None = None) -> Life:
         life = new_life(world)
 
 
-@pytest.mark.timeout(1_200 if IS_FULL else 120)
+@pytest.mark.timeout(1_200 if IS_FULL else 600)
 @pytest.mark.parametrize("place", PLACES if IS_FULL else ["elsewhere"])
 @pytest.mark.parametrize("script", NEW_STATEMENTS)
 async def test_a_process_may_die_at_any_statement(

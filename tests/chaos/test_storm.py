@@ -24,11 +24,8 @@ async def test_a_storm_loses_and_repeats_nothing(tmp_path: Path, chance: random.
     report = await storm(SIZE, chance.getrandbits(30), tmp_path)
 
     assert report.problems == []
-    assert (report.kills, report.crashes, report.freezes) == (
-        SIZE.kills,
-        SIZE.crashes,
-        SIZE.freezes,
-    )
+    assert (report.kills, report.crashes) == (SIZE.kills, SIZE.crashes)
+    assert report.freezes >= SIZE.freezes
     assert (report.cuts, report.jumps) == (SIZE.cuts, SIZE.jumps)
     assert report.poison
     assert report.forks
