@@ -175,6 +175,12 @@ class Stage:
         assert not bad, bad
 
 
+def complaints(stderr: str) -> list[str]:
+    """Return what a program has said, but for what it may say wherever the machine is busy."""
+    usual = f"{BUSY}|^run.. goes on waiting"
+    return [line for line in stderr.splitlines() if not re.search(usual, line)]
+
+
 def mismatches_of(engine: Engine) -> int:
     """Return how many shadow replays of an engine did not fit."""
     return engine._serving.turns.shadow.mismatches
