@@ -294,7 +294,7 @@ async def test_a_source_that_would_be_read_for_ever_is_refused(stage: Stage) -> 
 
 
 async def test_a_long_one_continues_as_new_and_forgets_nothing(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
     monkeypatch.setattr(paging, "EVENTS_PER_EXECUTION", 12)
     engine = await stage.engine(ALL)
@@ -306,7 +306,7 @@ async def test_a_long_one_continues_as_new_and_forgets_nothing(
 
 
 async def test_items_that_were_read_go_along_when_it_continues_as_new(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
     monkeypatch.setattr(paging, "EVENTS_PER_EXECUTION", 12)
 
@@ -327,7 +327,7 @@ async def test_items_that_were_read_go_along_when_it_continues_as_new(
 
 
 async def test_a_page_that_has_too_many_bytes_for_a_history_is_not_read_into_it(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
     monkeypatch.setattr(paging, "BYTES_PER_EXECUTION", 100)
     engine = await stage.engine(ALL)
@@ -338,7 +338,7 @@ async def test_a_page_that_has_too_many_bytes_for_a_history_is_not_read_into_it(
 
 
 async def test_a_source_of_empty_pages_fills_no_history(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
     monkeypatch.setattr(paging, "EVENTS_PER_EXECUTION", 12)
 

@@ -56,14 +56,14 @@ async def none_runs(client: Client) -> bool:
 
 
 @pytest.fixture
-async def endless(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Engine:
+async def endless(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> Engine:
     """An engine in which children may be as deep as they like."""
     monkeypatch.setattr("perdure.core.orchestrations.turn.MAX_CHILD_DEPTH", 1_000_000)
     return await stage.engine([ping, pong])
 
 
 async def test_a_recursion_without_end_fails_at_the_limit_and_names_those_above(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, stage: Stage
 ) -> None:
     monkeypatch.setattr("perdure.core.orchestrations.turn.MAX_CHILD_DEPTH", 12)
     depth = 0

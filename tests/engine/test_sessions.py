@@ -12,7 +12,7 @@ from perdure.clock import ManualClock, to_ms
 from perdure.model.admin import SessionRow
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.turns import JobClaim, SessionClaim
-from tests.engine.stage import SELDOM, Gate, Stage, idle, options, until
+from tests.engine.stage import Gate, Stage, idle, options, until
 
 LEASE = timedelta(seconds=30)
 IDLE = timedelta(seconds=300)
@@ -217,13 +217,14 @@ async def test_of_two_processes_of_one_name_the_later_one_has_the_sessions(stage
     async def life(ctx: ActivityContext) -> str:
         return ctx.resource(str)
 
-    # No sign of life but those that are given here.
-    named = options(name="lasting", heartbeat_every=SELDOM, **QUICK)
+    named = options(name="lasting", **QUICK)
     clock = ManualClock()
     old = await stage.engine([asking, life], options=named, clock=clock, resources=["old"])
     assert await (await old.start(asking, "s")).result() == "old"
     clock.advance(timedelta(seconds=1))
     new = await stage.engine([life], options=named, clock=clock, resources=["new"])
+    for engine in (old, new):  # No sign of life but those that are given here.
+        await engine._serving._end_loops(["sign of life"])
 
     await old._serving._beat_once()
     assert [await (await old.start(asking, "s")).result() for _ in range(20)] == ["new"] * 20
