@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from datetime import timedelta
 
 import pytest
 
+from perdure import clock_watch
 from perdure.clock import (
     JUMP_MS,
     ManualClock,
@@ -74,6 +76,23 @@ def test_a_watched_clock_tells_what_the_clock_tells(
     world.off_ms = -7
 
     assert clock() == world.wall()
+
+
+@pytest.mark.parametrize("off", [YEARS, -YEARS, HOUR, -HOUR])
+def test_a_jump_of_the_machines_own_clock_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, off: timedelta
+) -> None:
+    true_ns = time.time_ns
+    clock = WatchedSystemClock()
+    before_ms = clock()
+    with monkeypatch.context() as patch:
+        for module in (time, clock_watch):
+            patch.setattr(module, "time_ns", lambda: true_ns() + to_ms(off) * 1_000_000)
+
+        assert abs(clock() - before_ms) < to_ms(HOUR) // 2
+        assert clock.jumps == 1
+    assert abs(clock() - true_ns() // 1_000_000) < to_ms(HOUR) // 2
+    assert clock.jumps == 2
 
 
 @pytest.mark.parametrize("off", [YEARS, -YEARS, 11 * SECOND, -11 * SECOND])

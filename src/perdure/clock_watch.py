@@ -24,6 +24,9 @@ LASTS_MS = 60_000
 right; a clock that is wrong for less leaves nothing behind."""
 
 _ALWAYS_MS = sys.maxsize
+_NEVER_NS = -sys.maxsize
+_MS = 1_000_000
+"""How many nanoseconds a millisecond has."""
 
 
 class ClockWatch:
@@ -140,22 +143,38 @@ class WatchedSystemClock(ClockWatch):
     """The machine's clock, looked at whenever it is asked."""
 
     def __init__(self, wall: Clock = system_clock, *, passed: Clock = boot_clock) -> None:
-        super().__init__(wall(), passed=passed)
         self._wall = wall
         self._is_machine = wall is system_clock and passed is boot_clock
+        self._calm_ns = _NEVER_NS
+        """What is believed while the machine's clock is calm; `_NEVER_NS` fits no clock."""
+        super().__init__(wall(), passed=passed)
 
     def __call__(self) -> int:
-        if self._is_machine:
-            told_ms = time_ns() // 1_000_000
-            believed_ms = passed_ns() // 1_000_000 + self._believed
-        else:
-            told_ms = self._wall()
-            believed_ms = self._passed() + self._believed
-        # Asked many times per turn, and mostly for nothing: both clocks are cut to milliseconds,
-        # each at its own moment, so that a calm clock is one off now and then.
+        # Asked many times per turn, and mostly for nothing.
+        calm_ns, now_ns = self._calm_ns, passed_ns()
+        if -_MS <= time_ns() - now_ns - calm_ns <= _MS:
+            return (now_ns + calm_ns) // _MS
+        told_ms = self._wall()
+        believed_ms = self._passed() + self._believed
+        # Both clocks are cut to milliseconds, each at its own moment, so that a calm clock is one
+        # off now and then.
         if self._is_calm and -1 <= told_ms - believed_ms <= 1:
             return believed_ms
         return self.look(told_ms)
+
+    def begin(self, told_ms: int) -> None:
+        """See `ClockWatch.begin`."""
+        super().begin(told_ms)
+        self._note_calm()
+
+    def look(self, told_ms: int) -> int:
+        """See `ClockWatch.look`."""
+        now_ms = super().look(told_ms)
+        self._note_calm()
+        return now_ms
+
+    def _note_calm(self) -> None:
+        self._calm_ns = self._believed * _MS if self._is_machine and self._is_calm else _NEVER_NS
 
 
 def steady_ms(clock: Clock) -> int:

@@ -9,12 +9,17 @@ one that was sent again, and a repeated lease would let two workers do the same 
 from __future__ import annotations
 
 from os import urandom
+from sys import byteorder
 
 from perdure.forks import after_fork
 
 AT_ONCE = 512
 """Numbers that are drawn together: to ask the operating system lets other threads run, and a thread
 that asks for every turn waits for them every time."""
+
+_ALL_KEPT = int.from_bytes((2**63 - 1).to_bytes(8, byteorder) * AT_ONCE, byteorder)
+_ALL_SET = int.from_bytes((1).to_bytes(8, byteorder) * AT_ONCE, byteorder)
+"""Which bits of the numbers are left to luck, and which are set."""
 
 _drawn: list[int] = []
 """Numbers that are not given out yet. To pop one is atomic."""
@@ -28,10 +33,12 @@ def fresh_id() -> int:
     try:
         return _drawn.pop()
     except IndexError:
-        found = memoryview(urandom(8 * AT_ONCE)).cast("Q")
-    numbers = [number >> 1 | 1 for number in found]
-    _drawn.extend(numbers[1:])
-    return numbers[0]
+        found = int.from_bytes(urandom(8 * AT_ONCE), byteorder)
+    # All at once, as one large number.
+    made = (found & _ALL_KEPT | _ALL_SET).to_bytes(8 * AT_ONCE, byteorder)
+    first, *others = memoryview(made).cast("Q").tolist()
+    _drawn.extend(others)
+    return first
 
 
 def fresh_name() -> str:

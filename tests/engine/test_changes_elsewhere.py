@@ -117,6 +117,22 @@ async def test_an_answer_that_is_lost_by_a_defect_is_lost_for_its_instance_only(
     assert [await handle.result() for handle in handles] == ["w-0", "w-1", "w-2"]
 
 
+async def test_the_end_elsewhere_of_what_is_in_memory_here_is_heard_here(stage: Stage) -> None:
+    """Looking is put off for what is here, since its worker tells its end."""
+    engine = await stage.engine([waiting])
+    client = await stage.client()
+    handle = await engine.start("w", waiting)
+    await waits_for(handle, "signal 'go'")
+
+    result = asyncio.ensure_future(handle.result())
+    await asyncio.sleep(0)
+    await client.handle("w").terminate("enough")
+
+    async with asyncio.timeout(60):
+        with pytest.raises(InstanceTerminatedError, match="enough"):
+            await result
+
+
 @pytest.mark.parametrize("waits", ["for its end", "for a report"])
 async def test_what_happens_while_the_first_look_is_under_way_is_not_swallowed(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, waits: str

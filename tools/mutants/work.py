@@ -272,21 +272,33 @@ LEASES = (
         "waiting-jobs-are-no-work",
         "workers of another process hear of a job that waits only by the next look",
         "store/sql/commits/hints.py",
-        "            if not job.leased:",
-        "            if job is None:",
+        "        if not job.leased:",
+        "        if job is None:",
         (f"{HINTS}test_an_accepted_turn_hints_at_what_concerns_others",),
     ),
     Mutant(
         "news-is-counted-after-the-row",
         "what happens between the row and the number is swallowed until the next look",
         "client/reading/watch.py",
-        "            self._look_on(seen)\n            return await future",
-        "            self._look_on(self._store.change_count(Hint.NEWS))\n"
+        "                self._look_on(seen)\n            return await future",
+        "                self._look_on(self._store.change_count(Hint.NEWS))\n"
         "            return await future",
         (
             "tests/engine/test_changes_elsewhere.py"
             "::test_what_happens_while_the_first_look_is_under_way_is_not_swallowed",
         ),
+    ),
+    Mutant(
+        "what-is-here-is-never-looked-for",
+        "who waits for an instance in memory here does not hear that it has ended elsewhere",
+        "client/reading/watch.py",
+        "                self._look_later()\n",
+        "                pass\n",
+        (
+            "tests/engine/test_changes_elsewhere.py"
+            "::test_the_end_elsewhere_of_what_is_in_memory_here_is_heard_here",
+        ),
+        may_hang=True,
     ),
     Mutant(
         "news-since-a-start-is-overlooked",

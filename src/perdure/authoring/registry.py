@@ -8,6 +8,7 @@ them begins when a start leaves that open is the registry's policy: the latest, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -320,6 +321,7 @@ def _parts_of(definitions: Any) -> Iterable[Defined]:
     return definitions
 
 
+@lru_cache(maxsize=1024)
 def orchestration_key(name: str, version: str) -> DefinitionKey:
     """Return what instances of an orchestration are claimed by. Without a version it is open: the
     worker that takes the first turn chooses one."""
@@ -346,6 +348,7 @@ def inline_key(name: str, version: str) -> DefinitionKey:
     return DefinitionKey("inline", name, version, BEHAVIOUR)
 
 
+@lru_cache(maxsize=1024)
 def activity_key(name: str, tag: str | None) -> DefinitionKey:
     """Return the queue of an activity."""
     return DefinitionKey("activity", name, tag or "")

@@ -382,8 +382,9 @@ class ClientCore:
     # ---------------------------------------------------------------------- waiting
 
     def mark_news(self) -> NewsMark | None:
-        """Return what was heard so far, if a caller may wait here for what it is about to start."""
-        return self._watching().mark()
+        """Return what was heard so far, if a caller may wait here for what it is about to start,
+        and no worker beside it tells what comes of that."""
+        return self._watching().mark() if self.beside is None else None
 
     async def wait_ended(
         self, instance_id: str, *, hears_holds: bool = False, begun: NewsMark | None = None

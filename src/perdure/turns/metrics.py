@@ -81,17 +81,15 @@ class TurnMetrics:
             metrics.starts.add((name, version, _initiator(execution)))
         if tally.cancels != cancels_before:
             metrics.cancellations.add((name, version))
-        self._sent(turn.sent, turn.forwarded)
+        if turn.sent or turn.forwarded:
+            self._sent(turn.sent, turn.forwarded)
         if turn.job_ends:
             self.jobs_ended(turn.job_ends)
         if turn.outcome is not None:
             # Of one that was terminated before its first turn nothing began.
-            took_s = (turn.now_ms - (execution.since_ms or turn.now_ms)) / 1000
-            status = turn.outcome.status
-            metrics.instance_ended(name, version, _LABELS[status], took_s)
+            took_ms = turn.now_ms - (execution.since_ms or turn.now_ms)
+            self._instance_ended(execution, turn.outcome, took_ms)
             self._execution_ended(name, tally.turns, events)
-            if status is Status.FAILED:
-                self._failed(execution, turn.outcome)
         elif turn.continued is not None:
             metrics.continued.add((name, version))
             self._execution_ended(name, tally.turns, events)
@@ -148,6 +146,12 @@ class TurnMetrics:
                     self.metrics.inputs.add((name, "rejected"))
                 case AlreadyCompleted():
                     self.metrics.inputs.add((name, "completed"))
+
+    def _instance_ended(self, execution: AnyExecution, outcome: InstanceEnd, took_ms: int) -> None:
+        label = _LABELS[outcome.status]
+        self.metrics.instance_ended(execution.name, execution.version, label, took_ms / 1000)
+        if outcome.status is Status.FAILED:
+            self._failed(execution, outcome)
 
     def _execution_ended(self, name: str, turns: int, events: int) -> None:
         labels = (name,)

@@ -36,6 +36,8 @@ LOOK_MAX_S = 0.25
 GAP_S = 0.0005
 REST = 3
 """Between two looks, at least, and how many times as long as the first of them took."""
+LOOK_LATER_S = 0.02
+"""How long looking is put off for an instance that is in memory here: most end before that."""
 LOOK_HERE_S = 2.0
 """How often to look, without a sign of change, at instances that are in memory here: their news is
 told, unless it came about elsewhere."""
@@ -102,13 +104,15 @@ class InstanceWatch:
         self._is_here = is_here
         self._tell = tell
         self._task: asyncio.Task[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
+        """Begins to look a little later, if something is waited for then."""
         self._wants: list[_Want] = []
         self._answers: dict[_WantedAnswer, None] = {}
         self._told: set[str] = set()
         self._wake = asyncio.Event()
         self._is_changed = False
-        self._seen = 0
-        """The number of news that have been looked at."""
+        self._seen: int | None = 0
+        """The number of news that have been looked at; None: it is not known."""
 
     def mark(self) -> NewsMark:
         """Return what was heard so far, for a caller that is about to start an instance."""
@@ -130,15 +134,18 @@ class InstanceWatch:
             InstanceHeldError: It is parked or blocked, and that is to be heard.
         """
         future = self._endings.expect(instance_id, hears_holds=hears_holds)
-        seen = self._store.change_count(Hint.NEWS)
         try:
-            if not self._is_here(instance_id) and not self._is_as_begun(begun, seen):
-                row = await self._row(instance_id)
-                if row.status.is_terminal:
-                    return outcome_in(row)
-                if row.status.is_held:
-                    self._endings.tell_held(instance_id, row.status, row.reason or "")
-            self._look_on(seen)
+            if self._is_here(instance_id):
+                self._look_later()
+            else:
+                seen = self._store.change_count(Hint.NEWS)
+                if not self._is_as_begun(begun, seen):
+                    row = await self._row(instance_id)
+                    if row.status.is_terminal:
+                        return outcome_in(row)
+                    if row.status.is_held:
+                        self._endings.tell_held(instance_id, row.status, row.reason or "")
+                self._look_on(seen)
             return await future
         finally:
             self._endings.forget(instance_id, future)
@@ -188,7 +195,7 @@ class InstanceWatch:
             instance_id, receipt, self._endings.expect_answer(instance_id, receipt)
         )
         self._answers[want] = None
-        seen = self._store.change_count(Hint.NEWS)
+        seen = self._count_news()
         try:
             is_new = await send()
             want.is_sent = True
@@ -215,6 +222,9 @@ class InstanceWatch:
 
     async def close(self) -> None:
         """Stop looking."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -243,7 +253,7 @@ class InstanceWatch:
         want = _Want(instance_id, key, after, found, stream)
         self._wants.append(want)
         self._endings.listen(instance_id, self._heard)
-        seen = self._store.change_count(Hint.NEWS)
+        seen = self._count_news()
         try:
             await self._serve([want])
             if not want.found.done():
@@ -258,13 +268,36 @@ class InstanceWatch:
         self._told.add(instance_id)
         self._wake.set()
 
-    def _look_on(self, seen: int) -> None:
+    def _is_looking(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def _is_waiting(self) -> bool:
+        return bool(self._endings.awaited() or self._wants or self._answers)
+
+    def _look_later(self) -> None:
+        """Begin to look if an instance that is here has not ended soon: the worker tells its end,
+        but it may go elsewhere."""
+        if self._later is None and not self._is_looking():
+            loop = asyncio.get_running_loop()
+            self._later = loop.call_later(LOOK_LATER_S, self._look_after_all)
+
+    def _look_after_all(self) -> None:
+        self._later = None
+        if self._is_waiting():
+            self._look_on(None)
+
+    def _count_news(self) -> int | None:
+        """Return the number of news by now; None if they are being looked at, which goes on at
+        least as long as something is waited for."""
+        return None if self._is_looking() else self._store.change_count(Hint.NEWS)
+
+    def _look_on(self, seen: int | None) -> None:
         """Look for what is waited for, if that is not being done.
 
         Args:
-            seen: The number of news before the rows were read that are known.
+            seen: The number of news before the rows were read that are known. None: look at once.
         """
-        if self._task is None or self._task.done():
+        if not self._is_looking():
             # A client that was closed may be opened again under another loop.
             self._wake = asyncio.Event()
             self._seen = seen
@@ -294,7 +327,7 @@ class InstanceWatch:
         pause, least_s = GrowingPause(LOOK_MIN_S, LOOK_MAX_S, factor=1.5), 0.0
         seen_here = self._seen
         rested_s = 0.0
-        while self._endings.awaited() or self._wants or self._answers:
+        while self._is_waiting():
             if self._store.change_count(Hint.NEWS) != self._seen:
                 self._is_changed = True  # There was news before it could ring.
             rested_s += await self._rest(pause.seconds, least_s)

@@ -63,6 +63,9 @@ from perdure.model.histories.events import (
 from perdure.model.histories.lineage import Lineage, Parent
 from perdure.model.histories.rows import read_row
 
+_BOUND = frozenset({Started, SignalReceived})
+"""Messages that are recorded with something added: see `Execution._bind`."""
+
 _ANSWERED: dict[type[Any], type[Any] | tuple[type[Any], ...]] = {
     ActivityCompleted: (ActivityScheduled, InlineScheduled),
     ActivityFailed: (ActivityScheduled, InlineScheduled),
@@ -249,7 +252,7 @@ class Execution:
             record: The events of the turn.
             came: The message as bytes, which are recorded as they are unless something is added.
         """
-        bound = self._bind(event) if isinstance(event, Started | SignalReceived) else event
+        bound = self._bind(event) if type(event) in _BOUND else event
         if came is None or bound is not event:
             came = write_event(bound)
         feed, now_ms = self._digest.feed, self.scope.now_ms

@@ -152,6 +152,15 @@ class ExecutionScope:
         self._torn = 0
         self._continued_at: Place | None = None
 
+    @property
+    def has_shown(self) -> bool:
+        """Whether the code has shown something to others since the last commit."""
+        return (
+            self.sent is not None
+            or self.new_report is not None
+            or (self.values is not None and bool(self.values.changed))
+        )
+
     # ------------------------------------------- what calls ask for (authoring.Scope)
 
     def ask(self, request: AnyRequest) -> Pending:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from perdure.authoring.registry import BEHAVIOUR, activity_key, inline_key, orchestration_key
 from perdure.authoring.scope import ActivityRequest, InlineRequest
 from perdure.clock import not_before
@@ -79,6 +81,32 @@ def run_turn(
     return changes.turn()
 
 
+class _Besides:
+    """What few turns change besides events and jobs."""
+
+    __slots__ = ("children", "deliveries", "jobs_gone", "receipts", "timers", "timers_gone")
+
+    def __init__(self) -> None:
+        self.jobs_gone: list[int] = []
+        self.timers: dict[str, NewTimer] = {}
+        self.timers_gone: list[str] = []
+        self.children: list[ChildStart] = []
+        self.deliveries: list[Delivery] = []
+        self.receipts: list[InputReceipt] = []
+
+    def added_to(self, turn: Turn) -> Turn:
+        """Return a turn with these."""
+        return msgspec.structs.replace(
+            turn,
+            jobs_gone=tuple(self.jobs_gone),
+            timers=tuple(self.timers.values()),
+            timers_gone=tuple(self.timers_gone),
+            children=tuple(self.children),
+            deliveries=tuple(self.deliveries),
+            receipts=tuple(self.receipts),
+        )
+
+
 class _Changes:
     """Collects what a turn changes."""
 
@@ -89,12 +117,13 @@ class _Changes:
         self._events: list[Body] = []
         self._consumed: list[int] = []
         self._jobs: dict[int, NewJob] = {}
-        self._jobs_gone: list[int] = []
-        self._timers: dict[str, NewTimer] = {}
-        self._timers_gone: list[str] = []
-        self._children: list[ChildStart] = []
-        self._deliveries: list[Delivery] = []
-        self._receipts: list[InputReceipt] = []
+        self._more: _Besides | None = None
+
+    @property
+    def _besides(self) -> _Besides:
+        if self._more is None:
+            self._more = _Besides()
+        return self._more
 
     def take(self, message: Message) -> None:
         """Apply a message, or drop it if it means nothing any more."""
@@ -112,11 +141,12 @@ class _Changes:
             return
         self._settle(event, message.timer_key)
         came = Body(message.kind, message.body)
-        seq = self._terms.stamp.next_seq + len(self._events)
+        last_seq = execution.last_seq
         for ask in execution.advance(event, self._events, came):
-            self._change(ask)
+            if ask.event is not execution.terminal:
+                self._change(ask)
         if execution.scope.sent is not None:
-            execution.scope.sent.end_stretch(seq)
+            execution.scope.sent.end_stretch(last_seq + 1)
         if isinstance(event, WentBack):
             self._open_again(event)
 
@@ -140,21 +170,13 @@ class _Changes:
             else:
                 outcome = self._end(last)
             self._jobs.clear()
-            self._timers.clear()
+            if self._more is not None:
+                self._more.timers.clear()
         definition: DefinitionKey | None = None
         if execution.has_chosen:
             execution.has_chosen = False
             definition = orchestration_key(execution.name, execution.version)
-        scope = execution.scope
-        values, report = scope.values, scope.new_report
-        if report is not None:
-            scope.new_report = None
-        sent: tuple[SentItems, ...] = ()
-        forwarded: tuple[ForwardedItems, ...] = ()
-        if scope.sent is not None:
-            forwarded = tuple(map(self._for_call, scope.sent.forwarded))
-            sent, scope.sent = scope.sent.take(), None
-        return Turn(
+        turn = Turn(
             instance_id=execution.instance_id,
             stamp=terms.stamp,
             commit_id=terms.commit_id,
@@ -164,24 +186,35 @@ class _Changes:
             start=terms.start,
             seen_no=terms.seen_no,
             consumed=tuple(self._consumed),
-            timers_gone=tuple(self._timers_gone),
             job_ends=terms.job_ends,
             events=tuple(self._events),
             jobs=tuple(self._jobs.values()),
             jobs_leased_until_ms=terms.lease_until_ms,
-            jobs_gone=tuple(self._jobs_gone),
-            timers=tuple(self._timers.values()),
             next_due_ms=None if last is not None else execution.calls.next_due_ms(),
-            deliveries=tuple(self._deliveries),
-            children=tuple(self._children),
             definition=definition,
-            kv=() if values is None or not values.changed else values.take_changes(),
-            report=report,
-            receipts=tuple(self._receipts),
-            sent=sent,
-            forwarded=forwarded,
             continued=continued,
             outcome=outcome,
+        )
+        if self._more is not None:
+            turn = self._more.added_to(turn)
+        return self._with_shown(turn) if execution.scope.has_shown else turn
+
+    def _with_shown(self, turn: Turn) -> Turn:
+        """Return a turn with what the code shows to others: values, its report, streams."""
+        scope = self._execution.scope
+        values, report = scope.values, scope.new_report
+        scope.new_report = None
+        sent: tuple[SentItems, ...] = ()
+        forwarded: tuple[ForwardedItems, ...] = ()
+        if scope.sent is not None:
+            forwarded = tuple(map(self._for_call, scope.sent.forwarded))
+            sent, scope.sent = scope.sent.take(), None
+        return msgspec.structs.replace(
+            turn,
+            kv=() if values is None or not values.changed else values.take_changes(),
+            report=report,
+            sent=sent,
+            forwarded=forwarded,
         )
 
     def _for_call(self, items: ForwardedItems) -> ForwardedItems:
@@ -194,10 +227,11 @@ class _Changes:
 
     def _settle(self, event: MessageEvent, timer_key: str | None) -> None:
         """Remove the rest of a call that is answered: a job that is late, and timers."""
-        if isinstance(event, ActivityCompleted | ActivityFailed):
-            if timer_key is not None:
-                self._drop_job(event.schedule)
-            self._drop_timers_of(event.schedule, self._execution.open[event.schedule], timer_key)
+        match event:
+            case ActivityCompleted(schedule=schedule) | ActivityFailed(schedule=schedule):
+                if timer_key is not None:
+                    self._drop_job(schedule)
+                self._drop_timers_of(schedule, self._execution.open[schedule], timer_key)
 
     def _change(self, ask: Ask) -> None:
         seq = ask.seq
@@ -218,16 +252,16 @@ class _Changes:
                 assert ask.cancels is not None
                 self._cancel_child(schedule, ask.cancels, "its parent no longer waits for it")
             case DetachedScheduled() as event:
-                self._children.append(self._start_detached(event, seq))
+                self._besides.children.append(self._start_detached(event, seq))
             case UpdateAnswered() as event:
                 assert isinstance(ask, Answering)
-                self._receipts.append(receipt_of(event, ask.taken))
+                self._besides.receipts.append(receipt_of(event, ask.taken))
 
     def _leave_updates(self) -> None:
         """Say of the updates that were taken and not answered that they will not be, in the very
         commit by which the instance goes on: their callers would wait for ever."""
         for update in self._execution.calls.updates.values():
-            self._receipts.append(receipt_unanswered(update))
+            self._besides.receipts.append(receipt_unanswered(update))
             warn_unanswered(self._execution.id, self._execution.name, update)
 
     # -------------------------------------------------------------------- jobs
@@ -271,15 +305,15 @@ class _Changes:
 
     def _drop_job(self, schedule: int) -> None:
         if self._jobs.pop(schedule, None) is None:
-            self._jobs_gone.append(schedule)
+            self._besides.jobs_gone.append(schedule)
 
     def _add_timer(self, key: str, due_ms: int, event: MessageEvent) -> None:
         kind, body = write_event(event)
-        self._timers[key] = NewTimer(key, due_ms, kind, body)
+        self._besides.timers[key] = NewTimer(key, due_ms, kind, body)
 
     def _drop_timer(self, key: str) -> None:
-        if self._timers.pop(key, None) is None:
-            self._timers_gone.append(key)
+        if self._besides.timers.pop(key, None) is None:
+            self._besides.timers_gone.append(key)
 
     def _drop_timers_of(self, schedule: int, call: Ask | None, fired: str | None = None) -> None:
         """Remove the timers of a call, but for one that has fired."""
@@ -303,12 +337,12 @@ class _Changes:
             is_abandoned=event.on_parent_close == "abandon",
         )
         if lineage.depth > MAX_CHILD_DEPTH:
-            self._deliveries.append(answer_to(me, _too_deep(me, lineage)))
+            self._besides.deliveries.append(answer_to(me, _too_deep(me, lineage)))
             return
         failure = Failure("AlreadyExistsError", f"the id {event.instance_id!r} is taken")
         taken = ChildFailed(schedule=seq, status="not started", failure=failure)
         new = self._new_instance(event, seq, me, lineage)
-        self._children.append(ChildStart(new, answer_to(me, taken)))
+        self._besides.children.append(ChildStart(new, answer_to(me, taken)))
 
     def _start_detached(self, event: DetachedScheduled, seq: int) -> ChildStart:
         me = self._parent(seq)
@@ -360,14 +394,18 @@ class _Changes:
         if self._unstart(schedule):
             return
         child_id = call.event.instance_id
-        self._deliveries.append(self._to_child(schedule, child_id, CancelRequested(reason=reason)))
+        self._besides.deliveries.append(
+            self._to_child(schedule, child_id, CancelRequested(reason=reason))
+        )
 
     def _unstart(self, schedule: int) -> bool:
         """Take a child back that this very turn would start; return whether it would."""
         incarnation = child_incarnation(self._execution.id, schedule)
-        kept = [child for child in self._children if child.instance.incarnation != incarnation]
-        is_found = len(kept) < len(self._children)
-        self._children = kept
+        kept = [
+            child for child in self._besides.children if child.instance.incarnation != incarnation
+        ]
+        is_found = len(kept) < len(self._besides.children)
+        self._besides.children = kept
         return is_found
 
     def _to_child(self, schedule: int, instance_id: str, event: MessageEvent) -> Delivery:
@@ -389,7 +427,7 @@ class _Changes:
             self._close_children("has ended")
         outcome = outcome_of(terminal, execution.digest())
         if execution.parent is not None:
-            self._deliveries.append(told_to_parent(execution.parent, terminal))
+            self._besides.deliveries.append(told_to_parent(execution.parent, terminal))
         return outcome
 
     def _close_children(self, how: str) -> None:
@@ -407,7 +445,9 @@ class _Changes:
                 self._cancel_child(schedule, call, reason)
             case "terminate":
                 message = Terminated(reason=reason)
-                self._deliveries.append(self._to_child(schedule, event.instance_id, message))
+                self._besides.deliveries.append(
+                    self._to_child(schedule, event.instance_id, message)
+                )
 
 
 def _too_deep(me: Parent, lineage: Lineage) -> ChildFailed:

@@ -7,7 +7,7 @@ blob. Why not row by row is told in `connection`. `Bulk` runs such statements an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -37,21 +37,28 @@ class RowValues(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Rows:
     """The rows of one statement, with their bodies."""
 
-    __slots__ = ("_bodies", "_end", "rows")
+    __slots__ = ("_bodies", "end", "rows")
 
     def __init__(self) -> None:
         self.rows: list[RowValues] = []
         """Each one of `row_types`."""
         # One byte ahead: SQLite takes the substring of an empty blob for NULL.
         self._bodies: list[bytes] = [b"\0"]
-        self._end = 2  # SQLite counts from 1.
+        self.end = 2  # SQLite counts from 1.
+        """Where the next body begins."""
 
     def place(self, body: bytes) -> int:
         """Keep a body and return where it begins."""
-        begin = self._end
+        begin = self.end
         self._bodies.append(body)
-        self._end = begin + len(body)
+        self.end = begin + len(body)
         return begin
+
+    @property
+    def keep(self) -> Callable[[bytes], None]:
+        """Return what keeps a body, for a caller of very many that counts where they begin, and
+        says so with `end`."""
+        return self._bodies.append
 
     def place_maybe(self, body: bytes | None) -> tuple[int | None, int | None]:
         """Keep a body, if there is one, and return where it begins and how long it is."""
@@ -60,7 +67,7 @@ class Rows:
     @property
     def size(self) -> int:
         """Return how many bytes the bodies have."""
-        return self._end
+        return self.end
 
     @property
     def bodies(self) -> bytes:

@@ -7,9 +7,11 @@ rows they touch, decide in memory, flush. Then whatever is a statement of its ow
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from perdure.model.instances import NewInstance, before_its_end
 from perdure.model.jobs import JobEnd
@@ -28,8 +30,7 @@ from perdure.store.sql.questions.looking import Look, look_together
 from perdure.store.sql.questions.news import find_held, think_locked
 
 
-@dataclass(slots=True)
-class Transaction:
+class Transaction(msgspec.Struct):
     """What a statement-shaped operation works with."""
 
     connection: Connection
@@ -45,11 +46,11 @@ class Transaction:
     """The rows that the changes of instances touch, if they need not be loaded."""
     count_changes: Callable[[], int] | None = None
     """Returns how many rows were changed so far, where that can be asked."""
-    commit: Commit | None = field(init=False, default=None)
+    commit: Commit | None = None
     """What was decided about instances, if the batch changes any."""
-    has_worked: bool = field(init=False, default=False)
+    has_worked: bool = False
     """Whether `Operation` has changed rows, or may have."""
-    only_claims: bool = field(init=False, default=False)
+    only_claims: bool = False
     """Whether nothing follows the changes of instances but claims, which do not change what another
     of them has taken."""
 

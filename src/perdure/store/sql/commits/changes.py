@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -135,23 +134,22 @@ class ObservationRow(NamedTuple):
     observation: NewObservation
 
 
-@dataclass(slots=True)
-class DecisionChanges:
+class DecisionChanges(msgspec.Struct):
     """What a batch writes of deciders only."""
 
     is_there: bool = False
     """Whether there is anything."""
-    outcomes: dict[tuple[int, str, str], bytes] = field(default_factory=dict)
+    outcomes: dict[tuple[int, str, str], bytes] = msgspec.field(default_factory=dict)
     """What inputs came to, by part, instance and id of the input."""
-    keys_freed: dict[tuple[str, str], None] = field(default_factory=dict)
+    keys_freed: dict[tuple[str, str], None] = msgspec.field(default_factory=dict)
     """Instances whose key of a scope is freed, and the scope."""
-    holders_gone: list[tuple[int, str]] = field(default_factory=list)
+    holders_gone: list[tuple[int, str]] = msgspec.field(default_factory=list)
     """Instances that ended: all their keys are freed."""
-    keys_taken: dict[UniqueKey, tuple[str, int]] = field(default_factory=dict)
+    keys_taken: dict[UniqueKey, tuple[str, int]] = msgspec.field(default_factory=dict)
     """Business keys and who has them from now on, with its incarnation."""
-    snapshots: dict[str, SnapshotRow] = field(default_factory=dict)
-    feed: list[FeedValues] = field(default_factory=list)
-    observations: list[ObservationRow] = field(default_factory=list)
+    snapshots: dict[str, SnapshotRow] = msgspec.field(default_factory=dict)
+    feed: list[FeedValues] = msgspec.field(default_factory=list)
+    observations: list[ObservationRow] = msgspec.field(default_factory=list)
 
 
 class UnheardMessages(NamedTuple):
@@ -164,38 +162,37 @@ class UnheardMessages(NamedTuple):
     unkept: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(msgspec.Struct):
     """What a batch writes beside its live rows."""
 
-    events: list[AppendedEvents] = field(default_factory=list)
-    kept: list[KeptEvents] = field(default_factory=list)
-    revived: list[tuple[int, str, int]] = field(default_factory=list)
+    events: list[AppendedEvents] = msgspec.field(default_factory=list)
+    kept: list[KeptEvents] = msgspec.field(default_factory=list)
+    revived: list[tuple[int, str, int]] = msgspec.field(default_factory=list)
     """Instances that had ended and are running again."""
-    unheard: list[UnheardMessages] = field(default_factory=list)
-    started: list[StartedInstance] = field(default_factory=list)
-    ended: list[EndedInstance] = field(default_factory=list)
-    moved: dict[str, MovedInstance] = field(default_factory=dict)
-    statuses: dict[str, StatusChange] = field(default_factory=dict)
-    replaced: list[tuple[int, str, int]] = field(default_factory=list)
-    consumed: list[tuple[int, str, int]] = field(default_factory=list)
-    timers_gone: list[tuple[int, str, str]] = field(default_factory=list)
-    jobs_gone: list[JobKey] = field(default_factory=list)
-    requeued: list[RequeuedJob] = field(default_factory=list)
-    dead: list[DeadJobRow] = field(default_factory=list)
-    unqueued: list[UnqueuedJob] = field(default_factory=list)
-    left: list[tuple[int, str, int, int]] = field(default_factory=list)
+    unheard: list[UnheardMessages] = msgspec.field(default_factory=list)
+    started: list[StartedInstance] = msgspec.field(default_factory=list)
+    ended: list[EndedInstance] = msgspec.field(default_factory=list)
+    moved: dict[str, MovedInstance] = msgspec.field(default_factory=dict)
+    statuses: dict[str, StatusChange] = msgspec.field(default_factory=dict)
+    replaced: list[tuple[int, str, int]] = msgspec.field(default_factory=list)
+    consumed: list[tuple[int, str, int]] = msgspec.field(default_factory=list)
+    timers_gone: list[tuple[int, str, str]] = msgspec.field(default_factory=list)
+    jobs_gone: list[JobKey] = msgspec.field(default_factory=list)
+    requeued: list[RequeuedJob] = msgspec.field(default_factory=list)
+    dead: list[DeadJobRow] = msgspec.field(default_factory=list)
+    unqueued: list[UnqueuedJob] = msgspec.field(default_factory=list)
+    left: list[tuple[int, str, int, int]] = msgspec.field(default_factory=list)
     """Executions that were followed by the next one."""
-    kv: dict[tuple[int, str, str], KvRowChange] = field(default_factory=dict)
-    reports: dict[str, ReportChange] = field(default_factory=dict)
-    sent: list[SentBatch] = field(default_factory=list)
+    kv: dict[tuple[int, str, str], KvRowChange] = msgspec.field(default_factory=dict)
+    reports: dict[str, ReportChange] = msgspec.field(default_factory=dict)
+    sent: list[SentBatch] = msgspec.field(default_factory=list)
     """What turns and successful attempts sent to streams."""
-    rewound: list[RewoundStreams] = field(default_factory=list)
-    senders: list[JobEnd] = field(default_factory=list)
+    rewound: list[RewoundStreams] = msgspec.field(default_factory=list)
+    senders: list[JobEnd] = msgspec.field(default_factory=list)
     """The ends of successful attempts that sent something."""
-    sessions_used: dict[str, None] = field(default_factory=dict)
-    receipts: list[ReceiptValues] = field(default_factory=list)
-    vanished: list[tuple[int, str, int]] = field(default_factory=list)
+    sessions_used: dict[str, None] = msgspec.field(default_factory=dict)
+    receipts: list[ReceiptValues] = msgspec.field(default_factory=list)
+    vanished: list[tuple[int, str, int]] = msgspec.field(default_factory=list)
     """Instances with stored rows that were never there."""
-    replaced_deciders: list[tuple[int, str, int]] = field(default_factory=list)
-    decisions: DecisionChanges = field(default_factory=DecisionChanges)
+    replaced_deciders: list[tuple[int, str, int]] = msgspec.field(default_factory=list)
+    decisions: DecisionChanges = msgspec.field(default_factory=DecisionChanges)

@@ -56,7 +56,7 @@ from perdure.store.sql.commits.streams import RewoundStreams, sent_by_turn
 
 _REFUSED = TurnReceipt(TurnStatus.REFUSED)
 _TAKEN = TurnReceipt(TurnStatus.TAKEN)
-_VANISHED = TurnReceipt(TurnStatus.ACCEPTED)
+_ACCEPTED = TurnReceipt(TurnStatus.ACCEPTED)
 
 
 class Commit:
@@ -140,7 +140,7 @@ class Commit:
         is_gone = self._decisions().vanish(turn, row)
         self._tell_others(turn)
         if is_gone or row is None:
-            return _VANISHED
+            return _ACCEPTED
         self._settle(turn, row)
         row.wake_at_ms = self._now_ms if row.is_born else None
         return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen=True)
@@ -148,7 +148,7 @@ class Commit:
     def _sent_again(self, turn: Turn) -> TurnReceipt | None:
         """Return the first answer if this turn was accepted before."""
         if turn.vanishes and self._decisions().has_vanished(turn):
-            return _VANISHED
+            return _ACCEPTED
         row = self.rows.live.get(turn.instance_id)
         if row is not None and row.last_commit == turn.commit_id:
             has_unseen = bool(turn.continued or turn.rewound or turn.vanishes)
@@ -200,10 +200,8 @@ class Commit:
             self._move(row, row.definition_no)
         if turn.feed or turn.receipts or turn.observations or turn.unique or turn.snapshot:
             self._decisions().keep(turn, row, first_seq)
-        if turn.kv or turn.report is not None:
-            self._keep_values(turn, row)
-        if turn.sent or turn.forwarded:
-            self.changes.sent += sent_by_turn(turn, row, first_seq, self.rows.live)
+        if turn.kv or turn.report is not None or turn.sent or turn.forwarded:
+            self._keep_shown(turn, row, first_seq)
         has_unseen = row.last_no > turn.seen_no
         if not has_unseen:
             self.inboxes.emptied(row)
@@ -220,9 +218,13 @@ class Commit:
             row.is_due_unsure = at_ms is not None and not has_unseen and at_ms <= self._now_ms
             self._change_inbox(turn, row)
             self._jobs.change(turn, row)
-        last_no = row.last_no
-        self._tell_others(turn)
-        return TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen or row.last_no > last_no)
+        if turn.children or turn.deliveries:
+            last_no = row.last_no
+            self._tell_others(turn)
+            has_unseen = has_unseen or row.last_no > last_no
+        # Nothing was ever in the inbox of most.
+        is_plain = not (row.last_no or has_unseen)
+        return _ACCEPTED if is_plain else TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen)
 
     def _tell_others(self, turn: Turn) -> None:
         for child in turn.children:
@@ -285,8 +287,11 @@ class Commit:
             row.part, row.instance_id, row.incarnation, row.execution, definition_no, next_input
         )
 
-    def _keep_values(self, turn: Turn, row: LiveState) -> None:
-        """Keep what the instance shows to others: values under keys, and its report."""
+    def _keep_shown(self, turn: Turn, row: LiveState, first_seq: int) -> None:
+        """Keep what the instance shows to others: items of streams, values under keys, and its
+        report."""
+        if turn.sent or turn.forwarded:
+            self.changes.sent += sent_by_turn(turn, row, first_seq, self.rows.live)
         for key, value in turn.kv:
             place = (row.part, row.instance_id, key)
             self.changes.kv[place] = KvRowChange(turn.now_ms, value)

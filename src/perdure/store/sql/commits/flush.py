@@ -282,13 +282,14 @@ class _Flush:
 
     def _append_events(self) -> None:
         rows = Rows()
-        append, place = rows.rows.append, rows.place
+        append, keep, body_begin = rows.rows.append, rows.keep, rows.end
         for appended in self._changes.events:
             row, turn, seq = appended.row, appended.turn, appended.first_seq
             part, instance_id, at_ms = row.part, row.instance_id, turn.now_ms
             incarnation, execution = appended.incarnation, appended.execution
             commit_id: int | None = turn.commit_id
             for kind, body in turn.events:
+                body_length = len(body)
                 append(
                     EventValues(
                         part,
@@ -298,13 +299,16 @@ class _Flush:
                         seq,
                         kind,
                         at_ms,
-                        place(body),
-                        len(body),
+                        body_begin,
+                        body_length,
                         commit_id,
                     )
                 )
+                keep(body)
+                body_begin += body_length
                 seq += 1
                 commit_id = None  # Kept with the first event of the turn.
+        rows.end = body_begin
         self._bulk.write_rows("insert_events", rows)
 
     def _append_kept(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from perdure.model.hints import HINTS, Hint
+from perdure.model.hints import HINTS, WITH_NEWS, WITH_WORK, Hint
 from perdure.model.instances import NewInstance
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Delivery, DeliveryStatus
@@ -18,6 +18,7 @@ from perdure.store.batching import LATER
 from perdure.store.locked_turns import LockedTurn
 from perdure.store.sql.commits.batch import Operation
 
+_ACCEPTED = TurnStatus.ACCEPTED
 _UNSENT = (DeliveryStatus.ENDED, DeliveryStatus.ABSENT)
 
 
@@ -30,11 +31,14 @@ def hints_of(operations: Iterable[Any], results: Iterable[Any]) -> Hint:
     """
     has_work = has_news = False
     for operation, result in zip(operations, results, strict=True):
-        hint = hint_of(operation, result)
-        if hint is Hint.BOTH:
-            return hint
-        has_work = has_work or hint is Hint.WORK
-        has_news = has_news or hint is Hint.NEWS
+        if type(operation) is Turn and result is not LATER and result.status is _ACCEPTED:
+            # Nearly all are that, and concern no other process: each is asked what is not known.
+            has_work = has_work or _gives_work(operation, result)
+            has_news = has_news or _gives_news(operation)
+        else:
+            hint = hint_of(operation, result)
+            has_work = has_work or hint in WITH_WORK
+            has_news = has_news or hint in WITH_NEWS
         if has_work and has_news:
             break
     return HINTS[has_work + 2 * has_news]
@@ -78,26 +82,33 @@ def _hint_of_end(end: JobEnd) -> Hint:
 
 
 def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
-    if receipt.status is not TurnStatus.ACCEPTED:
+    if receipt.status is not _ACCEPTED:
         # Results of its jobs may be in the inbox, and what came with a start.
         return Hint.WORK if turn.job_ends or turn.start is not None else Hint.NONE
-    if turn.rewound is not None:
-        return Hint.BOTH
-    has_work = (
-        turn.continued is not None
-        or turn.timers
+    return HINTS[_gives_work(turn, receipt) + 2 * _gives_news(turn)]
+
+
+def _gives_work(turn: Turn, receipt: TurnReceipt) -> bool:
+    """Tell whether an accepted turn leaves something that a worker may claim."""
+    for job in turn.jobs:
+        if not job.leased:
+            return True
+    return bool(
+        turn.timers
         or turn.deliveries
         or turn.children
+        or turn.continued is not None
+        or turn.rewound is not None
         or (turn.vanishes and receipt.has_unseen)
     )
-    if not has_work:
-        for job in turn.jobs:
-            if not job.leased:
-                has_work = True
-                break
-    has_news = (
+
+
+def _gives_news(turn: Turn) -> bool:
+    """Tell whether a caller may wait for something that an accepted turn tells."""
+    return bool(
         turn.outcome is not None
         or turn.continued is not None
+        or turn.rewound is not None
         or turn.jobs_gone
         or turn.kv
         or turn.report is not None
@@ -106,4 +117,3 @@ def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
         or turn.feed
         or turn.observations
     )
-    return HINTS[bool(has_work) + 2 * bool(has_news)]

@@ -7,7 +7,6 @@ end. So two operations on one instance in one batch see each other's effects.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +14,7 @@ import msgspec
 from perdure.model.instances import NewInstance, Stamp, part_of
 from perdure.model.jobs import JobEnd, JobKey, NewJob
 from perdure.model.messages import Delivery, Message, digest_of
-from perdure.model.turns import Hold, Turn, UniqueKey
+from perdure.model.turns import ChildStart, Hold, Turn, UniqueKey
 from perdure.store.sql.commits.ended_rows import EndedState, load_ended
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import pack, unpack
@@ -125,32 +124,31 @@ class ReceiptState(NamedTuple):
     is_decided: bool = False
 
 
-@dataclass(slots=True)
-class LoadedRows:
+class LoadedRows(msgspec.Struct):
     """Every stored row that a batch may read or change."""
 
-    live: dict[str, LiveState] = field(default_factory=dict)
-    wide: dict[str, WideState] = field(default_factory=dict)
-    jobs: dict[JobKey, JobState] = field(default_factory=dict)
-    receipts: dict[tuple[str, str], ReceiptState] = field(default_factory=dict)
-    holders: dict[UniqueKey, str] = field(default_factory=dict)
+    live: dict[str, LiveState] = msgspec.field(default_factory=dict)
+    wide: dict[str, WideState] = msgspec.field(default_factory=dict)
+    jobs: dict[JobKey, JobState] = msgspec.field(default_factory=dict)
+    receipts: dict[tuple[str, str], ReceiptState] = msgspec.field(default_factory=dict)
+    holders: dict[UniqueKey, str] = msgspec.field(default_factory=dict)
     """Which instance has a business key, of those that this batch asks for."""
-    observed: dict[str, int] = field(default_factory=dict)
+    observed: dict[str, int] = msgspec.field(default_factory=dict)
     """The number of the newest observed input, of instances of which more are observed."""
-    busy: set[str] = field(default_factory=set)
+    busy: set[str] = msgspec.field(default_factory=set)
     """Instances that another transaction has locked, where locks are not waited for."""
-    waiting: dict[str, dict[int, int]] = field(default_factory=dict)
+    waiting: dict[str, dict[int, int]] = msgspec.field(default_factory=dict)
     """Numbers and ranks of the stored messages of instances that may vanish."""
-    ended: dict[str, EndedState] = field(default_factory=dict)
+    ended: dict[str, EndedState] = msgspec.field(default_factory=dict)
     """How instances ended that are to be reset."""
-    taken: dict[TurnPlace, int] = field(default_factory=dict)
+    taken: dict[TurnPlace, int] = msgspec.field(default_factory=dict)
     """What tells the stored messages that turns took without a lease from others."""
-    accepted: set[int] = field(default_factory=set)
+    accepted: set[int] = msgspec.field(default_factory=set)
     """Commit ids of this batch's turns, and of turns that were accepted at the places of those that
     come too late, or again."""
     remembered: tuple[str, ...] = ()
     """Instances whose rows were remembered and not loaded; also those that have ended since."""
-    assumed_new: set[str] = field(default_factory=set)
+    assumed_new: set[str] = msgspec.field(default_factory=set)
     """Instances that were not looked for: what is decided holds only if the batch starts them,
     because then inserting their rows shows whether they were there."""
 
@@ -343,28 +341,28 @@ class WantedRows:
             case Delivery():
                 self._add_delivery(change)
             case JobEnd():
-                self._add_job_end(change)
+                self.jobs[change.key] = None
+                self.ids[change.key.instance_id] = None
             case Hold():
                 self.ids[change.instance_id] = None
 
     def _add_turn(self, turn: Turn) -> None:
         self.turns.append(turn)
         self.ids[turn.instance_id] = None
-        self.has_taken |= bool(turn.taken)
-        self.goes_back |= turn.rewound is not None
+        if turn.taken:
+            self.has_taken = True
+        if turn.rewound is not None:
+            self.goes_back = True
         if turn.start is not None:
             self._add_start(turn.start)
         for end in turn.job_ends:
-            self._add_job_end(end)
+            self.jobs[end.key] = None
         for buried in turn.jobs_buried:
             self.jobs[JobKey(turn.instance_id, *turn.stamp[:2], buried.seq)] = None
         for delivery in turn.deliveries:
             self._add_delivery(delivery)
         for child in turn.children:
-            self._add_start(child.instance)
-            for told in (child.if_taken, child.if_started):
-                if told is not None:
-                    self._add_delivery(told)
+            self._add_child(child)
         for items in turn.forwarded:
             self.ids[items.instance_id] = None
         self._add_decisions(turn)
@@ -389,19 +387,22 @@ class WantedRows:
         self.starts.add(start.instance_id)
         if start.replaces:
             self.replaces = True
-        self.goes_back |= start.forked is not None
+        if start.forked is not None:
+            self.goes_back = True
         for message in start.messages:
             self._add_delivery(message)
+
+    def _add_child(self, child: ChildStart) -> None:
+        self._add_start(child.instance)
+        for told in (child.if_taken, child.if_started):
+            if told is not None:
+                self._add_delivery(told)
 
     def _add_delivery(self, delivery: Delivery) -> None:
         self.ids[delivery.instance_id] = None
         for one in (delivery.message_id, delivery.call_id):
             if one is not None:
                 self.receipts[delivery.instance_id, one] = None
-
-    def _add_job_end(self, end: JobEnd) -> None:
-        self.jobs[end.key] = None
-        self.ids[end.key.instance_id] = None
 
 
 def keep_live(rows: LoadedRows, keys: Sequence[Any], found: list[Any]) -> None:
