@@ -326,6 +326,17 @@ LEASES = (
 
 ONCE = (
     Mutant(
+        "acts-are-told-by-their-second-time",
+        "who deletes, retries or unparks is told that there was nothing, when the server crashed",
+        "store/postgres/lost_answers.py",
+        "                self._unknown[id(one)] = (one, self._joined(one, result))\n",
+        "                pass\n",
+        (
+            "tests/store/test_postgres_repeated_acts.py"
+            "::test_what_a_crash_may_have_swallowed_is_done_once_and_told_as_done",
+        ),
+    ),
+    Mutant(
         "messages-are-delivered-again",
         "a message that is sent again under its id is not recognised",
         "store/sql/commits/inboxes.py",

@@ -202,7 +202,7 @@ class Lane:
                 time.sleep(chance() * MAX_PAUSE_S / (left + 1))
             else:
                 self._stirred(hints_of(operations, results))
-                return results
+                return self._lost_answers.joined(operations, results)
         raise AssertionError("unreachable")
 
     def close(self) -> None:

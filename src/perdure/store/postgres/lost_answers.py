@@ -9,7 +9,7 @@ callers get the answers that they would have got.
 That holds as long as the server has not crashed. After a crash it gives the ids of transactions
 that were lost to others; a mark that a crash removes tells it. Where it is unknown (after a crash,
 or when another server has taken over) the batch is run again. Ids of messages, stamps and leases
-then keep it from counting twice.
+then keep it from counting twice; of what leaves none of these, both answers are made one.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from perdure.model.turns import Turn
 from perdure.store.batching import LATER
 from perdure.store.locked_turns import LockedTurn
 from perdure.store.postgres.connection import PostgresConnection
+from perdure.store.sql.commits.batch import Operation
 
 NOTHING = object()
 """Stands for an answer that is not there."""
@@ -43,6 +44,8 @@ class LostAnswers:
         self._unsure: _UnsureCommit | None = None
         # By the identity of the operation, which is kept so that nothing else gets that identity.
         self._answers: dict[int, tuple[Any, Any]] = {}
+        self._unknown: dict[int, tuple[Any, Any]] = {}
+        """What would have been answered by commits of which it will never be known."""
 
     @property
     def is_asking(self) -> bool:
@@ -91,7 +94,7 @@ class LostAnswers:
         if self._unsure is None:
             return
         if self._unsure.mark != mark:
-            self._unsure = None
+            self._give_up()
             return
         try:
             [(fate,)] = connection.run("read_fate", xid=self._unsure.xid)
@@ -102,9 +105,32 @@ class LostAnswers:
         if fate == "in progress":
             # The server does not know that we are gone, or is writing it to its disk.
             raise StoreUnavailableError("a commit whose answer was lost is still under way")
+        if fate is None:
+            self._give_up()
+            return
         unsure, self._unsure = self._unsure, None
         if fate == "committed":
-            self.know(unsure.operations, unsure.results)
+            self.know(unsure.operations, self.joined(unsure.operations, unsure.results))
+
+    def _give_up(self) -> None:
+        """What became of the commit will never be known."""
+        assert self._unsure is not None
+        unsure, self._unsure = self._unsure, None
+        for one, result in zip(unsure.operations, unsure.results, strict=True):
+            if isinstance(one, Operation) and one.if_twice is not None and result is not LATER:
+                self._unknown[id(one)] = (one, self._joined(one, result))
+
+    def joined(self, operations: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """Return what to answer operations that were run, some of them perhaps a second time."""
+        if not self._unknown:
+            return list(results)
+        return [self._joined(one, result) for one, result in zip(operations, results, strict=True)]
+
+    def _joined(self, operation: Any, result: Any) -> Any:
+        if result is LATER or id(operation) not in self._unknown:
+            return result
+        _, first = self._unknown.pop(id(operation))
+        return operation.if_twice(first, result)
 
     def know(self, operations: Sequence[Any], results: Sequence[Any]) -> None:
         """These were committed, and their callers were not told yet. What was put off was not: it

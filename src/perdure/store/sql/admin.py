@@ -34,6 +34,12 @@ from perdure.store.sql import removal, repair, stranded
 from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.questions import lists, overview
+from perdure.store.sql.twice import (
+    done_once,
+    each_done_once,
+    removed_once,
+    removed_once_if_any,
+)
 
 T = TypeVar("T")
 
@@ -50,6 +56,7 @@ class SqlAdmin(ABC):
         *,
         patience_s: float | None = None,
         is_quiet: bool = False,
+        if_twice: Callable[[T, T], T] | None = None,
     ) -> T:
         """Run a function in the next transaction that writes."""
 
@@ -130,7 +137,10 @@ class SqlAdmin(ABC):
         self, instances: Sequence[tuple[str, int]], *, force: bool = False
     ) -> DeletedCounts | None:
         """Remove every row of these incarnations, all or none."""
-        return await self._work(lambda t: removal.delete(t.connection, instances, force=force))
+        return await self._work(
+            lambda t: removal.delete(t.connection, instances, force=force),
+            if_twice=removed_once_if_any,
+        )
 
     async def prune(
         self, instance_id: str, *, keep_last: int, ended_before_ms: int | None = None
@@ -139,27 +149,32 @@ class SqlAdmin(ABC):
         return await self._work(
             lambda t: removal.prune(
                 t.connection, instance_id, keep_last=keep_last, ended_before_ms=ended_before_ms
-            )
+            ),
+            if_twice=removed_once,
         )
 
     async def retry_dead_jobs(self, keys: Sequence[JobKey]) -> list[bool]:
         """Put dead jobs back into their queues, with all their attempts before them."""
         return await self._work(
-            lambda t: repair.retry_dead_jobs(t.connection, keys, now_ms=t.now_ms)
+            lambda t: repair.retry_dead_jobs(t.connection, keys, now_ms=t.now_ms),
+            if_twice=each_done_once,
         )
 
     async def forget_dead_jobs(self, keys: Sequence[JobKey]) -> list[bool]:
         """Remove dead jobs."""
-        return await self._work(lambda t: repair.forget_dead_jobs(t.connection, keys))
+        return await self._work(
+            lambda t: repair.forget_dead_jobs(t.connection, keys), if_twice=each_done_once
+        )
 
     async def end_job_by_hand(self, key: JobKey, kind: str, body: bytes) -> bool:
         """End a job, whichever worker runs it: its owner gets the message."""
-        return await self._work(lambda t: repair.end_job(t, key, kind, body))
+        return await self._work(lambda t: repair.end_job(t, key, kind, body), if_twice=done_once)
 
     async def drop_message(self, instance_id: str, no: int) -> bool:
         """Remove a message or timer from an inbox, and end the instance's lease."""
         return await self._work(
-            lambda t: repair.drop_message(t.connection, instance_id, no, now_ms=t.now_ms)
+            lambda t: repair.drop_message(t.connection, instance_id, no, now_ms=t.now_ms),
+            if_twice=done_once,
         )
 
     async def expire(self, expiry: Expiry, *, limit: int) -> int:

@@ -63,6 +63,7 @@ from perdure.store.sql.projection_sql import Approval
 from perdure.store.sql.questions import feed, news, reading, slices
 from perdure.store.sql.questions.looking import Look
 from perdure.store.sql.stream_store import SqlStreams
+from perdure.store.sql.twice import done_once
 
 T = TypeVar("T")
 _encode = msgspec.json.encode
@@ -131,8 +132,10 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         patience_s: float | None = None,
         is_quiet: bool = False,
         look: Look | None = None,
+        if_twice: Callable[[T, T], T] | None = None,
     ) -> T:
-        [result] = await self._submit([Operation(run, is_quiet, look=look)], patience_s)
+        operation = Operation(run, is_quiet, look=look, if_twice=if_twice)
+        [result] = await self._submit([operation], patience_s)
         value: T = result
         return value
 
@@ -310,7 +313,9 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
 
     async def unpark(self, instance_id: str) -> bool:
         """Let all workers try a parked or blocked instance again; tell whether it was one."""
-        return await self._work(lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms))
+        return await self._work(
+            lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms), if_twice=done_once
+        )
 
     async def beat(self, worker: WorkerRow, *, is_first: bool = False) -> list[Neighbour]:
         """Record a worker's sign of life, and forget workers that have given none for long."""

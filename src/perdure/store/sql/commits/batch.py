@@ -72,6 +72,9 @@ class Operation:
     """Whether it concerns those alone who wait for news."""
     look: Look | None = None
     """What it asks before it runs, together with others of the batch."""
+    if_twice: Callable[[Any, Any], Any] | None = None
+    """Makes one answer of two, if it has to be run again and the first time may have counted: see
+    `perdure.store.sql.twice`. None: the second is as good."""
 
 
 def run_batch(transaction: Transaction, operations: Sequence[Any]) -> tuple[list[Any], int]:
