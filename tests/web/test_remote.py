@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 
 from perdure import (
+    Accepted,
     BlockingClient,
     Client,
     Context,
@@ -21,6 +24,7 @@ from perdure import (
     Every,
     Orchestration,
     Promise,
+    Rejected,
     Schedule,
     Signal,
     orchestration,
@@ -46,6 +50,7 @@ from perdure.errors import (
     StoreUnavailableError,
     UnexpectedCountError,
     UsageError,
+    VersionConflictError,
 )
 from perdure.model.instances import Status
 from perdure.repair import after, at_event, before
@@ -60,9 +65,12 @@ from tests.web.site import (
     Account,
     Balance,
     Deposit,
+    Deposited,
     Open,
+    Opened,
     engine_with_all,
     go,
+    long,
     memory_url,
     pack,
     quick,
@@ -83,11 +91,19 @@ async def telling(ctx: Context, n: int) -> int:
     return n + await more.receive()
 
 
+@orchestration
+async def again(times: int) -> int:
+    """Continue as new so often."""
+    if times:
+        again.continue_as_new(times - 1)
+    return times
+
+
 @dataclass
 class Pair:
     """The same store from both sides."""
 
-    local: Engine
+    local: Client
     remote: Client
     url: str
     token: str
@@ -108,10 +124,20 @@ async def fresh() -> AsyncIterator[Pair]:
         yield found
 
 
+@pytest.fixture
+async def both(store_url: str) -> AsyncIterator[Pair]:
+    """On each store."""
+    async with (
+        Engine(store_url, [*DEFINITIONS, telling, again, long]) as engine,
+        serving(engine) as found,
+    ):
+        yield found
+
+
 class serving:  # noqa: N801 - a context manager, as asyncio.timeout
     """A server on a port of this machine, and a client before it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Client) -> None:
         self._engine = engine
         self._token, kept = make_token("test", scopes=["read", "write", "admin"])
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -332,7 +358,7 @@ async def test_jobs_and_inboxes_are_mended(pair: Pair) -> None:
         await pair.remote.fail_job("done-1:1:1:1", ValueError("x"))
 
 
-async def waits_until_dead(engine: Engine) -> None:
+async def waits_until_dead(engine: Client) -> None:
     await until(lambda: engine.count_dead_jobs())
 
 
@@ -476,29 +502,173 @@ async def test_a_schedule_is_put_and_steered_over_http(fresh: Pair) -> None:
         await handle.backfill(datetime(2026, 1, 1), datetime(2026, 1, 3, tzinfo=UTC))
 
 
-async def test_what_needs_the_store_itself_is_refused_with_advice(pair: Pair) -> None:
-    remote, handle = pair.remote, pair.remote.handle("done-1")
-    asked: dict[str, Callable[[], Any]] = {
-        "within": lambda: remote.within(object()),
-        "execute": lambda: remote.execute(Account, Open("a", "b")),
-        "dry_run": lambda: remote.dry_run(Account, Open("a", "b")),
-        "send_with_start": lambda: remote.send_with_start(go, "x", "s-1", ship, "a"),
-        "delete_all": lambda: remote.delete_all(status="completed"),
-        "prune": lambda: remote.prune(),
-        "prune of one": lambda: handle.prune(),
-        "workers": lambda: remote.workers(seen_within=timedelta(days=1)),
-        "retry_dead_jobs": lambda: remote.retry_dead_jobs(limit=1),
-        "allow_unknown": lambda: remote.send_json(
-            "a", "b", {}, instance_id="c", allow_unknown=True
-        ),
+async def test_a_transaction_of_the_callers_is_refused_with_advice(pair: Pair) -> None:
+    with pytest.raises(
+        UsageError, match=r"within cannot be done over HTTP: a transaction of yours"
+    ):
+        pair.remote.within(object())
+
+
+async def test_an_input_is_decided_over_http_with_the_same_answers(both: Pair) -> None:
+    remote, local = both.remote, both.local
+
+    opened = await remote.execute(Account, Open("a-1", "Ada"))
+    paid = await remote.execute(Account, Deposit("a-1", 40), input_id="d-1", expected_version=1)
+    again = await remote.execute(Account, Deposit("a-1", 40), input_id="d-1")
+    here = await local.execute(Account, Deposit("a-1", 40), input_id="d-1")
+
+    assert isinstance(opened, Accepted)
+    assert opened.events == (Opened("Ada"),)
+    assert isinstance(paid, Accepted)
+    assert (paid.events, paid.state, paid.version) == ((Deposited(40),), Balance("Ada", 40), 2)
+    assert paid == again == here
+    with pytest.raises(VersionConflictError):
+        await remote.execute(Account, Deposit("a-1", 1), expected_version=7)
+
+
+async def test_a_rejection_comes_over_http_as_what_the_decider_says(pair: Pair) -> None:
+    there = await pair.remote.execute(Account, Deposit("a-1", 101))
+    here = await pair.local.execute(Account, Deposit("a-1", 101))
+
+    assert isinstance(there, Rejected)
+    assert there == here
+
+
+async def test_a_server_without_the_code_has_a_worker_decide() -> None:
+    url = memory_url()
+    async with Engine(url, DEFINITIONS) as engine, Client(url) as store, serving(store) as bare:
+        opened = await bare.remote.execute(Account, Open("a-9", "Ada"), input_id="o-1")
+
+        assert isinstance(opened, Accepted)
+        assert (opened.events, opened.version) == ((Opened("Ada"),), 1)
+        assert opened.state == await engine.state(Account, "a-9")
+
+
+async def test_an_input_is_tried_over_http_and_nothing_is_written(pair: Pair) -> None:
+    before = await pair.local.events(Account, "a-1")
+    for given in (Deposit("a-1", 5), Deposit("a-1", 101), Open("a-2", "Eva")):
+        there = await pair.remote.dry_run(Account, given)
+        assert there == await pair.local.dry_run(Account, given)
+    with pytest.raises(VersionConflictError):
+        await pair.remote.dry_run(Account, Deposit("a-1", 5), expected_version=99)
+
+    assert await pair.local.events(Account, "a-1") == before
+
+
+async def test_a_signal_starts_its_instance_over_http(both: Pair) -> None:
+    started = await both.remote.send_with_start(more, 1, "t-1", telling, 10)
+    await both.remote.send_with_start(more, 2, "t-1", telling, 99)
+
+    assert await started.result(timeout=LONG) == 13
+    with pytest.raises(InstanceEndedError):
+        await both.remote.send_with_start(more, 3, "t-1", telling, 10)
+
+
+async def test_a_signal_that_starts_is_sent_once_under_its_key(both: Pair) -> None:
+    body = {"name": "more", "value": 1, "orchestration": telling.name, "input": [10]}
+    headers = {"Authorization": f"Bearer {both.token}", "Idempotency-Key": "m-1"}
+    async with httpx.AsyncClient(base_url=both.url, headers=headers) as http:
+        for _ in range(2):
+            answer = await http.post("/api/instances/t-2/signals-with-start", json=body)
+            assert answer.status_code == 200
+        await both.remote.handle("t-2").send(more, 2)
+        assert await both.remote.handle("t-2", telling).result(timeout=LONG) == 13
+
+        # Also when it has ended meanwhile: it was sent.
+        assert (
+            await http.post("/api/instances/t-2/signals-with-start", json=body)
+        ).status_code == 200
+
+
+async def test_ended_instances_are_deleted_over_http_by_a_filter(pair: Pair) -> None:
+    with pytest.raises(UsageError, match="delete_all needs a condition"):
+        await pair.remote.delete_all()
+    with pytest.raises(UnexpectedCountError):
+        await pair.remote.delete_all(ids=["done-1", "failed-1"], expect=7)
+    with pytest.raises(UsageError, match="no filter 'nme'"):
+        await pair.remote.delete_all(nme="x")  # type: ignore[call-arg]
+
+    first = await pair.remote.delete_all(ids=["done-1", "order/1"], status="completed")
+    rest = await pair.remote.delete_all(ids=["failed-1"], expect=1, limit=1)
+
+    with pytest.raises(UsageError, match="only instances that have ended are deleted"):
+        await pair.remote.delete_all(status="running", prefix="order")
+    assert (first.instances, rest.instances) == (1, 1)
+    assert await pair.local.count(ids=["done-1", "order/1", "failed-1"]) == 1
+
+
+async def test_earlier_executions_are_pruned_over_http(both: Pair) -> None:
+    for number in (1, 2):
+        handle = await both.local.start(f"again-{number}", again, 3)
+        await handle.result(timeout=LONG)
+    with pytest.raises(UsageError, match="has no time zone"):
+        await both.remote.prune(before=datetime(2026, 1, 1))
+
+    none = await both.remote.handle("again-1").prune(before=datetime(2020, 1, 1, tzinfo=UTC))
+    one = await both.remote.handle("again-1").prune(keep_last=2)
+    rest = await both.remote.prune(prefix="again-")
+
+    assert (none.executions, one.executions, rest.executions) == (0, 2, 4)
+    assert len(await both.local.handle("again-2").executions()) == 1
+
+
+async def test_a_server_removes_nothing_that_was_not_counted_or_named(fresh: Pair) -> None:
+    """SEC-34: an explicit filter and the expected count, or a word that all are meant."""
+    for number in (1, 2):
+        await (await fresh.local.start(f"q-{number}", quick, "x")).result(timeout=LONG)
+    asked: dict[str, dict[str, Any]] = {
+        "instances-delete": {"where": {"prefix": "q-"}},
+        "instances-delete ": {"where": {"prefix": "q-"}, "expect": 1},
+        "instances-delete  ": {"where": {}, "expect": 2},
+        "instances-prune": {},
     }
+    headers = {"Authorization": f"Bearer {fresh.token}"}
+    async with httpx.AsyncClient(base_url=fresh.url, headers=headers) as http:
+        codes = [
+            (await http.post(f"/api/{route.strip()}", json=body)).json()["code"]
+            for route, body in asked.items()
+        ]
+        body = {"where": {"prefix": "q-"}, "expect": 2, "limit": 1}
+        one = (await http.post("/api/instances-delete", json=body)).json()
 
-    async def answer(question: Callable[[], Any]) -> None:
-        await question()
+    assert codes == ["invalid_body", "unexpected_count", "usage", "empty_filter"]
+    assert one["instances"] == 1
+    assert await fresh.local.count(prefix="q-") == 1
 
-    for question in asked.values():
-        with pytest.raises(UsageError, match=r"cannot be done over HTTP: .{10}"):
-            await answer(question)
+
+async def test_an_export_over_http_is_that_of_the_store(pair: Pair) -> None:
+    for instance_id in ("done-1", "order/1"):
+        there = await pair.remote.handle(instance_id).export()
+        assert there == await pair.local.handle(instance_id).export()
+    with pytest.raises(UsageError, match="has no execution 9"):
+        await pair.remote.handle("done-1").export(9)
+
+
+async def test_a_long_export_comes_in_parts(both: Pair) -> None:
+    await (await both.local.start("long-1", long, 700)).result(timeout=LONG)
+
+    there = await both.remote.handle("long-1").export()
+
+    assert there == await both.local.handle("long-1").export()
+    assert len(there) > 701
+
+
+async def test_workers_of_another_time_are_listed_over_http(pair: Pair) -> None:
+    [seen] = await pair.remote.workers(seen_within=timedelta(days=1))
+    with pytest.raises(UsageError, match="seen_within"):
+        await pair.remote.workers(seen_within="nonsense")  # type: ignore[arg-type]
+
+    assert seen.pid == os.getpid()
+
+
+async def test_only_so_many_dead_jobs_are_put_back_over_http(pair: Pair) -> None:
+    assert await pair.remote.retry_dead_jobs(limit=1, activity="explode") == 1
+
+
+async def test_inputs_wait_over_http_for_a_decider_that_comes_later(fresh: Pair) -> None:
+    await fresh.remote.send_json("later", "Go", {}, instance_id="c", allow_unknown=True)
+
+    assert len(await fresh.remote.inbox("later:c")) > 0
 
 
 async def test_a_blocking_client_goes_over_http_too(pair: Pair) -> None:

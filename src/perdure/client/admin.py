@@ -5,7 +5,6 @@ Nothing here needs a worker, except to have its effects noticed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -29,6 +28,7 @@ from perdure.client.reading.lists import (
     check_count,
     check_limit,
     check_time,
+    deletable,
     filter_of,
     list_filter_of,
     read_cursor,
@@ -51,7 +51,7 @@ from perdure.codec import JSON, check_id, check_text
 from perdure.durations import Duration, as_duration
 from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.limits import BULK_MAX, PAGE_MAX
-from perdure.model.admin import DeadJob, DeletedCounts, InstanceFilter, PageMark, StoreTotals
+from perdure.model.admin import DeadJob, DeletedCounts, PageMark, StoreTotals
 from perdure.model.histories.events import (
     ActivityCompleted,
     ActivityFailed,
@@ -155,12 +155,7 @@ async def delete_all(
     Raises:
         UsageError: No condition was given, or `expect` does not match.
     """
-    wanted = filter_of(which)
-    if replace(wanted, roots_only=False, with_builtins=True) == InstanceFilter():
-        raise UsageError(
-            "delete_all needs a condition that says which instances, such as "
-            'ended_before=..., name="checkout" or status="completed"'
-        )
+    wanted = deletable(which)
     return await self._core.removal().delete_ended(
         wanted,
         expect=None if expect is None else check_count("expect", expect, least=0),

@@ -13,9 +13,9 @@ from perdure.authoring.signal import Signal
 from perdure.authoring.update import AskedUpdate
 from perdure.client import admin
 from perdure.client.acting import bulk, promises
-from perdure.client.acting.existing import check_same_definition, settle, settle_ended
+from perdure.client.acting.existing import settle
 from perdure.client.acting.sending import signal_delivery
-from perdure.client.acting.start_and_ask import ask_with_start
+from perdure.client.acting.start_and_ask import ask_with_start, begin_with_signal
 from perdure.client.acting.starting import (
     check_orchestration,
     id_for_handle,
@@ -199,26 +199,9 @@ class Client:
         """
         core = self._core
         asked = check_orchestration("send_with_start", orchestration)
-        checked = check_id("instance id", instance_id)
-        refuse_deciders_id(core, checked)
-        delivery = signal_delivery(checked, signal, value)
-        # Looked at before: a signal for another instance cannot be called back.
-        [found] = await core.store.read_instances([checked])
-        if found is not None and not found.status.is_terminal:
-            check_same_definition(found, asked)
-        new = new_instance(
-            checked,
-            asked,
-            args,
-            kwargs,
-            now_ms=core.store.clock(),
-            code=core.code_of(asked.name, asked.version),
-            messages=(delivery,),
-        )
-        existing = await core.begin(new)
-        if existing is not None and existing.status.is_terminal:
-            await settle_ended(core, existing, new, asked)
-        return Handle(core.outside, checked, asked.definition.codec.returns)
+        delivery = signal_delivery(check_id("instance id", instance_id), signal, value)
+        await begin_with_signal(core, delivery, asked, args, kwargs)
+        return Handle(core.outside, delivery.instance_id, asked.definition.codec.returns)
 
     async def update_with_start(
         self,

@@ -28,6 +28,7 @@ from perdure.web.api import (
 )
 from perdure.web.decider_table import DECIDER_ROUTES
 from perdure.web.operations import ApiRoute
+from perdure.web.removal_table import REMOVAL_ROUTES
 from perdure.web.schedule_table import SCHEDULE_ROUTES
 from perdure.web.update_table import UPDATE_ROUTES
 
@@ -68,6 +69,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         body=actions.BulkBody,
         returns=actions.BulkDone,
     ),
+    *REMOVAL_ROUTES,
     ApiRoute(
         method="GET",
         path=ONE,
@@ -98,6 +100,14 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         query=instances.HistoryQuery,
         returns=instances.HistoryPage,
         streams="`event`: one of the history; `end`: the execution has ended",
+    ),
+    ApiRoute(
+        method="GET",
+        path=f"{ONE}/export",
+        scope="read",
+        handler=instances.export_history,
+        query=instances.HistoryQuery,
+        returns=instances.ExportPage,
     ),
     ApiRoute(
         method="GET",
@@ -215,6 +225,14 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         body=actions.SignalBody,
         returns=None,
         status=204,
+    ),
+    ApiRoute(
+        method="POST",
+        path=f"{ONE}/signals-with-start",
+        scope="write",
+        handler=actions.send_with_start,
+        body=actions.SignalWithStartBody,
+        returns=InstanceInfo,
     ),
     *UPDATE_ROUTES,
     ApiRoute(
@@ -363,6 +381,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         path="/workers",
         scope="read",
         handler=overview.list_workers,
+        query=overview.WorkersQuery,
         returns=list[overview.WorkerShown],
     ),
     ApiRoute(

@@ -53,7 +53,12 @@ async def read_recorded(
 
 
 async def read_execution(
-    store: Store, instance_id: str, execution: int | None = None
+    store: Store,
+    instance_id: str,
+    execution: int | None = None,
+    *,
+    after: int = 0,
+    limit: int | None = None,
 ) -> RecordedHistory:
     """Return what is recorded of an instance.
 
@@ -61,6 +66,8 @@ async def read_execution(
         store: Where to look.
         instance_id: Which instance.
         execution: Which execution, from 1; the current one if not given.
+        after: Events behind this one.
+        limit: How many events at most; all if not given.
 
     Raises:
         InstanceNotFoundError: There is no such instance.
@@ -76,7 +83,7 @@ async def read_execution(
             f"{row.execution}"
         )
     key = ExecutionKey(row.instance_id, row.incarnation, number)
-    [events] = await store.read_histories([key])
+    [events] = await store.read_histories([key], after_seq=after, limit=limit)
     return RecordedHistory(
         instance_id=row.instance_id,
         kind=row.kind,

@@ -10,6 +10,7 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import crc32
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar, get_type_hints
 
@@ -86,6 +87,30 @@ def filter_of(query: InstanceQuery) -> InstanceFilter:
             "list does, and name the ids"
         )
     return list_filter_of(query)
+
+
+def deletable(query: InstanceQuery) -> InstanceFilter:
+    """Return what the store is asked for where all that match is deleted.
+
+    Raises:
+        UsageError: No condition says which, or one has a value that it cannot have.
+    """
+    wanted = filter_of(query)
+    if replace(wanted, roots_only=False, with_builtins=True) == InstanceFilter():
+        raise UsageError(
+            "delete_all needs a condition that says which instances, such as "
+            'ended_before=..., name="checkout" or status="completed"'
+        )
+    return wanted
+
+
+def ended_roots(query: InstanceQuery) -> InstanceQuery:
+    """Return conditions with which those are counted that have ended and are no children."""
+    statuses = filter_of(query).statuses or tuple(Status)
+    found: InstanceQuery = query.copy()
+    found["status"] = [one for one in Status if one.is_terminal and one in statuses]
+    found["roots_only"] = True
+    return found
 
 
 def list_filter_of(query: InstanceQuery) -> InstanceFilter:

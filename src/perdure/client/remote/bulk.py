@@ -11,7 +11,7 @@ from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE, check
 from perdure.client.acting.sending import signal_value
 from perdure.client.histories.points import Point, check_point, point_parts
 from perdure.client.reading.as_json import shown_time
-from perdure.client.reading.lists import InstanceQuery, check_count
+from perdure.client.reading.lists import InstanceQuery, check_count, filter_of
 from perdure.client.remote.connection import encoded
 from perdure.client.remote.values import conditions
 from perdure.codec import check_id
@@ -119,6 +119,17 @@ async def act_on_all(
     if told["failed"]:
         raise PartlyDoneError(f"{verb}_all", told["done"], told["failed"])
     return int(told["done"])
+
+
+def plain_conditions(which: InstanceQuery) -> dict[str, Any]:
+    """Return conditions as JSON.
+
+    Raises:
+        UsageError: One is not known, has a value that it cannot have, or is for lists alone.
+    """
+    wanted = filter_of(which)
+    where = {name: _plain(value) for name, value in conditions(which).items()}
+    return where | ({"status": list(wanted.statuses)} if "status" in where else {})
 
 
 def _plain(value: Any) -> Any:

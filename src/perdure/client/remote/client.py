@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from perdure.authoring.deciders.decider import Decider
 from perdure.authoring.deciders.decider_definition import DeciderDefinition, definition_of
-from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.authoring.deciders.describing import Transition
 from perdure.authoring.orchestration import Orchestration
 from perdure.client.acting.starting import encode_arguments, id_for_handle, made_id, split
 from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.deciders.decided_events import DecidedEvent
-from perdure.client.deciders.decisions import DryRun, Observed
+from perdure.client.deciders.decisions import Observed
 from perdure.client.deciders.projections import ProjectionInfo
 from perdure.client.histories.histories import named_in_errors
 from perdure.client.histories.moving import moved_version
 from perdure.client.reading.info import InstanceInfo, Json, ListPart
 from perdure.client.reading.lists import InstanceQuery, check_count, check_limit
 from perdure.client.reading.overview import QueueInfo, SessionInfo, WorkerInfo
-from perdure.client.remote import bulk, jobs, promises, starting
+from perdure.client.remote import bulk, deciding, jobs, promises, removing, starting
 from perdure.client.remote import schedules as scheduling
 from perdure.client.remote.connection import RemoteConnection, encoded, read
 from perdure.client.remote.handle import RemoteHandle
@@ -33,7 +31,6 @@ from perdure.client.remote.values import (
     conditions,
     key_of,
     refuse,
-    refuse_unknown_deciders,
 )
 from perdure.clock import Clock, system_clock, to_ms
 from perdure.codec import JSON, check_id
@@ -42,7 +39,6 @@ from perdure.core.deciders.fold import DomainEvent, domain_history, state_at, st
 from perdure.core.guard import Guard
 from perdure.durations import Duration, as_duration
 from perdure.errors import UsageError
-from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, StoreTotals
 from perdure.model.histories.events import StoredEvent
 from perdure.store.within.borrowing import RunOnThread
@@ -57,15 +53,13 @@ I = TypeVar("I")  # noqa: E741 - the contract's letter for an input
 E = TypeVar("E")
 X = TypeVar("X")
 
-MAX_WAIT_S = 60.0
-"""How long the server waits for a worker to decide an input."""
-
 
 class RemoteClient(Client):
     """A door to the instances of a store behind a server. Made by `Client("https://...")`.
 
-    What needs a transaction or the decider's code beside the store is refused with a sentence.
-    Reading a decider's state takes its class here, and its history from the server.
+    What needs a transaction in the store's database is refused with a sentence. Inputs are decided
+    by the code of the server, or of a worker; reading a decider's state takes its class here, and
+    its history from the server.
     """
 
     def __init__(
@@ -151,102 +145,11 @@ class RemoteClient(Client):
 
     # ----------------------------------------------------------------------- deciders
 
-    async def execute(
-        self,
-        decider: type[Decider[S, I, E, X]],
-        input: I,
-        /,
-        *,
-        input_id: str | None = None,
-        expected_version: int | None = None,
-        correlation: str = "",
-    ) -> Accepted[E, S] | Rejected[X] | AlreadyCompleted:
-        """Refused: the code here would not be the code that decides."""
-        refuse("execute", "it decides with the code of this process; use execute_json or send")
-
-    async def send(
-        self,
-        decider: type[Decider[Any, I, Any, Any]],
-        input: I,
-        /,
-        *,
-        input_id: str | None = None,
-        correlation: str = "",
-    ) -> None:
-        """Queue an input; see `Client.send`."""
-        definition = definition_of(decider)
-        tag, data = definition.inputs.encode(input)
-        await self.send_json(
-            definition.name,
-            tag,
-            encoded(data),
-            instance_id=definition.own_id(definition.instance_of(input)),
-            input_id=input_id,
-            correlation=correlation,
-        )
-
-    async def execute_json(
-        self,
-        decider: str,
-        tag: str,
-        value: Json,
-        /,
-        *,
-        instance_id: str | None = None,
-        input_id: str | None = None,
-        expected_version: int | None = None,
-        correlation: str = "",
-        allow_unknown: bool = False,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - as in Client
-    ) -> dict[str, Json]:
-        """Have an input decided that is given as JSON; see `Client.execute_json`.
-
-        The server waits for a minute at most, also without a `timeout`.
-        """
-        refuse_unknown_deciders(allow_unknown)
-        wait_s = MAX_WAIT_S
-        if timeout is not None:
-            wait_s = as_duration("timeout", timeout).total_seconds()
-        found: dict[str, Json] = await self._connection.ask(
-            "POST",
-            ("deciders", check_id("decider", decider), "inputs"),
-            body={
-                "tag": tag,
-                "value": encoded(JSON.encode(value, f"input {tag} of decider {decider!r}")),
-                "instance_id": instance_id,
-                "input_id": input_id,
-                "expected_version": expected_version,
-                "correlation": correlation,
-                "wait_s": wait_s,
-            },
-            wait_s=wait_s,
-        )
-        return found
-
-    async def send_json(
-        self,
-        decider: str,
-        tag: str,
-        value: Json,
-        /,
-        *,
-        instance_id: str | None = None,
-        input_id: str | None = None,
-        correlation: str = "",
-        allow_unknown: bool = False,
-    ) -> None:
-        """Queue an input that is given as JSON; see `Client.send_json`."""
-        refuse_unknown_deciders(allow_unknown)
-        await self._connection.post(
-            "deciders",
-            check_id("decider", decider),
-            "messages",
-            tag=tag,
-            value=encoded(JSON.encode(value, f"input {tag} of decider {decider!r}")),
-            instance_id=instance_id,
-            input_id=input_id,
-            correlation=correlation,
-        )
+    execute = deciding.execute
+    send = deciding.send
+    execute_json = deciding.execute_json
+    send_json = deciding.send_json
+    dry_run = deciding.dry_run
 
     async def state(
         self,
@@ -313,17 +216,6 @@ class RemoteClient(Client):
                 definition, history, Guard(watch_calls=False), name_of=name_of, after=after
             )
 
-    async def dry_run(
-        self,
-        decider: type[Decider[S, I, E, X]],
-        input: I,
-        /,
-        *,
-        expected_version: int | None = None,
-    ) -> DryRun[E, S, X]:
-        """Refused: the code here would not be the code that decides."""
-        refuse("dry_run", "it decides with the code of this process; " + BESIDE_THE_STORE)
-
     async def observations(
         self,
         decider: type[Decider[Any, Any, Any, Any]],
@@ -386,26 +278,8 @@ class RemoteClient(Client):
         deleted: DeletedCounts = await self.handle(instance_id).delete(force=force)
         return deleted
 
-    async def delete_all(
-        self,
-        *,
-        expect: int | None = None,
-        limit: int = BULK_MAX,
-        **which: Unpack[InstanceQuery],
-    ) -> DeletedCounts:
-        """Refused: the API deletes many only with the number that is expected."""
-        refuse("delete_all", "delete instances one by one, or " + BESIDE_THE_STORE)
-
-    async def prune(
-        self,
-        *,
-        keep_last: int = 1,
-        before: datetime | None = None,
-        limit: int = BULK_MAX,
-        **which: Unpack[InstanceQuery],
-    ) -> DeletedCounts:
-        """Refused: a server prunes by its workers' retention."""
-        refuse("prune", "let workers do it with --retain-executions, or " + BESIDE_THE_STORE)
+    delete_all = removing.delete_all
+    prune = removing.prune
 
     async def metrics(self) -> StoreTotals:
         """Return how much there is in the whole store."""
@@ -422,11 +296,10 @@ class RemoteClient(Client):
 
         Perdure's own activities, which every worker takes, are not among their definitions.
         """
-        if seen_within != SEEN_WITHIN:
-            refuse("workers(seen_within=...)", "leave it out, or " + BESIDE_THE_STORE)
+        within_s = as_duration("seen_within", seen_within).total_seconds()
         return [
             read(WorkerInfo, one | {"definitions": [key_of(key) for key in one["definitions"]]})
-            for one in await self._connection.get("workers")
+            for one in await self._connection.get("workers", seen_within_s=within_s)
         ]
 
     async def sessions(self) -> list[SessionInfo]:

@@ -35,7 +35,7 @@ from perdure.client.reading.item_reader import ItemReader, checked_stream
 from perdure.client.reading.lists import check_count
 from perdure.client.remote.connection import ASK_WAIT_S, RemoteConnection, encoded, read
 from perdure.client.remote.streams import RemoteStream
-from perdure.client.remote.values import BESIDE_THE_STORE, refuse
+from perdure.client.remote.values import shown_or_none
 from perdure.codec import ValueCodec, check_id
 from perdure.durations import Duration, as_duration
 from perdure.errors import (
@@ -218,8 +218,24 @@ class RemoteHandle(Handle[R_co]):
         return found
 
     async def export(self, execution: int | None = None) -> list[dict[str, Json]]:
-        """Refused: it takes the bodies of events as they are stored."""
-        refuse("handle.export", BESIDE_THE_STORE)
+        """Return the history of an execution as `perdure export` writes it; see `Handle.export`."""
+        if execution is not None:
+            check_count("execution", execution, least=1)
+        head: dict[str, Json] = {}
+        events: list[dict[str, Json]] = []
+        following: int | None = 0
+        while following is not None:
+            told = await self._get("export", execution=execution, after=following, limit=PAGE_MAX)
+            if head and head["incarnation"] != told["head"]["incarnation"]:
+                # Deleted and started anew meanwhile: another history.
+                events, following, execution = [], 0, None
+                head = {}
+                continue
+            head = head or told["head"]
+            execution = head["execution"]
+            events += told["events"]
+            following = told["next"]
+        return [{**head, "events": len(events)}, *events]
 
     async def tree(self, *, calls: bool = True) -> InstanceTree:
         """Return the instance with all that it started and called; see `Handle.tree`."""
@@ -360,8 +376,13 @@ class RemoteHandle(Handle[R_co]):
         return DeletedCounts(**await self._connection.ask("DELETE", path, query={"force": force}))
 
     async def prune(self, *, keep_last: int = 1, before: datetime | None = None) -> DeletedCounts:
-        """Refused: a server prunes by its workers' retention."""
-        refuse("prune", "let workers do it with --retain-executions, or use a client of the store")
+        """Remove the histories of earlier executions; see `Handle.prune`."""
+        told = await self._post(
+            "prune",
+            keep_last=check_count("keep_last", keep_last, least=1),
+            before=shown_or_none("before", before),
+        )
+        return DeletedCounts(**told)
 
     # ------------------------------------------------------------------ inside
 

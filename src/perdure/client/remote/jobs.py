@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from perdure.authoring.activity import Activity
 from perdure.authoring.failures import describe
 from perdure.client.reading.info import Json, ListPart, MessageInfo
-from perdure.client.reading.lists import DeadJobQuery, check_dead_jobs, check_limit
+from perdure.client.reading.lists import DeadJobQuery, check_count, check_dead_jobs, check_limit
 from perdure.client.reading.overview import DeadJobInfo
 from perdure.client.remote.connection import encoded, read
-from perdure.client.remote.values import refuse
 from perdure.codec import JSON, check_id
 from perdure.limits import BULK_MAX, PAGE_MAX
 
@@ -42,10 +41,10 @@ async def retry_dead_jobs(
     self: RemoteClient, *, limit: int = BULK_MAX, **which: Unpack[DeadJobQuery]
 ) -> int:
     """Put dead jobs back into their queues, and return how many. At least one condition."""
-    if limit != BULK_MAX:
-        refuse("retry_dead_jobs(limit=...)", "leave it out, or retry them one by one")
     query: dict[str, Any] = dict(check_dead_jobs(which))
-    told = await self._connection.post("dead-jobs", **query)
+    told = await self._connection.post(
+        "dead-jobs", limit=check_count("limit", limit, least=1), **query
+    )
     return int(told["count"])
 
 

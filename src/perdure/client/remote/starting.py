@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.authoring.update import AskedUpdate
+from perdure.client.acting.sending import signal_value
 from perdure.client.acting.starting import check_orchestration
 from perdure.client.acting.update_requests import checked_request
 from perdure.client.remote.connection import encoded
 from perdure.client.remote.handle import RemoteHandle, WaitLimit
-from perdure.client.remote.values import arguments_of, refuse
+from perdure.client.remote.values import arguments_of
 from perdure.codec import JSON, check_id
+from perdure.ids import fresh_name
 
 if TYPE_CHECKING:
     from perdure.client.remote.client import RemoteClient
@@ -33,8 +35,22 @@ async def send_with_start(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> RemoteHandle[R]:
-    """Refused: a signal without an id of its own would come twice when a request is repeated."""
-    refuse("send_with_start", "start the instance, then send: a signal waits until it is read")
+    """Send a signal, and start the instance first if it does not exist; see
+    `Client.send_with_start`."""
+    asked = check_orchestration("send_with_start", orchestration)
+    checked = check_id("instance id", instance_id)
+    await self._connection.post(
+        *("instances", checked, "signals-with-start"),
+        name=signal.name if isinstance(signal, Signal) else "",
+        value=encoded(signal_value(signal, value)),
+        # Made here: a request that is sent again after a fault must not count twice.
+        message_id=fresh_name(),
+        orchestration=asked.name,
+        version=asked.version or None,
+        input=arguments_of(encoded(asked.definition.codec.encode(args, kwargs))),
+        if_exists=asked.options.if_exists,
+    )
+    return RemoteHandle(self._connection, checked, asked.definition.codec.returns)
 
 
 async def update_with_start(

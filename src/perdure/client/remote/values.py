@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, NoReturn
 
 import msgspec
 
+from perdure.client.reading.as_json import shown_time
 from perdure.client.reading.info import Json
-from perdure.client.reading.lists import InstanceQuery
+from perdure.client.reading.lists import InstanceQuery, check_time
 from perdure.codec import by_position_and_name
 from perdure.errors import UsageError
 from perdure.model.instances import DefinitionKey
@@ -47,7 +49,10 @@ def body_of(data: Json) -> bytes:
     return msgspec.json.encode(data)
 
 
-def refuse_unknown_deciders(allow_unknown: bool) -> None:
-    """Refuse inputs for deciders that the store has never seen."""
-    if allow_unknown:
-        refuse("allow_unknown=True", "start a worker that has the decider, or " + BESIDE_THE_STORE)
+def shown_or_none(what: str, at: datetime | None) -> str | None:
+    """Return a point in time that a caller gave, as a request has it.
+
+    Raises:
+        UsageError: It is not an aware datetime.
+    """
+    return None if check_time(what, at) is None or at is None else shown_time(at)

@@ -10,9 +10,12 @@ import msgspec
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE
+from perdure.client.acting.sending import signal_delivery
+from perdure.client.acting.start_and_ask import begin_with_signal
 from perdure.client.client import Client
 from perdure.client.reading.info import InstanceInfo, Json
 from perdure.client.reading.lists import InstanceQuery
+from perdure.codec import check_id
 from perdure.errors import PartlyDoneError, UnexpectedCountError, UsageError
 from perdure.ids import fresh_name
 from perdure.limits import BULK_MAX, PAGE_MAX
@@ -59,6 +62,18 @@ class SignalBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     value: Json = None
     message_id: str | None = None
     """Sent again with the same id, it is delivered once."""
+
+
+class SignalWithStartBody(SignalBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A signal, and what to start for it."""
+
+    orchestration: str
+    """The orchestration's name."""
+    version: str | None = None
+    input: dict[str, Json] | list[Json] = []
+    """Its arguments: by name as an object, by position as an array."""
+    if_exists: IfExists = "join"
+    """What becomes of an instance that has ended: `restart` and `terminate` replace it."""
 
 
 class ReasonBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -166,6 +181,24 @@ async def send_signal(ask: CheckedRequest[Nothing, SignalBody]) -> None:
     await handle_of(ask).send(signal, ask.body.value, message_id=message_id)
 
 
+async def send_with_start(ask: CheckedRequest[Nothing, SignalWithStartBody]) -> InstanceInfo:
+    """Send a signal to an instance, and start it first if it does not exist, in one commit.
+
+    An instance that is live only gets the signal, whatever its input. `Idempotency-Key` is taken
+    as the message id.
+    """
+    body = ask.body
+    signal: Signal[Any] = Signal(body.name, Any)
+    message_id = ask.repeat_key(body.message_id, "message_id")
+    instance_id = check_id("instance id", ask.path["instance_id"])
+    delivery = signal_delivery(instance_id, signal, body.value, message_id=message_id)
+    named, args, kwargs = named_start(
+        ask.client, body.orchestration, body.version, body.input, body.if_exists
+    )
+    await begin_with_signal(ask.client._core, delivery, named, args, kwargs)
+    return await handle_of(ask).info()
+
+
 async def cancel_instance(ask: CheckedRequest[Nothing, ReasonBody]) -> None:
     """Ask an instance to stop: its code may clean up."""
     await handle_of(ask).cancel(ask.reason(ask.body.reason))
@@ -191,7 +224,7 @@ async def restart_instance(ask: CheckedRequest[Nothing, NoBody]) -> InstanceInfo
 
 async def delete_instance(ask: CheckedRequest[DeleteQuery, None]) -> Deleted:
     """Delete an instance and everything below it."""
-    return _deleted(await ask.client.delete(ask.path["instance_id"], force=ask.query.force))
+    return deleted_of(await ask.client.delete(ask.path["instance_id"], force=ask.query.force))
 
 
 async def drop_message(ask: CheckedRequest[Nothing, None]) -> None:
@@ -301,5 +334,6 @@ async def _delete_each(ask: CheckedRequest[Nothing, BulkBody], which: InstanceQu
     return BulkDone(len(found), len(found) - len(failed), failed)
 
 
-def _deleted(counts: DeletedCounts) -> Deleted:
+def deleted_of(counts: DeletedCounts) -> Deleted:
+    """Return what a deletion removed, as it is sent."""
     return Deleted(*counts)

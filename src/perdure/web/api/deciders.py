@@ -33,6 +33,8 @@ class InputBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Given again with the same id, the first outcome is returned."""
     expected_version: Annotated[int, msgspec.Meta(ge=0)] | None = None
     correlation: str = ""
+    allow_unknown: bool = False
+    """Also for a decider that no worker has, and that the store has never seen."""
     wait_s: Annotated[float, msgspec.Meta(ge=0)] = WAIT_S
 
 
@@ -44,6 +46,8 @@ class MessageBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     instance_id: str | None = None
     input_id: str | None = None
     correlation: str = ""
+    allow_unknown: bool = False
+    """Also for a decider that no worker has, and that the store has never seen."""
 
 
 class TryBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,6 +55,8 @@ class TryBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     tag: str
     value: Json
+    expected_version: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """How many events the instance must have."""
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +131,7 @@ async def execute_input(ask: CheckedRequest[Nothing, InputBody]) -> dict[str, Js
         input_id=ask.repeat_key(body.input_id, "input_id"),
         expected_version=body.expected_version,
         correlation=body.correlation,
+        allow_unknown=body.allow_unknown,
         timeout=timedelta(seconds=within_s),
     )
 
@@ -139,6 +146,7 @@ async def send_input(ask: CheckedRequest[Nothing, MessageBody]) -> None:
         instance_id=body.instance_id,
         input_id=ask.repeat_key(body.input_id, "input_id"),
         correlation=body.correlation,
+        allow_unknown=body.allow_unknown,
     )
 
 
@@ -146,7 +154,9 @@ async def try_input(ask: CheckedRequest[Nothing, TryBody]) -> Tried:
     """Tell what an input would come to. Nothing is written."""
     definition = definition_here(ask)
     given = definition.inputs.decode_json(ask.body.tag, ask.body.value)
-    tried = await ask.client.dry_run(definition.cls, given)
+    tried = await ask.client.dry_run(
+        definition.cls, given, expected_version=ask.body.expected_version
+    )
     return Tried(
         outcome=outcome_json(definition, tried.outcome),
         effects=tried.effects,

@@ -12,6 +12,7 @@ import msgspec
 from starlette.responses import Response
 
 from perdure.client.handle import Handle
+from perdure.client.histories.recorded import read_execution, write_mappings
 from perdure.client.histories.replay_check import ReplayCheck, check_replay
 from perdure.client.reading.info import (
     ExecutionInfo,
@@ -115,6 +116,15 @@ class HistoryPage(msgspec.Struct, frozen=True):
     """A part of a history, in order."""
 
     items: list[HistoryEvent]
+    next: int | None
+    """What to give as `after` for the next part."""
+
+
+class ExportPage(msgspec.Struct, frozen=True):
+    """A part of an export, in order."""
+
+    head: dict[str, Json]
+    events: list[dict[str, Json]]
     next: int | None
     """What to give as `after` for the next part."""
 
@@ -239,6 +249,31 @@ async def read_history(ask: CheckedRequest[HistoryQuery, None]) -> HistoryPage |
     return HistoryPage(shown, shown[-1].seq if len(found) > size else None)
 
 
+async def export_history(ask: CheckedRequest[HistoryQuery, None]) -> ExportPage:
+    """Return the history of an execution as `perdure export` writes it, a page at a time.
+
+    The head is the first line, once `events` is set to how many there are; events are the others.
+    Bodies of events are as they are stored: what is masked elsewhere is left out here as a whole.
+    """
+    query, settings = ask.query, ask.site.settings
+    if settings.mask:
+        raise RefusalError(
+            403, "masked", "this server hides some fields, and an export has whole bodies"
+        )
+    size = min(query.limit, settings.limits.page)
+    found = await read_execution(
+        ask.client._core.store,
+        ask.path["instance_id"],
+        query.execution,
+        after=query.after,
+        limit=size + 1,
+    )
+    head, *events = write_mappings(found)
+    shown = events[:size]
+    del head["events"]
+    return ExportPage(head, shown, int(shown[-1]["seq"]) if len(events) > size else None)
+
+
 async def check_code(ask: CheckedRequest[Nothing, ReplayBody]) -> ReplayCheck:
     """Replay the history with the code beside this server, and tell whether it fits.
 
@@ -347,6 +382,8 @@ async def _outcome(ask: CheckedRequest[Any, Any], wait_s: float | None) -> Outco
         if not info.status.is_terminal:
             explanation = await handle.explain()
             return Outcome(instance_id=instance_id, status=info.status, explanation=explanation)
+        if info.status is Status.COMPLETED:
+            return Outcome(instance_id=instance_id, status=info.status, result=info.output)
     try:
         timeout = wait_limit(ask, wait_s) if wait_s else None
         result = await handle.result(timeout=timeout, if_held="wait")

@@ -6,16 +6,18 @@ import asyncio
 import inspect
 import typing
 from collections.abc import AsyncIterator
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Annotated, Any
 
 import msgspec
 from starlette.responses import Response
 
+from perdure.client.core import SEEN_WITHIN
 from perdure.client.deciders.projections import ProjectionInfo
 from perdure.client.reading.info import Json
 from perdure.client.reading.lists import DeadJobQuery
 from perdure.client.reading.overview import DeadJobInfo, QueueInfo, SessionInfo
+from perdure.limits import BULK_MAX
 from perdure.model.admin import StoreTotals
 from perdure.model.builtins import RESERVED_PREFIX
 from perdure.web.api.instances import After, Counted, Limit
@@ -26,6 +28,8 @@ from perdure.web.problems import RefusalError
 from perdure.web.sse import StreamEvent
 
 LIST = "dead jobs"
+MAX_SEEN_S = 10 * 365 * 86_400
+"""How long ago the last sign of life of a worker may be that is listed."""
 
 
 class DeadJobsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,6 +50,14 @@ class RetryAllBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tag: str | None = None
     instance_id: str | None = None
     prefix: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=BULK_MAX)] = BULK_MAX
+    """How many at most."""
+
+
+class WorkersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which workers: those that gave a sign of life within so many seconds."""
+
+    seen_within_s: Annotated[float, msgspec.Meta(gt=0, le=MAX_SEEN_S)] = SEEN_WITHIN.total_seconds()
 
 
 class DeadJobList(msgspec.Struct, frozen=True):
@@ -150,7 +162,7 @@ async def retry_dead_jobs(ask: CheckedRequest[Nothing, RetryAllBody]) -> Counted
         raise RefusalError(
             400, "empty_filter", "say which dead jobs: activity, tag, instance_id or prefix"
         )
-    return Counted(await ask.client.retry_dead_jobs(**which))
+    return Counted(await ask.client.retry_dead_jobs(limit=ask.body.limit, **which))
 
 
 async def forget_dead_job(ask: CheckedRequest[Nothing, None]) -> None:
@@ -181,8 +193,15 @@ async def list_queues(ask: CheckedRequest[Nothing, None]) -> list[QueueInfo]:
     return await ask.client.queues()
 
 
-async def list_workers(ask: CheckedRequest[Nothing, None]) -> list[WorkerShown]:
+async def list_workers(ask: CheckedRequest[WorkersQuery, None]) -> list[WorkerShown]:
     """List the workers that gave a sign of life lately."""
+    return await workers_seen(ask, timedelta(seconds=ask.query.seen_within_s))
+
+
+async def workers_seen(
+    ask: CheckedRequest[Any, Any], within: timedelta = SEEN_WITHIN
+) -> list[WorkerShown]:
+    """Return the workers that gave a sign of life lately."""
     return [
         WorkerShown(
             worker_id=one.worker_id,
@@ -194,7 +213,7 @@ async def list_workers(ask: CheckedRequest[Nothing, None]) -> list[WorkerShown]:
                 _served(key) for key in one.definitions if not key.name.startswith(RESERVED_PREFIX)
             ),
         )
-        for one in await ask.client.workers()
+        for one in await ask.client.workers(seen_within=within)
     ]
 
 
@@ -206,7 +225,7 @@ async def list_sessions(ask: CheckedRequest[Nothing, None]) -> list[SessionInfo]
 async def list_definitions(ask: CheckedRequest[Nothing, None]) -> list[DefinitionShown]:
     """List the definitions that live workers serve or work waits for."""
     workers: dict[ServedDefinition, list[str]] = {}
-    for worker in await list_workers(ask):
+    for worker in await workers_seen(ask):
         for served in worker.definitions:
             workers.setdefault(served, []).append(worker.worker_id)
     waiting: dict[ServedDefinition, QueueInfo] = {}
