@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from itertools import cycle
+from itertools import cycle, islice
 
 from bench.harness import percentile
 from bench.peers import Spent, answer
@@ -22,6 +22,8 @@ FACTOR = 20.0
 """A page waits for twenty times what it took to load, within these: see `look` in
 `web/static/perdure.js`."""
 
+PAGES = ("/", "/i/seen-1", "/queues", "/failures", "/workers")
+"""What is open, as many of each."""
 CONNECTIONS = 32
 ROUTES = (
     "/api/instances?limit=20",
@@ -48,7 +50,7 @@ class Connection:
         self, path: str, *, tag: str = "", accept: str = "*/*"
     ) -> tuple[int, dict[str, str], asyncio.StreamReader]:
         """Ask for something, and return its head and where its body comes from."""
-        if self._streams is None:
+        if self._streams is None or self._streams[0].at_eof():  # The server ends idle ones.
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
         more = f"If-None-Match: {tag}\r\n" if tag else ""
@@ -81,7 +83,8 @@ class Visitors:
         """Begin or end."""
         if word == "begin":
             self._took_ms, self.loads = [], 0
-            self._tasks = [asyncio.ensure_future(self._page()) for _ in range(self._pages)]
+            open_pages = islice(cycle(PAGES), self._pages)
+            self._tasks = [asyncio.ensure_future(self._page(path)) for path in open_pages]
             self._tasks.append(asyncio.ensure_future(self._programs()))
             return Spent()
         for task in self._tasks:
@@ -105,15 +108,15 @@ class Visitors:
         self._open.append(made)
         return made
 
-    async def _page(self) -> None:
+    async def _page(self, path: str) -> None:
         connection = self._connection()
-        _, tag = await connection.get("/", accept="text/html")
+        _, tag = await connection.get(path, accept="text/html")
         stream = self._connection()
         _, _, reader = await stream.begin("/api/changes", accept="text/event-stream")
         while True:
             await reader.readuntil(b"event: changed")
             began_s = time.monotonic()
-            _, tag = await connection.get("/", tag=tag, accept="text/html")
+            _, tag = await connection.get(path, tag=tag, accept="text/html")
             self.loads += 1
             took_s = time.monotonic() - began_s
             await asyncio.sleep(min(MOST_S, max(LEAST_S, FACTOR * took_s)))

@@ -41,6 +41,7 @@ from tools.make_images import IMAGES, MAX_BYTES
 
 PLACES = {"/i/{instance_id}": "/i/order%2F1"}
 MAX_STATIC_BYTES = 150_000
+MAX_SCRIPT_BYTES = 20 * 1024
 
 
 @pytest.fixture
@@ -361,6 +362,12 @@ def test_the_pages_stay_small() -> None:
     ]
 
     assert sum(sizes) < MAX_STATIC_BYTES
+
+
+def test_the_script_stays_small_enough_to_be_read() -> None:
+    script = files("perdure.web").joinpath("static", "perdure.js").read_bytes()
+
+    assert len(script) <= MAX_SCRIPT_BYTES
 
 
 def test_the_documentation_has_a_small_picture_of_every_page_light_and_dark() -> None:

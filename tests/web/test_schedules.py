@@ -29,7 +29,8 @@ async def test_the_page_tells_when_each_is_next_and_what_can_be_done() -> None:
             links = re.findall(r'<td><a href="([^"]*)"><strong>', shown)
             led_to = [(await page.get(html.unescape(link))).status_code for link in links]
 
-    assert "0 2 * * * Europe/Berlin" in shown
+    assert "every day at 02:00 (Europe/Berlin)" in shown
+    assert "0 2 * * *</code>" in shown
     assert "the &lt;i&gt;books&lt;/i&gt; are closed" in shown
     assert "<b>yearly</b>" not in shown
     assert "api/schedules/nightly/resume" in shown

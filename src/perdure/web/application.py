@@ -24,6 +24,7 @@ from perdure.web.changes import PagePace
 from perdure.web.gate import Gate, route_path
 from perdure.web.openapi import API, document_for
 from perdure.web.operations import Site, endpoint, json_response
+from perdure.web.pages.recent import RecentPages
 from perdure.web.pages.rendering import Renderer
 from perdure.web.pages.routes import page_routes
 from perdure.web.problems import RefusalError, response_of
@@ -31,7 +32,7 @@ from perdure.web.rates import Openings
 from perdure.web.settings import WebLimits, WebSettings, checked_hosts
 from perdure.web.strip import strip_routes
 from perdure.web.table import OPERATIONS
-from perdure.web.totals import RecentTotals
+from perdure.web.totals import RecentByKey, RecentTotals
 
 CLIENT = "perdure_client"
 """Where an application keeps its client."""
@@ -100,8 +101,18 @@ def app(
 
 def app_of(client: Client, settings: WebSettings) -> Starlette:
     """Return an application that behaves as the settings say."""
-    streams = Openings(settings.limits.streams)
-    return _made(Site(client, settings, streams, RecentTotals(settings.monotonic), PagePace()))
+    monotonic = settings.monotonic
+    return app_of_site(
+        Site(
+            client=client,
+            settings=settings,
+            streams=Openings(settings.limits.streams),
+            totals=RecentTotals(monotonic),
+            pace=PagePace(),
+            recent=RecentPages(monotonic),
+            starts=RecentByKey(monotonic),
+        )
+    )
 
 
 def lifespan(
@@ -125,7 +136,8 @@ def lifespan(
     return opened
 
 
-def _made(site: Site) -> Starlette:
+def app_of_site(site: Site) -> Starlette:
+    """Return the application that answers requests of a site."""
     renderer = Renderer(site)
 
     async def refuse(request: Request, error: Exception) -> Response:
@@ -174,6 +186,6 @@ def _routes(site: Site, renderer: Renderer) -> list[Route]:
             Route(f"{API}{one.path}", endpoint(one, site), methods=[one.method], name=one.name)
             for one in OPERATIONS
         ),
-        *strip_routes(site.settings),
+        *strip_routes(site.settings, site.recent),
         *page_routes(site, renderer),
     ]

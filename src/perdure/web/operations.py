@@ -26,11 +26,13 @@ from perdure.web.audit import ASKED, DONE, AuditRow, keep_row
 from perdure.web.bodies import read_json
 from perdure.web.changes import PagePace
 from perdure.web.gate import access_of, check_scope, unescaped
+from perdure.web.pages.recent import RecentPages
+from perdure.web.pages.starts import Starts
 from perdure.web.problems import RefusalError, document_of, response_for
 from perdure.web.rates import Openings
 from perdure.web.settings import WebSettings
 from perdure.web.sse import StreamEvent, sse
-from perdure.web.totals import RecentTotals
+from perdure.web.totals import RecentByKey, RecentTotals
 from perdure.web.values import dump, shown
 
 IDEMPOTENCY_HEADER = "idempotency-key"
@@ -55,6 +57,8 @@ class Site:
     streams: Openings
     totals: RecentTotals
     pace: PagePace
+    recent: RecentPages
+    starts: RecentByKey[Starts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,9 @@ def endpoint(operation: ApiRoute, site: Site) -> Callable[[Request], Awaitable[R
         except asyncio.CancelledError:
             await audit.keep("broken_off")
             raise
+        finally:
+            if operation.is_action:
+                site.recent.clear()
         await audit.keep(DONE, _count_in(found))
         if isinstance(found, Response):
             return found

@@ -8,13 +8,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from perdure.web.gate import access_of, check_scope
+from perdure.web.pages.recent import RecentPages
 from perdure.web.problems import RefusalError, response_of
 from perdure.web.settings import WebSettings
 
 PATH = "/strip"
 
 
-def strip_routes(settings: WebSettings) -> list[Route]:
+def strip_routes(settings: WebSettings, recent: RecentPages) -> list[Route]:
     """Return the route of the buttons; none where there is no strip."""
     strip = settings.strip
     if strip is None:
@@ -30,6 +31,8 @@ def strip_routes(settings: WebSettings) -> list[Route]:
             await button.press()
         except Exception as error:
             return response_of(error)
+        finally:
+            recent.clear()
         return Response(status_code=204)
 
     return [Route(f"{PATH}/{{button}}", pressed, methods=["POST"])]

@@ -1,10 +1,11 @@
-"""How much there is in the store, counted now and then: to count a large store takes long, and many
-pages ask."""
+"""What takes long to count, counted now and then: many pages ask for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
 
 from perdure.client.client import Client
 from perdure.model.admin import StoreTotals
@@ -13,29 +14,35 @@ KEPT_S = 2.0
 """How old the numbers may be, at least."""
 KEPT_FACTOR = 50.0
 """How much longer they are kept than it took to count them: so counting costs 2 % at most."""
+MAX_KEPT = 32
+"""How many numbers are kept that differ by what is asked for."""
+
+T = TypeVar("T")
 
 
-class RecentTotals:
-    """The totals of a store, for all requests of about the same time."""
+class RecentValue(Generic[T]):
+    """A value for all requests of about the same time."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._counting: asyncio.Future[None] | None = None
-        self._last: StoreTotals | None = None
+        self._last: T | None = None
         self._until_s = 0.0
 
-    async def get(self, client: Client, *, within_s: float | None = None) -> StoreTotals | None:
-        """Return the totals, or what they were a moment ago.
+    async def get(
+        self, count: Callable[[], Awaitable[T]], *, within_s: float | None = None
+    ) -> T | None:
+        """Return the value, or what it was a moment ago.
 
         Args:
-            client: Counts.
-            within_s: How long the caller waits. If that is not long enough, it gets those of the
+            count: Finds it.
+            within_s: How long the caller waits. If that is not long enough, it gets that of the
                 last time, None before the first; the counting goes on for those who ask later.
         """
         if self._last is not None and self._monotonic() < self._until_s:
             return self._last
         if self._counting is None or self._counting.done():
-            self._counting = asyncio.ensure_future(self._count(client))
+            self._counting = asyncio.ensure_future(self._count(count))
             # One that fails while no caller waits for it is begun anew by the next.
             self._counting.add_done_callback(lambda one: one.cancelled() or one.exception())
         done, _ = await asyncio.wait([self._counting], timeout=within_s)
@@ -43,8 +50,35 @@ class RecentTotals:
             one.result()
         return self._last
 
-    async def _count(self, client: Client) -> None:
+    async def _count(self, count: Callable[[], Awaitable[T]]) -> None:
         began_s = self._monotonic()
-        self._last = await client.metrics()
+        self._last = await count()
         ended_s = self._monotonic()
         self._until_s = ended_s + max(KEPT_S, KEPT_FACTOR * (ended_s - began_s))
+
+
+class RecentTotals:
+    """The totals of a store."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._value: RecentValue[StoreTotals] = RecentValue(monotonic)
+
+    async def get(self, client: Client, *, within_s: float | None = None) -> StoreTotals | None:
+        """Return how much there is in a store, or what it was a moment ago; see `RecentValue`."""
+        return await self._value.get(client.metrics, within_s=within_s)
+
+
+class RecentByKey(Generic[T]):
+    """Values of one kind that differ by what is asked for, those that were asked for last."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._values: OrderedDict[Hashable, RecentValue[T]] = OrderedDict()
+
+    def of(self, key: Hashable) -> RecentValue[T]:
+        """Return the value under a key."""
+        found = self._values.pop(key, None) or RecentValue(self._monotonic)
+        self._values[key] = found
+        if len(self._values) > MAX_KEPT:
+            self._values.popitem(last=False)
+        return found

@@ -40,6 +40,16 @@ from perdure.cli.options import store_option
     help="Append a line of JSON for each action: who, when, what, and what it came to. "
     "Not given: on the standard error.",
 )
+@click.option("--tls-cert", metavar="FILE", help="A certificate: it is served as https.")
+@click.option("--tls-key", metavar="FILE", help="The key of the certificate.")
+@click.option(
+    "--nice",
+    type=click.IntRange(0, 19),
+    default=5,
+    show_default=True,
+    help="How much other programs of this machine have the processor first: workers, before "
+    "those who look.",
+)
 def ui_command(
     url: str,
     host: str,
@@ -49,6 +59,9 @@ def ui_command(
     allow_hosts: tuple[str, ...],
     insecure_no_auth: bool,
     audit_path: str | None,
+    nice: int,
+    tls_cert: str | None,
+    tls_key: str | None,
 ) -> None:
     """Serve the web pages and the HTTP API of a store, to this machine unless told otherwise.
 
@@ -65,5 +78,8 @@ def ui_command(
         allow_hosts=allow_hosts,
         insecure_no_auth=insecure_no_auth,
         audit_path=audit_path,
+        nice=nice,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
     )
     sys.exit(run_ui(settings))

@@ -7,6 +7,7 @@ The web itself is imported late: `perdure dev` listens before it is there.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -43,8 +44,12 @@ class HttpAddress(NamedTuple):
     @property
     def shown(self) -> str:
         """The beginning of its URLs."""
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{name}:{self.port}"
+        return f"http://{self.name}"
+
+    @property
+    def name(self) -> str:
+        """Host and port as a URL has them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_address(flag: str, text: str) -> HttpAddress:
@@ -118,11 +123,43 @@ def listen(address: HttpAddress, *, flag: str) -> tuple[socket.socket, HttpAddre
     return listening, HttpAddress(host, listening.getsockname()[1])
 
 
-def server_for(app: Any) -> uvicorn.Server:
+class TlsFiles(NamedTuple):
+    """What a server shows to be reached as https."""
+
+    certificate: str
+    key: str
+
+
+def read_tls(certificate: str | None, key: str | None) -> TlsFiles | None:
+    """Return the files of a certificate; None if none are named.
+
+    Raises:
+        UsageError: One of the two is missing, or they cannot be used.
+    """
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise UsageError("--tls-cert and --tls-key belong together: name both files")
+    import ssl  # late: for those who ask for it
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(
+            f"--tls-cert {certificate}, --tls-key {key}: {error.strerror or error}"
+        ) from error
+    return TlsFiles(certificate, key)
+
+
+def server_for(app: Any, tls: TlsFiles | None = None) -> uvicorn.Server:
     """Return a server of an ASGI application; it listens to SIGINT and SIGTERM while it runs."""
     import uvicorn  # late: brings the server
 
-    return uvicorn.Server(_config(app, DRAIN_S))
+    config = _config(app, DRAIN_S)
+    if tls is not None:
+        # Python's own default: TLS 1.2 at least.
+        config.ssl_certfile, config.ssl_keyfile = tls
+    return uvicorn.Server(config)
 
 
 @asynccontextmanager
@@ -152,11 +189,21 @@ async def served(
         await serving
 
 
+def go_second(nice: int) -> None:
+    """Let other programs of this machine have the processor first: a worker beside the pages does
+    not wait for those who look. Where the system has no such thing, nothing happens."""
+    if nice and hasattr(os, "nice"):
+        os.nice(nice)
+
+
 def _config(app: Any, drain_s: int) -> uvicorn.Config:
     import uvicorn  # late: brings the server
 
+    from perdure.cli.serving.http_protocol import HttpProtocol  # late: as above
+
     return uvicorn.Config(
         app,
+        http=HttpProtocol,
         log_level="warning" if drain_s else "critical",  # of requests that are cut off
         # Addresses have the key in them, once.
         access_log=False,

@@ -9,7 +9,9 @@ from os import urandom
 from perdure.cli.output import say
 from perdure.cli.serving.http_server import (
     HttpAddress,
+    go_second,
     listen,
+    read_tls,
     read_tokens_file,
     refuse_open_bind,
     server_for,
@@ -21,6 +23,7 @@ from perdure.web.audit import audit_file, audit_to_stderr
 from perdure.web.settings import LOOPBACK
 
 DEFAULT_PORT = 8321
+DEFAULT_NICE = 5
 ANY_PORT = "--port 0"
 
 
@@ -37,6 +40,10 @@ class UiSettings:
     insecure_no_auth: bool = False
     audit_path: str | None = None
     """Where rows of actions go; None: to the standard error."""
+    nice: int = DEFAULT_NICE
+    """How much others have the processor first."""
+    tls_cert: str | None = None
+    tls_key: str | None = None
 
 
 def check_bind(settings: UiSettings) -> None:
@@ -61,6 +68,8 @@ def run_ui(settings: UiSettings) -> int:
         UsageError: The address is taken, or it would be open to all.
     """
     check_bind(settings)
+    tls = read_tls(settings.tls_cert, settings.tls_key)
+    go_second(settings.nice)
     key = None if settings.insecure_no_auth else urandom(24).hex()
     pages = app(
         Client(settings.url, create=True),
@@ -76,7 +85,8 @@ def run_ui(settings: UiSettings) -> int:
     if settings.insecure_no_auth:
         say("INSECURE: nobody has to say who they are; everybody who reaches it may do everything")
     say(f"store {shown_url(settings.url)}{'   read-only' if settings.read_only else ''}")
-    say(f"UI  {address.shown}/{'' if key is None else f'?k={key}'}")
+    scheme = "http" if tls is None else "https"
+    say(f"UI  {scheme}://{address.name}/{'' if key is None else f'?k={key}'}")
     with suppress(KeyboardInterrupt):  # uvicorn ends by the signal that it was stopped with
-        server_for(pages).run(sockets=[listening])
+        server_for(pages, tls).run(sockets=[listening])
     return 0

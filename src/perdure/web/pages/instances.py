@@ -18,6 +18,7 @@ from perdure.web.api.instances import LIST
 from perdure.web.cursors import open_cursor, sign_cursor
 from perdure.web.operations import CheckedRequest
 from perdure.web.pages.content import PageContent
+from perdure.web.pages.starts import Starts, read_starts
 
 PAGE = 50
 COUNT_WITHIN_S = 0.5
@@ -56,6 +57,7 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
         items = await _rows(ask, page.items)
         following = sign_cursor(secret, LIST, page.next)
     totals = await ask.site.totals.get(ask.client, within_s=COUNT_WITHIN_S)
+    starts = None if problem or query.after else await _starts(ask, listed)
     return PageContent(
         template="instances.html",
         title="Instances",
@@ -70,11 +72,22 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
                 status.value: totals and totals.instances.get(status, 0) for status in Status
             },
             "dead_jobs": totals and totals.dead_jobs,
+            "starts": starts,
             "items": items,
             "next": following,
         },
-        drawing={"words": FILTER_WORDS},
+        drawing={"words": FILTER_WORDS, "starts_chart": starts and starts.chart()},
     )
+
+
+async def _starts(ask: CheckedRequest[ListPageQuery, None], listed: InstanceQuery) -> Starts | None:
+    """Return when those that match were started; None if that is not known soon, or would take a
+    look into histories."""
+    if "waits" in listed:
+        return None
+    kept = ask.site.starts.of((ask.query.q, ask.query.children))
+    found = await kept.get(lambda: read_starts(ask.client, listed), within_s=COUNT_WITHIN_S)
+    return found if found is not None and any(found.started) else None
 
 
 def read_words(text: str) -> InstanceQuery:

@@ -51,7 +51,7 @@ async def workers(ask: CheckedRequest[Nothing, None]) -> PageContent:
     return PageContent(
         template="workers.html",
         title="Workers",
-        data={"workers": await api.list_workers(ask), "unserved": unserved},
+        data={"workers": await api.workers_seen(ask), "unserved": unserved},
     )
 
 

@@ -22,14 +22,19 @@ from perdure.durations import shown_duration
 from perdure.model.histories.events import SignalReceived
 from perdure.model.updates import UPDATE_PREFIX
 from perdure.web.access import Access
-from perdure.web.gate import ACCESS, TWIN, csrf_token, escaped
+from perdure.web.gate import TWIN, access_of, csrf_token, escaped
 from perdure.web.operations import Site
 from perdure.web.pages.content import PageContent
+from perdure.web.pages.cron_words import in_words
+from perdure.web.pages.recent import MadePage
 from perdure.web.problems import document_of
 from perdure.web.values import dump, shown
 
 MAX_SHOWN_BYTES = 64 * 1024
 """How much of one value a page shows; the whole of it is in the API."""
+
+KNOWN_TAG = "if-none-match"
+"""The header with which an open page says what it shows."""
 
 NONE = "\u2013"
 """What stands where there is nothing."""
@@ -95,18 +100,14 @@ class Renderer:
             mail=mail,
             number=number,
             started_by=started_by,
+            in_words=in_words,
         )
         self._environment.globals.update(signs=STATUS_SIGNS, navigation=NAVIGATION)
 
-    def page(self, request: Request, view: PageContent) -> Response:
-        """Return a page, or nothing if the browser has it as it is."""
-        access = request.scope.get(ACCESS) or Access(scopes=frozenset({"read"}))
-        html = self._html(request, view, access)
-        tag = f'"{sha256(html).hexdigest()[:32]}"'
-        headers = {"ETag": tag, "Cache-Control": "no-cache, private", "Vary": "Cookie"}
-        if request.headers.get("if-none-match") == tag and view.status == 200:
-            return Response(status_code=304, headers=headers)
-        return Response(html, status_code=view.status, headers=headers, media_type="text/html")
+    def page(self, request: Request, view: PageContent) -> MadePage:
+        """Return a page."""
+        html = self._html(request, view, access_of(request))
+        return MadePage(html, f'"{sha256(html).hexdigest()[:32]}"', view.status)
 
     def error_page(self, request: Request, error: Exception) -> Response:
         """Return what went wrong as a page."""
@@ -142,6 +143,14 @@ class Renderer:
             twin=_twin(request),
         )
         return text.encode("utf-8", "replace")
+
+
+def response_for_page(request: Request, made: MadePage) -> Response:
+    """Return the answer with a page, or with nothing if the browser has it as it is."""
+    headers = {"ETag": made.tag, "Cache-Control": "no-cache, private", "Vary": "Cookie"}
+    if request.headers.get(KNOWN_TAG) == made.tag and made.status == 200:
+        return Response(status_code=304, headers=headers)
+    return Response(made.html, status_code=made.status, headers=headers, media_type="text/html")
 
 
 def url(base: str, *parts: str, **query: object) -> str:

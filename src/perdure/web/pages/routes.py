@@ -15,7 +15,8 @@ from perdure.web.gate import TWIN, access_of, check_scope, unescaped
 from perdure.web.operations import CheckedRequest, Nothing, Site, json_response, read_query
 from perdure.web.pages import charts, failures, instance, instances, overview
 from perdure.web.pages.content import PageContent
-from perdure.web.pages.rendering import Renderer
+from perdure.web.pages.recent import MadePage
+from perdure.web.pages.rendering import KNOWN_TAG, Renderer, response_for_page
 from perdure.web.problems import RefusalError, response_of
 
 
@@ -65,20 +66,48 @@ def page_routes(site: Site, renderer: Renderer) -> list[Route]:
 def _endpoint(
     page: PageRoute, site: Site, renderer: Renderer, *, is_json: bool
 ) -> Callable[[Request], Awaitable[Response]]:
+    async def content(request: Request) -> PageContent:
+        path = {name: unescaped(value) for name, value in request.path_params.items()}
+        query = read_query(page.query, request)
+        asked = CheckedRequest(site, request, access_of(request), path, query, None)
+        return await page.handler(asked)
+
+    async def make(request: Request) -> MadePage:
+        return renderer.page(request, await content(request))
+
     async def answer(request: Request) -> Response:
-        began_s = site.settings.monotonic()
-        access = access_of(request)
         try:
-            check_scope(access, "read", read_only=site.settings.read_only)
-            path = {name: unescaped(value) for name, value in request.path_params.items()}
-            query = read_query(page.query, request)
-            view = await page.handler(CheckedRequest(site, request, access, path, query, None))
+            check_scope(access_of(request), "read", read_only=site.settings.read_only)
+            if not is_json:
+                return await _recent(site, request, make)
+            view = await content(request)
         except Exception as error:
             return response_of(error) if is_json else renderer.error_page(request, error)
-        if is_json:
-            return json_response(site.settings, view.data, status=view.status)
-        made = renderer.page(request, view)
-        site.pace.note(site.settings.monotonic() - began_s)
-        return made
+        return json_response(site.settings, view.data, status=view.status)
 
     return answer
+
+
+async def _recent(
+    site: Site, request: Request, make: Callable[[Request], Awaitable[MadePage]]
+) -> Response:
+    """Return a page: to an open one that looks again, maybe what another has just been sent."""
+    scope, access = request.scope, access_of(request)
+    key = (
+        *(scope.get("root_path", ""), scope["path"], scope["query_string"]),
+        *(access.who, access.scopes),
+    )
+    took_s = 0.0
+
+    async def timed() -> MadePage:
+        nonlocal took_s
+        began_s = site.settings.monotonic()
+        made = await make(request)
+        took_s = site.settings.monotonic() - began_s
+        return made
+
+    is_look = KNOWN_TAG in request.headers
+    kept_s = site.pace.pause_s(site.streams.open) / 2 if is_look else 0.0
+    made = await site.recent.get(key, timed, kept_s=kept_s)
+    site.pace.note(took_s)
+    return response_for_page(request, made)

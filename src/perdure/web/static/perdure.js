@@ -7,7 +7,7 @@ const $$ = (selector, within = document) => [...within.querySelectorAll(selector
 const kept = (name) => { try { return localStorage.getItem(`perdure.${name}`); } catch { return null; } };
 const keep = (name, value) => { try { localStorage.setItem(`perdure.${name}`, value); } catch { /* not kept */ } };
 
-// ---------------------------------------------------------------- theme and times
+// --- theme and times
 
 const THEMES = ["", "light", "dark"];
 const setTheme = (theme) => { theme ? root.dataset.theme = theme : delete root.dataset.theme; keep("theme", theme); };
@@ -27,11 +27,10 @@ function relative(at) {
   if (less && place < 2) { const rest = Math.floor((size % length) / less[1]); if (rest) text += ` ${rest} ${less[0]}`; }
   return seconds >= 0 ? `${text} ago` : `in ${text}`;
 }
-function pad(number) { return String(number).padStart(2, "0"); }
 function shown(at, clock) {
   if (clock === "relative") return relative(at);
-  if (clock === "UTC") return at.toISOString().slice(0, 19).replace("T", " ");
-  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+  const there = clock === "UTC" ? at : new Date(at - at.getTimezoneOffset() * 60_000);
+  return there.toISOString().slice(0, 19).replace("T", " ");
 }
 function showTimes() {
   const clock = kept("clock") || "relative";
@@ -39,7 +38,7 @@ function showTimes() {
   for (const one of $$("time[datetime]")) {
     const at = new Date(one.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    one.title = `${at.toISOString().replace("T", " ").replace("Z", " UTC")}`;
+    one.title = at.toISOString().replace("T", " ").replace("Z", " UTC");
     const text = shown(at, clock);
     if (one.textContent !== text) one.textContent = text;
   }
@@ -51,8 +50,11 @@ $("#clock").addEventListener("click", () => {
 $("#theme").addEventListener("click", nextTheme);
 setInterval(showTimes, 1000);
 
-// ---------------------------------------------------------------------- asking
+// --- asking
 
+const make = (tag, look, text) => Object.assign(document.createElement(tag), { className: look, textContent: text });
+const valueBox = (text, look = "") => Object.assign(make("pre", `value ${look}`, text), { tabIndex: 0 });
+const pathOf = (id) => encodeURIComponent(id).replace(/\.json$/, "%2Ejson");
 function toast(text) {
   const place = $("#toast");
   place.textContent = text;
@@ -77,12 +79,13 @@ function confirmThen({ title, text, yes, fields = [], danger = false }, act) {
   $("#dialog-text").textContent = text || "";
   const place = $("#dialog-fields");
   place.replaceChildren(...fields.map((name) => {
-    const label = document.createElement("label");
-    const input = document.createElement(name === "value" ? "textarea" : "input");
+    const isValue = name === "value";
+    const label = make("label", "", isValue ? "value (JSON)" : name);
+    const input = document.createElement(isValue ? "textarea" : "input");
     input.name = name;
-    label.append(name === "value" ? "value (JSON)" : name, input);
-    if (name === "value") input.value = "null";
-    if (name === "name") input.required = true;
+    if (isValue) input.value = "null";
+    input.required = name === "name";
+    label.append(input);
     return label;
   }));
   const button = $("#dialog-yes");
@@ -113,35 +116,33 @@ function readJson(text) {
   try { return JSON.parse(text); } catch { throw new Error(`${text.slice(0, 60)} is not JSON: a text is in double quotes`); }
 }
 
+const CLICKS = { act: actAfter, press, "go-back": goBack, check, bulk };
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-act]");
-  if (button) {
-    const { act, url, go, title, text, yes, fields, body } = button.dataset;
-    confirmThen({ title, text, yes, fields: fields ? fields.split(" ") : [], danger: "danger" in button.dataset }, async (values) => {
-      await ask(act, url, act === "POST" ? { ...JSON.parse(body || "{}"), ...values } : undefined);
-      toast("Done");
-      if (go) location.assign(go); else refresh();
-    });
-    return;
+  for (const [name, does] of Object.entries(CLICKS)) {
+    const button = event.target.closest(`[data-${name}]`);
+    if (button) { does(button); return; }
   }
-  const pressed = event.target.closest("[data-press]");
-  if (pressed) { press(pressed); return; }
-  const back = event.target.closest("[data-go-back]");
-  if (back) { goBack(back); return; }
-  const checked = event.target.closest("[data-check]");
-  if (checked) { check(checked); return; }
-  const many = event.target.closest("[data-bulk]");
-  if (many) { bulk(many.dataset.bulk); return; }
   const row = event.target.closest("tr[data-href]");
   if (row && !event.target.closest("a, button, input, label") && !getSelection().toString()) location.assign(row.dataset.href);
 });
+function actAfter({ dataset }) {
+  const { act, url, go, title, text, yes, fields, body } = dataset;
+  confirmThen({ title, text, yes, fields: fields ? fields.split(" ") : [], danger: "danger" in dataset }, async (values) => {
+    await ask(act, url, act === "POST" ? { ...JSON.parse(body || "{}"), ...values } : undefined);
+    toast("Done");
+    if (go) location.assign(go); else refresh();
+  });
+}
 
 // A button that asks nothing, and is not pressed twice.
 async function press(button) {
-  button.disabled = true;
-  try { await ask("POST", button.dataset.press); } catch (error) { toast(error.message); }
-  button.disabled = false;
+  await during(button, () => ask("POST", button.dataset.press));
   refresh();
+}
+async function during(button, work, fail = toast) {
+  button.disabled = true;
+  try { await work(); } catch (error) { fail(error.message); }
+  button.disabled = false;
 }
 
 // Go back to an event, in this instance or another one: what that would do is shown first.
@@ -151,8 +152,7 @@ async function goBack(button) {
   const version = $("#go-back-version").value.trim();
   const point = { ...(number ? { event: Number(number) } : {}), ...(version ? { version } : {}) };
   const forks = how === "fork";
-  button.disabled = true;
-  try {
+  await during(button, async () => {
     const plan = await ask("POST", planUrl, point);
     confirmThen({
       title: forks ? "Start another instance from here?" : "Reset this instance?",
@@ -163,10 +163,9 @@ async function goBack(button) {
     }, async (values) => {
       const done = await ask("POST", url, { ...point, ...values });
       toast("Done");
-      if (forks) location.assign(go + encodeURIComponent(done.instance_id).replace(/\.json$/, "%2Ejson")); else refresh();
+      if (forks) location.assign(go + pathOf(done.instance_id)); else refresh();
     });
-  } catch (error) { toast(error.message); }
-  button.disabled = false;
+  });
 }
 function planText(plan, forks) {
   const said = [`Keeps ${plan.kept_events} events, drops ${plan.dropped_events}.`];
@@ -181,22 +180,13 @@ function planText(plan, forks) {
 // Whether the code fits a history: the word first, then both sides.
 async function check(button) {
   const place = $("#check-answer");
-  const status = document.createElement("span");
-  button.disabled = true;
-  try {
-    const found = await ask("POST", button.dataset.check, {});
-    status.className = `status ${found.fits ? "completed" : "failed"}`;
-    status.textContent = found.fits ? "✓ it fits" : "✕ it does not fit";
-    const more = document.createElement(found.fits ? "p" : "pre");
-    if (!found.fits) { more.className = "value trace"; more.tabIndex = 0; }
-    more.textContent = found.fits ? `All ${found.events} events are what the code asks for now.` : found.text;
-    place.replaceChildren(status, more);
-  } catch (error) {
-    status.className = "problem";
-    status.textContent = error.message;
-    place.replaceChildren(status);
-  }
-  button.disabled = false;
+  await during(button, async () => {
+    const { fits, events, text } = await ask("POST", button.dataset.check, {});
+    place.replaceChildren(
+      make("span", `status ${fits ? "completed" : "failed"}`, fits ? "✓ it fits" : "✕ it does not fit"),
+      fits ? make("p", "", `All ${events} events are what the code asks for now.`) : valueBox(text, "trace"),
+    );
+  }, (text) => place.replaceChildren(make("span", "problem", text)));
 }
 
 // The slider of a decider's events: its number while it moves, the state when it stands.
@@ -223,7 +213,7 @@ document.addEventListener("submit", async (event) => {
     const problem = $(".problem", form);
     try {
       const started = await ask("POST", form.dataset.url, startBody(form));
-      location.assign(form.dataset.go + encodeURIComponent(started.instance_id).replace(/\.json$/, "%2Ejson"));
+      location.assign(form.dataset.go + pathOf(started.instance_id));
     } catch (error) { problem.textContent = error.message; problem.hidden = false; }
   } else if (form.id === "what-if") {
     event.preventDefault();
@@ -240,15 +230,9 @@ const SIGNS = { accepted: ["✓", "completed"], rejected: ["✕", "failed"], com
 function showTry(place, tried) {
   const { outcome: word, ...rest } = tried.outcome;
   const [sign, look] = SIGNS[word] || ["▲", "blocked"];
-  const status = document.createElement("span");
-  status.className = `status ${look}`;
-  status.textContent = `${sign} ${word}`;
-  const detail = document.createElement("pre");
-  detail.className = "value";
-  detail.tabIndex = 0;
   const more = Object.fromEntries(Object.entries(tried).filter(([name, one]) => name !== "outcome" && (one.length || Object.keys(one).length)));
-  detail.textContent = tried.said || JSON.stringify({ ...rest, ...more }, null, 2);
-  place.replaceChildren(status, detail);
+  const said = tried.said || JSON.stringify({ ...rest, ...more }, null, 2);
+  place.replaceChildren(make("span", `status ${look}`, `${sign} ${word}`), valueBox(said));
 }
 function startBody(form) {
   const body = { name: form.dataset.name, version: form.dataset.version };
@@ -263,7 +247,7 @@ function startBody(form) {
   return body;
 }
 
-// ------------------------------------------------------------------------ many
+// --- many
 
 const picked = () => $$("#bulk [name=id]:checked").map((one) => one.value);
 function showPicked() {
@@ -278,7 +262,7 @@ document.addEventListener("change", (event) => {
   if (event.target.id === "all") for (const one of $$("#bulk [name=id]")) one.checked = event.target.checked;
   if (event.target.closest("#bulk")) showPicked();
 });
-async function bulk(action) {
+async function bulk({ dataset: { bulk: action } }) {
   const form = $("#bulk");
   let where = { ids: picked() };
   let expect = where.ids.length;
@@ -290,7 +274,8 @@ async function bulk(action) {
     try { expect = (await ask("GET", `${base}/api/instances-count?${query}`)).count; } catch (error) { toast(error.message); return; }
   }
   const danger = !["unpark", "retry", "signal"].includes(action);
-  confirmThen({ title: `${action} ${expect} instance${expect === 1 ? "" : "s"}?`, text: "If meanwhile they are more or fewer, nothing is done.", yes: action, fields: action === "cancel" || action === "terminate" ? ["reason"] : action === "signal" ? ["signal", "value"] : [], danger }, async (values) => {
+  const fields = { cancel: ["reason"], terminate: ["reason"], signal: ["signal", "value"] }[action] || [];
+  confirmThen({ title: `${action} ${expect} instance${expect === 1 ? "" : "s"}?`, text: "If meanwhile they are more or fewer, nothing is done.", yes: action, fields, danger }, async (values) => {
     const done = await ask("POST", `${base}/api/instances-bulk`, { action, where, expect, ...values });
     const failed = Object.keys(done.failed).length;
     toast(failed ? `${done.done} done, ${failed} refused: ${Object.values(done.failed)[0]}` : `${done.done} done`);
@@ -298,7 +283,7 @@ async function bulk(action) {
   });
 }
 
-// ------------------------------------------------------------------------ keys
+// --- keys
 
 let pending = "";
 function rows() { return $$("[data-rows] tbody tr"); }
@@ -345,7 +330,7 @@ document.addEventListener("keydown", (event) => {
 });
 $("#help").addEventListener("click", () => $("#keys").showModal());
 
-// ------------------------------------------------------------------------ live
+// --- live
 
 // A page that is slow to load is loaded seldom: however many are open, the server has time for others.
 const LEAST_MS = 1000;
@@ -367,7 +352,7 @@ async function refresh() {
   busy = true;
   const began = performance.now();
   try {
-    const headers = tag ? { "If-None-Match": tag, Accept: "text/html" } : { Accept: "text/html" };
+    const headers = { Accept: "text/html", ...(tag && { "If-None-Match": tag }) };
     let answer = null;
     try { answer = await fetch(location.href, { headers, cache: "no-store" }); } catch { return; } // The stream says that the server is gone.
     if (answer.status === 404) location.reload(); // It was deleted meanwhile: that has a page too.
