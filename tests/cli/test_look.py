@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from perdure.cli.mermaid import gantt
+from perdure.client.reading.info import HistoryEvent, InstanceInfo
+from perdure.model.instances import Status
 from tests.cli.commands import lines, typed
 from tests.cli.shop import IDS
 
@@ -99,6 +104,54 @@ def test_show_says_what_an_instance_waits_for_and_what_was_recorded(shop: str) -
     assert shown["instance"]["status"] == "running"
     assert [event["kind"] for event in shown["events"]] == ["started", "signal_awaited"]
     assert said("show", "greet-1", "--events", "1", store=shop)["events"][0]["kind"] == "completed"
+
+
+def test_a_history_is_shown_as_a_chart_of_mermaid(shop: str) -> None:
+    chart = typed("show", "fulfil-1", "-o", "mermaid", store=shop).stdout.splitlines()
+
+    assert chart[0] == "gantt"
+    assert chart[1] == "    title fulfil-1 (fulfil) running"
+    assert "    section child" in chart
+    [child] = [line for line in chart if "greet" in line]
+    assert re.fullmatch(r"    greet[^:]* :done, e\d+, \d{13}, \d{13}", child)
+    assert typed("list", "-o", "mermaid", store=shop).exit_code == 2
+
+
+def test_a_name_cannot_end_its_line_in_a_chart() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    data = {"name": "pay:done, x\n%%{init}%% click a call alert()#;"}
+    info = InstanceInfo(
+        instance_id="a:b\nsection c",
+        kind="orchestration",
+        name="n",
+        version="1",
+        status=Status.RUNNING,
+        execution=1,
+        created_at=at,
+        updated_at=at,
+        ended_at=None,
+        parent_id=None,
+        input=None,
+        output=None,
+        reason=None,
+    )
+    event = HistoryEvent(seq=2, kind="activity_scheduled", at=at, data=data)
+
+    chart = gantt(info, [event], now=at).splitlines()
+
+    assert chart[1] == "    title a b section c (n) running"
+    assert len(chart) == 6
+    assert chart[5].count(":") == 1
+    assert not re.search(r"[%#;{}]", chart[5])
+
+
+def test_queues_are_listed_by_name(shop: str) -> None:
+    typed("start", "approve", '"x"', "--id", "new", store=shop)
+
+    assert [row[0] for row in lines("queues", "approve", store=shop)] == ["approve"]
+    none = typed("queues", "nothing", store=shop)
+    assert (none.stdout, none.exit_code) == ("", 0)
+    assert "nothing waits or is served under nothing" in none.stderr
 
 
 def test_show_takes_ids_from_standard_input(shop: str) -> None:

@@ -19,6 +19,7 @@ from tools.mutants import (
     schedules,
     sharing,
     streams,
+    web,
     work,
 )
 from tools.mutants.mutant import Mutant
@@ -42,6 +43,7 @@ GROUPS: dict[str, tuple[Mutant, ...]] = {
     "Promises, and many at once": promises.PROMISES,
     "Very many items": items.ITEMS,
     "Streams": streams.STREAMS,
+    "Doors": web.DOORS,
 }
 
 MUTANTS = tuple(chain.from_iterable(GROUPS.values()))

@@ -31,7 +31,7 @@ WHAT_TO_DO: Mapping[type[PerdureError], str] = {
     "perdure terminate.",
     errors.NotRootError: "Delete the root that the text names; its children go with it.",
     errors.AlreadyExistsError: "Use another id, or say what is to happen with "
-    'with_options(if_exists="restart" | "terminate").',
+    'with_options(if_exists="restart" | "terminate"), or perdure start --if-exists.',
     errors.UniqueKeyError: "Give the input to the instance that has the key, which the text names.",
     errors.VersionConflictError: "Read the state again, and decide anew.",
     errors.EventsRemovedError: "Ask for what is kept: the text says from which version on. An "

@@ -40,6 +40,7 @@ QUEUES = Listing[QueueInfo](
         Column("oldest", lambda one: one.oldest_ready_at),
         Column("workers", lambda one: len(one.served_by)),
         Column("unclaimed", lambda one: one.unclaimed),
+        Column("taken by", lambda one: ", ".join(one.served_by), wide=True),
     ),
 )
 

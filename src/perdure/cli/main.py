@@ -73,6 +73,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "replay": ListedCommand("replay", "Run the code on disk against recorded histories."),
         "roles": ListedCommand("database", "Print SQL that makes roles for PostgreSQL."),
         "sql": ListedCommand("database", "Ask the database something, read-only."),
+        "token": ListedCommand("tokens", "Make a token for a program, printed once."),
     },
     "This command": {
         "completion": ListedCommand("about", "Print the completion script of a shell."),

@@ -55,6 +55,15 @@ def target_option(command: F) -> F:
 
 def form_options(command: F) -> F:
     """Add `--output`, `--json` and `--jsonl`; the command gets the chosen one as `form`."""
+    return form_options_with()(command)
+
+
+def form_options_with(*more: str) -> Callable[[F], F]:
+    """Add `--output`, `--json` and `--jsonl`, with more forms than all commands have."""
+    return lambda command: _with_forms(command, (*FORMS, *more))
+
+
+def _with_forms(command: F, forms: tuple[str, ...]) -> F:
 
     @wraps(command)
     def run(
@@ -64,7 +73,8 @@ def form_options(command: F) -> F:
         said += ["json"] * as_json + ["jsonl"] * as_jsonl
         if len(said) > 1:
             raise click.UsageError(f"--output, --json and --jsonl: give one, not {len(said)}")
-        return command(*args, form=chosen_form(said[0] if said else None), **kwargs)
+        form = said[0] if said and said[0] not in FORMS else chosen_form(said[0] if said else None)
+        return command(*args, form=form, **kwargs)
 
     for option in (
         click.option("--jsonl", "as_jsonl", is_flag=True, help="One JSON object per line."),
@@ -73,7 +83,7 @@ def form_options(command: F) -> F:
             "-o",
             "--output",
             "form_said",
-            type=click.Choice(FORMS),
+            type=click.Choice(forms),
             help="The form of the answer.  [default: table on a terminal, tsv elsewhere]",
         ),
     ):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import click
 
+from perdure.cli.advice import in_commands
 from perdure.cli.exit_codes import ExitCode, exit_code_of
 from perdure.errors import InstanceNotFoundError, PerdureError
 from perdure.store.urls import hide_password, shown_url
@@ -47,7 +48,7 @@ def errors_as_lines(url: str = "", *, exit_code: int | None = None) -> Iterator[
 
 def error_text(error: PerdureError, url: str) -> str:
     """Return what an error says, with the store where something is not, and without a password."""
-    text = str(error)
+    text = in_commands(str(error))
     if url and isinstance(error, InstanceNotFoundError) and "; " not in text:
         text += f" in {shown_url(url)}; perdure list shows what there is"
     return hide_password(text, url)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from perdure.authoring.signal import Signal
+from perdure.cli.advice import in_commands
 from perdure.cli.chosen import choose, confirm, find_ids, where_option
 from perdure.cli.exit_codes import ExitCode, exit_code_of
 from perdure.cli.forms import Column, Listing
@@ -249,7 +250,7 @@ async def _by_filter(act: Act, doing: Awaitable[int], ids: Sequence[str], form: 
     except PartlyDoneError as error:
         done, refused, code = error.done, error.refused, exit_code_of(error)
         for instance_id, why in refused.items():
-            say_error(f"{instance_id}: {why}")
+            say_error(in_commands(f"{instance_id}: {why}"))
     meant = [one for one in ids if one not in refused]
     result = act.done if done == len(meant) else f"{act.done} if there was anything to do"
     DONE.show(form, [Done(one, result) for one in meant])

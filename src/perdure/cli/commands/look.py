@@ -16,8 +16,9 @@ from perdure.cli.event_texts import history_listing
 from perdure.cli.forms import Column, Listing, ago, json_line, json_text, print_rich, value_text
 from perdure.cli.instance_texts import INSTANCES, OPEN_JOBS, now_text
 from perdure.cli.jobs_shown import DEAD_JOBS, INBOX
+from perdure.cli.mermaid import gantt
 from perdure.cli.opening import ask
-from perdure.cli.options import form_options, store_option
+from perdure.cli.options import form_options, form_options_with, store_option
 from perdure.cli.output import printable, say
 from perdure.cli.watching import show_or_watch, watch_option
 from perdure.client.client import Client
@@ -119,17 +120,18 @@ class ShownInstance(NamedTuple):
     help="How many of the newest events.",
 )
 @click.option("--follow", "follows", is_flag=True, help="Print events as they come, until it ends.")
-@form_options
+@form_options_with("mermaid")
 @store_option
 def show_command(ids: tuple[str, ...], events: int, follows: bool, form: str, url: str) -> None:
     """Show where an instance stands: what it waits for, its input, its newest events.
 
     `-` reads ids from standard input. With --follow the exit code is that of `perdure wait`.
+    -o mermaid prints the newest events as a chart that GitHub and others draw.
     """
     wanted = read_ids(ids)
     if follows and len(wanted) != 1:
         raise UsageError(f"--follow is for one instance, not for {len(wanted)}")
-    if follows and form in ("json", "csv", "ids"):
+    if follows and form in ("json", "csv", "ids", "mermaid"):
         raise UsageError(f"--follow has no end that -o {form} could close: use -o jsonl")
 
     async def work(client: Client) -> None:
@@ -172,6 +174,8 @@ def _show(form: str, shown: ShownInstance) -> None:
             click.echo(printable(info.instance_id))
         case "csv":
             INSTANCES.show("csv", [info])
+        case "mermaid":
+            click.echo(gantt(info, shown.events, now=datetime.now(UTC)))
         case "tsv":
             for field, value in _fields(shown):
                 click.echo(f"{field}\t{printable(value)}")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from perdure.cli.advice import in_commands
 from perdure.cli.commands.act import Act, act_options, do_act, reason_option
 from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
@@ -136,7 +137,7 @@ def _told(plan: ResetPlan) -> list[str]:
     if plan.updates_answered:
         lines.append(f"  answered since: updates {', '.join(plan.updates_answered)}")
     if plan.refused is not None:
-        lines.append(f"  would be refused: {plan.refused}")
+        lines.append(f"  would be refused: {in_commands(plan.refused)}")
     if plan.mismatch is not None:
         lines.append(f"  the code does not fit: {plan.mismatch}")
     elif not plan.checked:

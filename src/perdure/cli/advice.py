@@ -1,0 +1,67 @@
+"""Advice for people at a shell: errors say what to do in Python, commands say it in commands.
+
+Errors are raised by the client, for its callers. Each way out that one of them names in Python
+and that is a command has a line here; a test holds that none is forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+
+_COMMANDS = tuple(
+    (re.compile(pattern), command)
+    for pattern, command in (
+        (r"client\.handle\(['\"](.+?)['\"]\)\.unpark\(\)", r"perdure unpark \1"),
+        (r"handle\.unpark\(\)", "perdure unpark ID"),
+        (r"handle\.reset\(before\(call\)\)", "perdure reset ID --before CALL"),
+        (r"handle\.reset\(at_event\((\d+)\)\)", r"perdure reset ID --event \1"),
+        (r"\bat_event takes\b", "--event takes"),
+        (
+            r"before\(call\), after\(call\) or at_event\(n\) of perdure\.repair",
+            "--before CALL, --after CALL or --event N",
+        ),
+        (r"go back to before\((.+?)\), or name", r"go back with --before \1, or name"),
+        (r"with nth=", "with --nth"),
+        (
+            r"make the handle with .+?\.with_options\(version=\.\.\.\)",
+            "name a version of its own with --version",
+        ),
+        (r"handle\.history\(\)", "perdure history ID"),
+        (
+            r"handle\.jobs\(\) and client\.dead_jobs\(\) return",
+            "perdure job list ID and perdure job list --dead print",
+        ),
+        (r"handle\.jobs\(\)", "perdure job list ID"),
+        (r"client\.dead_jobs\(\)", "perdure job list --dead"),
+        (r"client\.schedules\(\) has all", "perdure schedule list shows all"),
+        (r"client\.instances\(waits=\.\.\.\), as perdure list does,", "perdure list"),
+        (r"client\.instances\(parent=\.\.\.\)", "perdure list parent:ID"),
+        (r"with tree\(calls=False\)", "with --no-calls"),
+        (r"client\.state\(\.\.\., at=\)", "its states with perdure decider state NAME ID --at N"),
+        (r" or try an input with client\.dry_run", ""),
+        (r"use client\.state\b", "use perdure decider state NAME ID"),
+        (r"use client\.execute\(decider, input\)", "use perdure decider execute"),
+        (r"client\.events_json\(\.\.\.\) needs none", "perdure decider events needs none"),
+        (
+            r"ask an Engine that has it, or a server whose engine does",
+            "name the file or module that has it with --target",
+        ),
+        (
+            r"start it with \.with_options\(if_exists=\"terminate\"\)",
+            "use perdure start NAME --id ID --if-exists terminate",
+        ),
+        (
+            r"say what to do with \.with_options\(if_exists=\"restart\" \| \"terminate\"\)",
+            "say --if-exists restart, or --if-exists terminate",
+        ),
+        (r"\bexpect=([\d,]+), but", r"\1 were expected, but"),
+        (r"\b(\w+)_all is for", r"`perdure \1` is for"),
+    )
+)
+
+
+def in_commands(text: str) -> str:
+    """Return what an error says, with what to do as commands and their flags."""
+    for pattern, command in _COMMANDS:
+        text = pattern.sub(command, text)
+    return text
