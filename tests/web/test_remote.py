@@ -77,7 +77,7 @@ from tests.web.site import (
     ship,
 )
 
-LONG = timedelta(seconds=30)
+LONG = timedelta(seconds=60)
 more = Signal("more", int)
 
 
