@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -79,3 +80,13 @@ def test_the_next_command_of_the_process_is_interrupted_as_the_first() -> None:
 
     assert run_interruptibly(work()) == 1
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_command_runs_in_any_thread() -> None:
+    """Only the main one hears signals."""
+
+    async def work() -> int:
+        return 7
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(lambda: run_interruptibly(work())).result() == 7

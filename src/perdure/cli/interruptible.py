@@ -35,7 +35,8 @@ def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
             loop.remove_signal_handler(signal.SIGINT)
             task.cancel()
 
-        with suppress(NotImplementedError):  # Windows: asyncio's own way remains.
+        # On Windows asyncio's own way remains; a thread that is not the main one hears no signals.
+        with suppress(NotImplementedError, RuntimeError):
             loop.add_signal_handler(signal.SIGINT, interrupt)
         return await work
 
