@@ -14,7 +14,7 @@ from pathlib import Path
 from perdure.clock import system_clock
 from perdure.store.sql.commits.remembered_check import SWITCH
 from tests.chaos import wake_faults
-from tests.chaos.ledger import Line, read_ledger
+from tests.chaos.ledger import Line, own_id, read_ledger
 from tests.chaos.wrong_clock import WRONG_FOR_S, far_off, set_clock
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +82,11 @@ class Fleet:
             # A file has no event.
             while worker.pid not in self.at_work(read_ledger(self.ledger)):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
+
+    def last_starts(self) -> list[str]:
+        """Return the last instance that each process starts by itself."""
+        last = self.starts - 1
+        return [own_id(worker.pid, last) for worker in self.workers] if self.starts else []
 
     @staticmethod
     def at_work(ledger: list[Line]) -> set[int]:

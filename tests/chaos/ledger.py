@@ -103,3 +103,8 @@ class LedgerTail:
         data = whole_lines(data)
         self._place += len(data)
         return [msgspec.json.decode(line, type=Line) for line in data.splitlines()]
+
+
+def own_id(pid: int, number: int) -> str:
+    """Return the id of an instance that a worker process starts by itself."""
+    return f"own-{pid}-{number}"

@@ -85,6 +85,7 @@ async def left_to_do(fleet: Fleet, client: Client) -> list[str]:
     contents = await read_all(fleet)
     started = {line.key for line in read_ledger(fleet.ledger) if line.what == "started"}
     return [
+        *(f"not all started: {one}" for one in fleet.last_starts() if one not in started),
         *(f"not ended: {row}" for row in contents.live.values()),
         *(f"not there: {one}" for one in sorted(started - contents.instances.keys())),
         *(f"not handled: {one}" for one in await client.projections() if one.behind),

@@ -24,7 +24,7 @@ from perdure.clock import Clock
 from perdure.errors import StoreUnavailableError
 from tests.chaos import accounts, bank, pledges, till, wake_faults, workload
 from tests.chaos.bank_client import HUSH, Customers
-from tests.chaos.ledger import FileLedger, Ledger, Line
+from tests.chaos.ledger import FileLedger, Ledger, Line, own_id
 from tests.chaos.told import Telling
 from tests.chaos.workload import chain
 from tests.chaos.wrong_clock import own_clock
@@ -105,7 +105,7 @@ async def tell_refused(engine: Engine, ledger: Ledger) -> None:
 async def start_some(engine: Engine, ledger: Ledger, starts: int) -> None:
     """Start instances one after another."""
     for number in range(starts):
-        instance_id = f"own-{os.getpid()}-{number}"
+        instance_id = own_id(os.getpid(), number)
         ledger.note("asked", instance_id)
         while True:
             try:
