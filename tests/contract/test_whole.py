@@ -12,6 +12,7 @@ ELSEWHERE = {
     "borrow": "tests/within",
     "change_count": "tests/store/test_lock.py",
     "check_transaction": "tests/engine/test_transactions.py",
+    "hears_changes": "tests/store/test_file_watch.py",
     "listen_changes": "tests/engine/test_changes_elsewhere.py",
     "work_feed": "tests/store/test_tables.py",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -17,6 +18,7 @@ from perdure.ids import fresh_id
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import JobEnd
 from perdure.model.turns import JobClaim, TurnClaim
+from perdure.store.sqlite import file_watch
 from perdure.worker import claims
 from tests.contract.store_values import message
 from tests.engine.stage import SELDOM, Gate, Stage, options, until, waits_for
@@ -51,6 +53,26 @@ async def test_work_of_others_is_noticed_soon_by_a_worker_that_had_none_for_long
 
     async with asyncio.timeout(WITHIN_S):
         assert await (await client.start(doubled, 2)).result() == 4
+
+
+async def test_a_worker_that_is_told_of_nothing_compares_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where the kernel tells nothing, and polls are seldom."""
+    monkeypatch.setattr(file_watch, "_system", lambda: None)
+    stage = Stage(f"sqlite:///{tmp_path / 'deaf.db'}")
+    engine = await stage.engine([doubled, double], options=RESTING)
+    client = await stage.client()
+    claimer = engine._serving.claimer
+    await until(lambda: claimer._quiet)
+    claimer._quiet = 20  # As after a long silence.
+
+    # The first wait may have begun before; by polls alone the others take far too long.
+    await until(lambda: claimer._quiet > 23)
+    assert await (await client.start(doubled, 2)).result() == 4
+
+    await stage.close()
+    await stage.look_over()
 
 
 async def test_a_worker_that_is_told_of_changes_does_not_wait_until_it_compares(

@@ -14,7 +14,7 @@ import pytest
 from perdure.clock import ManualClock
 from perdure.model.hints import Hint
 from perdure.store.opening import open_store
-from perdure.store.sqlite import file_watch
+from perdure.store.sqlite import file_lock, file_watch
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import begun, latest, new_instance, next_turn, outcome
 from tests.engine.stage import until
@@ -184,8 +184,36 @@ async def test_where_nothing_can_be_watched_the_numbers_still_tell(
     assert not store._lock._has_listeners(Hint.WORK)
     assert not other._lock._has_listeners(Hint.WORK)
     assert store.change_count(Hint.WORK) != before
+    assert not store.hears_changes(Hint.WORK)
     ear.stop()
     assert ear.heard == 0
+
+
+async def test_a_store_hears_of_changes_while_it_listens(opened: Any) -> None:
+    store = await opened()
+
+    before = store.hears_changes(Hint.WORK)
+    ears = [Ear(store, Hint.WORK), Ear(store, Hint.WORK)]
+    ears.pop().stop()
+    meanwhile = (store.hears_changes(Hint.WORK), store.hears_changes(Hint.NEWS))
+    ears.pop().stop()
+
+    assert not before
+    assert meanwhile == (True, False)
+    assert not store.hears_changes(Hint.WORK)
+
+
+async def test_who_cannot_say_that_it_listens_hears_nothing(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems know no such locks."""
+    monkeypatch.setattr(file_lock, "_SET_LOCK", None)
+    store = await opened()
+
+    ear = Ear(store, Hint.WORK)
+
+    assert not store.hears_changes(Hint.WORK)
+    ear.stop()
 
 
 async def test_what_stops_listening_leaves_nothing_open(opened: Any) -> None:

@@ -419,6 +419,11 @@ class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):
         """
         ...
 
+    def hears_changes(self, kind: Hint) -> bool:
+        """Tell whether those who listen to a kind are called whenever its number has changed, so
+        that it need not be compared now and then."""
+        ...
+
     # -------------------------------------------------- in the user's transactions
 
     def borrow(

@@ -19,7 +19,7 @@ from perdure.store.observer import Observer
 NOT_OBSERVED = frozenset(
     {
         *("open", "close", "clock", "check_transaction", "borrow"),
-        *("change_count", "listen_changes", "listen_feed"),
+        *("change_count", "hears_changes", "listen_changes", "listen_feed"),
     }
 )
 """Not operations: they happen once, or ask nothing of the database."""

@@ -3,7 +3,7 @@
 What happens in this process announces itself (`look`); what happens in others is noticed by the
 store's change count; what becomes due is known from the store's next wake-up time. So a worker with
 nothing to do only compares two numbers now and then, and one that runs on local work seldom claims.
-A store that is told of changes has them compared at once.
+A store that is told of changes has them compared at once, and else no oftener than it claims.
 
 Comparing is cheap and done often; claiming is a transaction. Between two claims a worker rests for
 as long as the last one took, so that what comes meanwhile is claimed together. One that finds
@@ -39,7 +39,7 @@ from perdure.turns.turns import TurnRunner
 NEVER_MS = 2**62
 
 COMPARE_MAX_S = 0.2
-"""How seldom the change count is compared when nothing happens."""
+"""How seldom the change count is compared when nothing happens, and nothing would be told."""
 
 AGAIN_MS = 20
 """How long after a claim that found all there was the next one looks what else comes, unless a hint
@@ -388,7 +388,9 @@ class Claimer:
     async def _wait(self) -> None:
         """Wait until something announces itself or becomes due, or it is time to compare counts."""
         if self._store.change_count(Hint.WORK) == self._seen_changes:
-            rest_s = min(self._backed_off_s(self._quiet), max(COMPARE_MAX_S, self._poll_min_s))
+            rest_s = self._backed_off_s(self._quiet)
+            if not self._store.hears_changes(Hint.WORK):
+                rest_s = min(rest_s, max(COMPARE_MAX_S, self._poll_min_s))
         else:
             rest_s = self._claimed_s + self._rest_s() - time.monotonic()
         due_s = max(self._look_at_ms - self._clock(), 0) / 1000

@@ -204,6 +204,10 @@ class PostgresStore(SqlStore):
         """Have a function called whenever that number has changed."""
         return self._notifications.listen(kind, heard)
 
+    def hears_changes(self, kind: Hint) -> bool:
+        """Return true: the number changes when that is told, and never otherwise."""
+        return True
+
     @property
     def counters(self) -> StoreCounters:
         """Return what the lanes have done together."""

@@ -108,6 +108,10 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         """Never call it: there are no notifications, unless a database says otherwise."""
         return lambda: None
 
+    def hears_changes(self, kind: Hint) -> bool:
+        """Return false, for the same reason."""
+        return False
+
     @abstractmethod
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
         """Have operations written by the next transaction, however long it takes. Each gets an

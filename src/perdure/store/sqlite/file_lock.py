@@ -141,14 +141,18 @@ class WriteLock:
         is_free: bool = _FLOCK.unpack(found)[0] == fcntl.F_UNLCK
         return not is_free
 
-    def listen(self, kind: Hint, *, is_on: bool) -> None:
-        """Say whether this store listens to a kind of hints from now on. Never fails: what cannot
-        be said is not woken, and looks."""
+    def listen(self, kind: Hint, *, is_on: bool) -> bool:
+        """Say whether this store listens to a kind of hints from now on; return whether that could
+        be said. Never fails: what cannot be said is not woken, and looks."""
         state = fcntl.F_RDLCK if is_on else fcntl.F_UNLCK
-        if _SET_LOCK is not None and self._file != _CLOSED:
-            with suppress(OSError):
-                asked = _FLOCK.pack(state, os.SEEK_SET, _LISTENERS_AT + kind, 1, 0)
-                fcntl.fcntl(self._file, _SET_LOCK, asked)
+        if _SET_LOCK is None or self._file == _CLOSED:
+            return False
+        asked = _FLOCK.pack(state, os.SEEK_SET, _LISTENERS_AT + kind, 1, 0)
+        try:
+            fcntl.fcntl(self._file, _SET_LOCK, asked)
+        except OSError:
+            return False
+        return True
 
     def may_warn(self, now_ms: int) -> bool:
         """Return whether a warning about this file is due, once a day among all its users, and take

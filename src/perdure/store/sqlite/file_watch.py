@@ -41,6 +41,8 @@ class FileWatch:
         self._loops: dict[asyncio.AbstractEventLoop, _LoopWatch] = {}
         self._listening = dict.fromkeys(KINDS, 0)
         """How many listen to each kind."""
+        self._is_heard = dict.fromkeys(KINDS, False)
+        """Whether writers know of that, and the kernel tells of what they do."""
 
     def listen(self, kind: Hint, heard: Callable[[], None]) -> Callable[[], None]:
         """Have a function called on the running loop whenever others have given a hint.
@@ -67,6 +69,10 @@ class FileWatch:
 
         return stop
 
+    def hears(self, kind: Hint) -> bool:
+        """Tell whether those who listen to a kind of hints are called."""
+        return self._is_heard[kind]
+
     def close(self) -> None:
         """Watch no more."""
         for watch in self._loops.values():
@@ -77,7 +83,7 @@ class FileWatch:
         before = self._listening[kind]
         self._listening[kind] += by
         if 0 in (before, before + by):
-            self._lock.listen(kind, is_on=by > 0)
+            self._is_heard[kind] = self._lock.listen(kind, is_on=by > 0) and by > 0
 
 
 @dataclass(eq=False, slots=True, frozen=True)

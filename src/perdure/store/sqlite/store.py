@@ -135,6 +135,10 @@ class SqliteStore(SqlStore):
         """Have a function called whenever that number has changed, as far as the kernel tells."""
         return (lambda: None) if self._watch is None else self._watch.listen(kind, heard)
 
+    def hears_changes(self, kind: Hint) -> bool:
+        """Tell whether the kernel tells of all changes."""
+        return self._watch is not None and self._watch.hears(kind)
+
     # ------------------------------------------------- transactions of the user's
 
     def check_transaction(self, activity: str, *, is_async: bool) -> None:
