@@ -59,6 +59,7 @@ def take_back(url: str) -> None:
             connection.execute(
                 sql.SQL("DROP TABLE perdure.{} CASCADE").format(sql.Identifier(name))
             )
+        connection.execute("DROP FUNCTION perdure.claim_1")
         connection.execute("DELETE FROM perdure.migrations WHERE migration_no > 1")
 
 

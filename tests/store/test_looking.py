@@ -10,6 +10,7 @@ import pytest
 from perdure.clock import system_clock
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
 from perdure.store.opening import open_store
+from perdure.store.postgres import lane
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.store import PostgresStore
 from perdure.store.sql import claims
@@ -20,6 +21,8 @@ from tests.contract.store_values import LEASE_MS, ORCHESTRATION, QUEUE, begun, j
 from tests.contract.store_values import token as fresh_token
 
 AnyStore: TypeAlias = SqliteStore | PostgresStore
+
+ANOTHER = ORCHESTRATION._replace(name="another")
 
 
 async def turn_claim(store: AnyStore, worker_id: str = "w1", *, limit: int = 100) -> TurnClaim:
@@ -72,8 +75,11 @@ async def test_nor_do_they_on_a_server(server: PostgresStore) -> None:
 
 
 @pytest.fixture
-async def server(postgres_url: str) -> AsyncIterator[PostgresStore]:
-    """A store that goes by the database's clock."""
+async def server(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[PostgresStore]:
+    """A store that goes by the database's clock, and makes its plans once."""
+    monkeypatch.setattr(lane, "PLANS_LAST_S", 3600.0)
     store = open_store(postgres_url, clock=system_clock)
     assert isinstance(store, PostgresStore)
     await store.open()
@@ -89,23 +95,55 @@ async def statements_of(server: PostgresStore, *claims: Any) -> tuple[int, list[
     return server.counters.statements - before, found
 
 
-async def test_a_claim_that_finds_nothing_is_three_calls(server: PostgresStore) -> None:
+async def test_a_claim_that_finds_nothing_is_one_call(server: PostgresStore) -> None:
     wanted = [await turn_claim(server), await job_claim(server)]
 
     count, found = await statements_of(server, *wanted)
 
     assert found == [[], []]
-    assert count == len(["begin", "look", "commit"])
+    assert count == 1
 
 
-async def test_a_claim_of_turns_is_five_calls(server: PostgresStore) -> None:
+async def test_a_claim_of_turns_is_one_call(server: PostgresStore) -> None:
     await server.start([new_instance("i"), new_instance("j")])
     wanted = [await turn_claim(server, limit=1), await job_claim(server)]
 
     count, found = await statements_of(server, *wanted)
 
     assert [turn.instance_id for turn in found[0]] == ["j"]
-    assert count == len(["begin", "look", "lease", "messages", "commit"])
+    assert [len(turn.messages) for turn in found[0]] == [1]
+    assert count == 1
+
+
+async def test_turns_of_which_not_all_can_be_had_are_chosen_in_steps(server: PostgresStore) -> None:
+    numbers = await server.intern([ORCHESTRATION, ANOTHER])
+    await server.start([new_instance("i"), new_instance("j")])
+    await server.start([new_instance("k", definition=ANOTHER)])
+    served = tuple((number, "c1") for number in numbers)
+    wanted = TurnClaim("w1", served, 2, LEASE_MS, fresh_token())
+    before = server.counters.statements
+
+    [found] = await server._submit([claiming(wanted)], None)
+
+    assert sorted(turn.definition_no for turn in found) == sorted(numbers)
+    steps = ["begin", "look", "lease", "messages", "commit"]
+    assert server.counters.statements - before == len(["try", *steps])
+
+
+async def test_jobs_are_claimed_in_steps_and_turns_beside_them_in_one_call(
+    server: PostgresStore,
+) -> None:
+    await begun(server, "owner", jobs=[job(2)])
+    await server.start([new_instance("i")])
+    wanted = [claiming(await turn_claim(server)), claiming(await job_claim(server))]
+    before = server.counters.statements
+
+    turns, jobs = await server._submit(wanted, None)
+
+    assert [turn.instance_id for turn in turns] == ["i"]
+    assert [claimed.key.seq for claimed in jobs] == [2]
+    steps = ["begin", "look", "lease", "read", "commit"]
+    assert server.counters.statements - before == len(["turns", *steps])
 
 
 @pytest.mark.parametrize("off_ms", [-60_000, 60_000], ids=["behind", "ahead"])

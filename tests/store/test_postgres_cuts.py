@@ -16,16 +16,18 @@ from perdure.errors import StoreUnavailableError
 from perdure.model.instances import part_of
 from perdure.model.jobs import JobKey, StreamAppend
 from perdure.model.streams import SentItems
-from perdure.model.turns import TurnStatus
+from perdure.model.turns import ClaimedTurn, TurnClaim, TurnStatus
 from perdure.store.base import Store
 from perdure.store.contents import Inspectable
 from perdure.store.opening import open_store
 from perdure.store.postgres import lane
 from perdure.store.postgres.address import Address
-from perdure.store.postgres.connection import PostgresConnection
+from perdure.store.postgres.connection import PostgresConnection, statement
 from perdure.store.postgres.lost_answers import NOTHING, LostAnswers
+from perdure.store.sql.claims import TurnClaiming, ask_ready
 from tests.contract.store_values import (
     LEASE_MS,
+    ORCHESTRATION,
     SCHEDULED,
     STARTED,
     begun,
@@ -36,6 +38,7 @@ from tests.contract.store_values import (
     new_instance,
     next_turn,
     result_of,
+    token,
     turn_of,
 )
 from tests.engine.stage import until
@@ -46,6 +49,12 @@ from tests.wire import Proxy
 def is_commit(statement: str) -> bool:
     """In steps, or in the call that does it all at once."""
     return statement == "COMMIT" or "write_known" in statement
+
+
+@pytest.fixture(autouse=True)
+def lasting_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that makes plans anew claims in steps, however long a test takes to come to it."""
+    monkeypatch.setattr(lane, "PLANS_LAST_S", 3600.0)
 
 
 @pytest.fixture
@@ -214,11 +223,28 @@ def commit_after(part: str) -> Callable[[str], bool]:
     return applies
 
 
+@pytest.fixture
+async def stepping(proxy: Proxy, clock: ManualClock) -> AsyncIterator[Store]:
+    """A store that claims in steps, as behind a pooler."""
+    store = open_store(f"{proxy.url}?pooler=transaction", clock=clock)
+    await store.open()
+    yield store
+    await store.close()
+
+
+def is_claim(statement: str) -> bool:
+    return "claim_1" in statement
+
+
+@pytest.mark.parametrize("way", ["in one call", "in steps"])
 async def test_a_claim_of_turns_that_was_committed_unheard_is_found_and_counted_once(
-    store: Store, proxy: Proxy
+    store: Store, stepping: Store, proxy: Proxy, way: str
 ) -> None:
+    if way == "in steps":
+        store = stepping
     await store.start([new_instance("i"), new_instance("j")])
-    proxy.cut_after(commit_after("SET home = "))
+    await claim(store, limit=0)  # The first batch of a lane makes plans.
+    proxy.cut_after(is_claim if way == "in one call" else commit_after("SET home = "))
 
     claimed = await claim(store)
 
@@ -232,10 +258,11 @@ async def test_a_claim_of_turns_that_was_committed_unheard_is_found_and_counted_
 
 
 async def test_a_claim_that_was_committed_unheard_brings_nothing_that_came_after_it(
-    store: Store, other: Store, proxy: Proxy
+    stepping: Store, other: Store, proxy: Proxy
 ) -> None:
     """A store that goes back to the claim has the lease and not the message: what its turn made of
     that would stay, and the message come again from whoever sent it."""
+    store = stepping
     await begun(store)
     await store.deliver([message(text="before")])
     proxy.cut_after(commit_after("SET home = "))
@@ -270,14 +297,98 @@ async def test_a_claim_of_jobs_that_was_committed_unheard_is_found_and_counted_o
     }
 
 
-async def test_a_claim_that_never_arrived_is_made_again(store: Store, proxy: Proxy) -> None:
+@pytest.mark.parametrize("way", ["in one call", "in steps"])
+async def test_a_claim_that_never_arrived_is_made_again(
+    store: Store, stepping: Store, proxy: Proxy, way: str
+) -> None:
+    if way == "in steps":
+        store = stepping
     await store.start([new_instance("i")])
-    proxy.cut_before(commit_after("SET home = "))
+    await claim(store, limit=0)  # The first batch of a lane makes plans.
+    proxy.cut_before(is_claim if way == "in one call" else commit_after("SET home = "))
 
     [claimed] = await claim(store)
 
     assert proxy.cuts == 1
     assert claimed.attempts == 1
+
+
+async def cut_claim(store: Store, proxy: Proxy, lease: int) -> asyncio.Future[list[ClaimedTurn]]:
+    """Begin a claim whose answer is lost, of a store that cannot connect anew yet."""
+    await claim(store, limit=0)  # The first batch of a lane makes plans.
+    proxy.cut_after(is_claim)
+    claiming = asyncio.ensure_future(claim(store, lease=lease))
+    await until(lambda: proxy.cuts)
+    proxy.stall()
+    return claiming
+
+
+async def test_what_came_after_a_claim_in_one_call_that_was_unheard_has_another_lease(
+    store: Store, other: Store, proxy: Proxy
+) -> None:
+    """For the same reason: what was leased is not known, so what has come since cannot be left
+    out."""
+    await begun(store)
+    await store.deliver([message(text="before")])
+    claiming = await cut_claim(store, proxy, lease := token())
+    await other.deliver([message(text="after")])
+    lost = await other.read_live("i")
+    proxy.flow()
+
+    [claimed] = await claiming
+
+    assert lost is not None
+    assert (lost.lease, lost.attempts) == (lease, 1)
+    assert claimed.lease != lease
+    assert claimed.attempts == 1
+    assert [one.body for one in claimed.messages] == [b"before", b"after"]
+    [receipt] = await store.commit([turn_of(claimed)])
+    assert receipt.status is TurnStatus.ACCEPTED
+
+
+async def test_a_claim_in_one_call_that_is_not_over_is_waited_for(
+    store: Store, proxy: Proxy, postgres_url: str
+) -> None:
+    """The server may not know yet that the client is gone, and lease what it has found."""
+    await store.start([new_instance("i")])
+    claiming = await cut_claim(store, proxy, lease := token())
+    raw = await asyncpg.connect(postgres_url)
+    await raw.execute("SELECT pg_advisory_lock($1)", lease)
+    proxy.flow()
+
+    async def is_waited_for() -> bool:
+        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        return bool(await raw.fetchval(waiting))
+
+    while not await is_waited_for():
+        assert not claiming.done()
+    await raw.execute("SELECT pg_advisory_unlock($1)", lease)
+
+    [claimed] = await claiming
+    assert claimed.attempts == 1
+    await raw.close()
+
+
+async def test_a_claim_in_one_call_can_be_waited_for(store: Store, postgres_url: str) -> None:
+    await store.start([new_instance("i")])
+    [number] = await store.intern([ORCHESTRATION])
+    _, params = found = TurnClaiming(
+        TurnClaim("w1", ((number, "c1"),), 9, LEASE_MS, lease := token()), ask_ready
+    ).at_once(store.clock(), may_differ_ms=None) or ("", {})
+    assert found[0] == "claim_turns"
+    text, names = statement("claim_turns", "perdure")
+    raw, other = await asyncpg.connect(postgres_url), await asyncpg.connect(postgres_url)
+    transaction = raw.transaction()
+    await transaction.start()
+
+    await raw.fetchval(text, *(params[name] for name in names))
+    is_over = await other.fetchval("SELECT pg_try_advisory_lock($1)", lease)
+    await transaction.rollback()
+
+    assert not is_over
+    assert await other.fetchval("SELECT pg_try_advisory_lock($1)", lease)
+    await raw.close()
+    await other.close()
 
 
 async def test_a_turn_that_was_committed_unheard_and_overtaken_is_accepted_all_the_same(

@@ -156,7 +156,13 @@ def test_every_function_finds_nothing_but_postgresqls_own(
     )
 
     found = catalogue.fetchall()
-    assert {name for name, _ in found} == {"load_1", "write_1", "write_known_1", "number_feed"}
+    assert {name for name, _ in found} == {
+        "claim_1",
+        "load_1",
+        "number_feed",
+        "write_1",
+        "write_known_1",
+    }
     for name, settings in found:
         assert "search_path=pg_catalog, pg_temp" in (settings or []), name
 

@@ -47,8 +47,10 @@ NOT_HERE = {
 """What only a file or its one writer needs, or asyncpg does itself."""
 ONLY_HERE = {
     "attend",
+    "claim_turns",
     "delete_arrivals",
     "find_arrivals",
+    "find_claim",
     "forget_presence",
     "has_schema",
     "insert_arrivals",
@@ -82,6 +84,7 @@ ONLY_HERE = {
     "tell",
     "try_instances",
     "try_live",
+    "wait_for_claim",
     "write",
     "write_known",
 }
@@ -108,7 +111,7 @@ WHOLE = {
 }
 """Statements that read everything: for the checker, for people, and to find what is too old or was
 written by a wrong clock. Each but two is run by readers only."""
-SEARCHING = sorted({*NAMES} - WHOLE - {"load", "write"})
+SEARCHING = sorted({*NAMES} - WHOLE - {"claim_turns", "load", "write"})
 INSERTING = ("insert_", "put_", "bury_", "refuse_")
 IN_FUNCTIONS = [*LOADS, *sorted(WRITES, key=lambda name: name.startswith(INSERTING))]
 READING = [
@@ -116,7 +119,7 @@ READING = [
     for name in SEARCHING
     if not re.search(
         r"INSERT|UPDATE|DELETE|FOR (?:KEY )?SHARE|number_feed|write_|notify|nextval|advisory"
-        r"|set_config",
+        r"|claim_1|set_config",
         statement(name, "perdure")[0],
     )
 ]

@@ -91,6 +91,7 @@ OUT: dict[str, dict[int, str]] = {
         1: "77712f6819a7b2aea0389b77b20ffb8ad0b74992f14cf124c45d815a4d1b4ef3",
         2: "b9006684ce7aa4c72f481bf0daa4d072e7161b01bf4dd3663634734e35d05eaa",
         3: "148c7365fff1c40ccb87acfa9827ab0dccca217a56005cd942e0baa8b18d4f48",
+        4: "a80f198049023b8c0715078355a9003a6d8beca1baef48cb73ddffd285d509f3",
     },
 }
 """What the migrations hash to. Only ever added to."""

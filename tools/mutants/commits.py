@@ -266,7 +266,7 @@ AGAIN = (
     Mutant(
         "what-is-put-off-is-overtaken",
         "a message overtakes an earlier one of the same instance",
-        "store/postgres/lane.py",
+        "store/postgres/operations.py",
         "return [any(instance_id in put_off for instance_id in _ids(one)) for one in second]",
         "return [False] * len(second)",
         (f"{RACES}test_what_is_put_off_is_not_overtaken_though_its_lock_is_gone_a_moment_later",),

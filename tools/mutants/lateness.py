@@ -13,10 +13,53 @@ RUNNING = "tests/jobs/test_running.py::"
 
 LATE = (
     Mutant(
+        "lost-claims-are-kept",
+        "what a claim has leased whose answer was lost stands for a whole lease, and counts as an "
+        "attempt that was lost",
+        "store/sql/claims.py",
+        "        if self._lost_lease is not None:\n            self._free_lost",
+        "        if False:\n            self._free_lost",
+        (f"{CUTS}test_a_claim_of_turns_that_was_committed_unheard_is_found_and_counted_once",),
+    ),
+    Mutant(
+        "lost-claims-keep-their-lease",
+        "a turn is accepted over messages that a store which has gone back to a claim in one call "
+        "never had",
+        "store/sql/claims.py",
+        "self._lost_lease, self._lease_id = self._lease_id, fresh_id()",
+        "self._lost_lease = self._lease_id",
+        (f"{CUTS}test_what_came_after_a_claim_in_one_call_that_was_unheard_has_another_lease",),
+    ),
+    Mutant(
+        "lost-claims-are-not-waited-for",
+        "a claim that the server goes on with after its client was cut off leases what no worker "
+        "knows of",
+        "store/sql/claims.py",
+        '        connection.run("wait_for_claim", lease=lease)\n',
+        "",
+        (f"{CUTS}test_a_claim_in_one_call_that_is_not_over_is_waited_for",),
+    ),
+    Mutant(
+        "claims-that-have-leased-look-only",
+        "a claim of jobs that is run again after a lost answer tells that it has found nothing",
+        "store/sql/claims.py",
+        '        """See `Look`."""\n        return bool(self._chosen)\n',
+        '        """See `Look`."""\n        return False\n',
+        (f"{CUTS}test_a_claim_of_jobs_that_was_committed_unheard_is_found_and_counted_once",),
+    ),
+    Mutant(
+        "deaf-workers-do-not-compare",
+        "where no store is told of changes, the work of others waits for the next poll",
+        "worker/claims.py",
+        "if not self._store.hears_changes(Hint.WORK):",
+        "if False:",
+        (f"{CLAIMS}test_a_worker_that_is_told_of_nothing_compares_now_and_then",),
+    ),
+    Mutant(
         "unheard-claims-bring-what-came-later",
         "a turn is accepted over messages that a store which has gone back never had: they are "
         "sent again, and decided twice",
-        "store/sql/claims.py",
+        "store/sql/claimed_messages.py",
         "tuple([message for message in inbox.messages if message.no <= last_no])",
         "tuple(inbox.messages)",
         (f"{CUTS}test_a_claim_that_was_committed_unheard_brings_nothing_that_came_after_it",),

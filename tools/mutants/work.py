@@ -491,7 +491,7 @@ INBOX = (
     Mutant(
         "rest-of-the-inbox-is-forgotten",
         "messages beyond those of one claim wait for the next message",
-        "store/sql/claims.py",
+        "store/sql/claimed_messages.py",
         "last_no -= 1",
         "pass",
         (

@@ -1,4 +1,5 @@
-"""The statements of a commit, which two functions run: one call to load, one to write.
+"""The statements of a commit, which two functions run: one call to load, one to write. Those of a
+claim are a third function.
 
 They are made by `tools/make_functions.py` from the files of the statements. A change of one of them
 after a release needs functions with the next number: see there.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 LOAD = "load_1"
 WRITE = "write_1"
+CLAIM = "claim_1"
 
 LOADS = (
     "load_commits",

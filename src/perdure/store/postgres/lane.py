@@ -18,6 +18,8 @@ Turns whose rows the lane knows from its own last commits, or from what was read
 because other processes decide on the same instances, need none of these steps: one call checks
 that the rows are still the same and writes, and what it finds otherwise is run in steps.
 
+Claims are one call too, where there is nothing to choose; they are a transaction of their own then.
+
 Turns that are thought under the lock of their instance wait for it. They have a lane of their own,
 so that no other turn waits with them.
 """
@@ -26,7 +28,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from perdure.clock import Clock
@@ -34,16 +36,22 @@ from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.ids import chance, fresh_id
 from perdure.model.hints import Hint
 from perdure.model.instances import LiveRow, part_of
-from perdure.model.turns import Turn, has_sent
+from perdure.model.turns import Turn
 from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
-from perdure.store.locked_turns import LockedTurn
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.clock import DatabaseClock
 from perdure.store.postgres.connection import PIN, PostgresConnection, connect_again
 from perdure.store.postgres.faults import AmbiguousCommitError, ConflictError, RowLockedError
 from perdure.store.postgres.lost_answers import NOTHING, LostAnswers
+from perdure.store.postgres.operations import (
+    find_behind,
+    is_claim,
+    is_known_by_id,
+    is_quiet,
+    is_told_the_time,
+)
 from perdure.store.sql.commits.batch import Operation, Transaction, run_batch
 from perdure.store.sql.commits.hints import hints_of
 from perdure.store.sql.commits.remembered_check import (
@@ -52,9 +60,10 @@ from perdure.store.sql.commits.remembered_check import (
     is_switched_on,
 )
 from perdure.store.sql.commits.remembered_rows import MAX_REMEMBERED, RememberedRows
-from perdure.store.sql.commits.rows import LoadedRows, ids_of
+from perdure.store.sql.commits.rows import LoadedRows
 from perdure.store.sql.commits.writes import Writes
 from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.questions.looking import NOT_CLAIMED, TIME_MAY_DIFFER_MS, claim_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -68,15 +77,18 @@ LOCK_SHORTLY = "50ms"
 HURRY_S = 10.0
 """How long a batch waits once some have waited in vain, and for how long that goes."""
 
+_PLANS = """
+SET {local} plan_cache_mode = force_generic_plan;
+SET {local} enable_seqscan = off;
+SET {local} enable_hashjoin = off;
+SET {local} enable_mergejoin = off;
+SET {local} enable_bitmapscan = off;
+SET {local} jit = off;
+"""
 BEGIN = f"""
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 {PIN}
-SET LOCAL plan_cache_mode = force_generic_plan;
-SET LOCAL enable_seqscan = off;
-SET LOCAL enable_hashjoin = off;
-SET LOCAL enable_mergejoin = off;
-SET LOCAL enable_bitmapscan = off;
-SET LOCAL jit = off;
+{_PLANS.format(local="LOCAL")}
 SET LOCAL lock_timeout = '{LOCK_WITHIN}';
 SET LOCAL statement_timeout = '25s';
 SET LOCAL idle_in_transaction_session_timeout = '15s';
@@ -85,7 +97,13 @@ SET LOCAL idle_in_transaction_session_timeout = '15s';
 plan that reads a whole table is only noticed when it hurts. Such plans count as dear, and would be
 compiled first, which takes far longer than they do. No lane that pauses keeps locks for long.
 """
-
+SESSION = f"""
+SET default_transaction_isolation = 'read committed';
+SET default_transaction_read_only = off;
+{_PLANS.format(local="SESSION")}
+SET statement_timeout = '25s';
+"""
+"""For what is called outside a transaction."""
 
 PLANS_LAST_S = 10.0
 FIRST_PLANS_LAST_ROWS = 1_000
@@ -135,6 +153,8 @@ class Lane:
     def use(self, connection: PostgresConnection) -> None:
         """Take a connection that is open already."""
         connection.clock = self._clock if isinstance(self._clock, DatabaseClock) else None
+        if not self._address.is_pooled:
+            connection.run_script(SESSION)
         self._connection = connection
         self._remembered.forget()
 
@@ -172,6 +192,60 @@ class Lane:
         return [next(results) if answer is NOTHING else answer for answer in found]
 
     def _execute(self, operations: Sequence[Any]) -> list[Any]:
+        """Run operations: claims in one call if that can be, all else as one transaction."""
+        claims = [one for one in operations if is_claim(one)]
+        if not claims or not self._may_claim_at_once():
+            return self._execute_together(operations)
+        answers: dict[int, Any] = {}
+        others = [one for one in operations if not is_claim(one)]
+        if others:
+            self._answer(answers, others, self._execute_together(others))
+        self._answer(answers, claims, self._claim_at_once(claims))
+        left = [one for one in claims if answers[id(one)] is NOT_CLAIMED]
+        if left:
+            self._answer(answers, left, self._execute_together(left))
+        return [answers[id(one)] for one in operations]
+
+    def _answer(
+        self, answers: dict[int, Any], operations: Sequence[Any], results: Sequence[Any]
+    ) -> None:
+        """Keep what operations of a batch came to: if the others get into trouble, these are not
+        run again."""
+        answers.update((id(one), result) for one, result in zip(operations, results, strict=True))
+        done = [one for one in operations if answers[id(one)] is not NOT_CLAIMED]
+        self._lost_answers.know(done, [answers[id(one)] for one in done])
+
+    def _may_claim_at_once(self) -> bool:
+        """Tell whether claims can be made in one call now: see `_find_known`."""
+        return not (self._address.is_pooled or self._hurry() or self._has_old_plans())
+
+    def _claim_at_once(self, claims: Sequence[Operation]) -> list[Any]:
+        """Claim in one call, as a transaction; what that is not for is `NOT_CLAIMED`."""
+        connection = self._connected()
+        before, looks = connection.statements, [one.look for one in claims if one.look]
+        try:
+            results = claim_at_once(
+                connection,
+                looks,
+                now_ms=self._clock(),
+                may_differ_ms=None if connection.clock is None else TIME_MAY_DIFFER_MS,
+                offset=self.counters.transactions,
+            )
+        except BaseException as error:
+            self._undo(connection)
+            if self._connection is not None and isinstance(error, StoreError):
+                return [NOT_CLAIMED] * len(claims)  # Nothing was leased.
+            for look in looks:
+                look.lose_answer()
+            if isinstance(error, StoreError):
+                raise AmbiguousCommitError(str(error), claims) from error
+            raise
+        self.counters.transactions += 1
+        self.counters.operations += sum(1 for one in results if one is not NOT_CLAIMED)
+        self.counters.statements += connection.statements - before
+        return results
+
+    def _execute_together(self, operations: Sequence[Any]) -> list[Any]:
         """Run operations as one transaction; in halves, if that finds which have to be put off."""
         try:
             return self._run(operations)
@@ -180,13 +254,13 @@ class Lane:
             if len(operations) == 1:
                 return [LATER]
         middle = len(operations) // 2
-        first = self._execute(operations[:middle])
+        first = self._execute_together(operations[:middle])
         # If the others get into trouble, these are not run again.
         self._lost_answers.know(operations[:middle], first)
         second = operations[middle:]
-        behind = _behind(operations[:middle], first, second)
+        behind = find_behind(operations[:middle], first, second)
         rest = [one for one, is_behind in zip(second, behind, strict=True) if not is_behind]
-        results = iter(self._execute(rest) if rest else ())
+        results = iter(self._execute_together(rest) if rest else ())
         return [*first, *(LATER if is_behind else next(results) for is_behind in behind)]
 
     def _run(self, operations: Sequence[Any]) -> list[Any]:
@@ -275,7 +349,7 @@ class Lane:
         """
         if self._address.is_pooled or self._hurry() or self._has_old_plans():
             return None
-        if not all(map(_is_known_by_id, operations)):
+        if not all(map(is_known_by_id, operations)):
             return None
         if self._learned:
             self._remember_learned(operations)
@@ -304,7 +378,7 @@ class Lane:
             )
             results, rows = run_batch(transaction, operations)
             connection.send_writes()
-            if connection.xid is None and not all(map(_is_quiet, operations)):
+            if connection.xid is None and not all(map(is_quiet, operations)):
                 [(connection.xid,)] = connection.run("read_xid")
         except BaseException as error:
             self._undo(connection)
@@ -371,7 +445,7 @@ class Lane:
         self._stirred(Hint.BOTH)
 
     def _now(self, connection: PostgresConnection, operations: Sequence[Any]) -> int:
-        if connection.clock is None or all(map(_is_told_the_time, operations)):
+        if connection.clock is None or all(map(is_told_the_time, operations)):
             return self._clock()
         [(now_ms,)] = connection.run("read_now")
         return connection.clock.learn(now_ms)
@@ -380,7 +454,12 @@ class Lane:
         if self._connection is not None and self._connection.is_broken:
             self.close()
         if self._connection is None:
-            self.use(connect_again(self._address))
+            connection = connect_again(self._address)
+            try:
+                self.use(connection)
+            except StoreError:
+                connection.close()
+                raise
         assert self._connection is not None
         if self._mark is None:
             self._mark = self._read_mark(self._connection)
@@ -414,33 +493,3 @@ class Lane:
             self.close()
         if connection.is_broken:
             self.close()
-
-
-def _is_told_the_time(operation: Any) -> bool:
-    """Tell whether the time comes with what an operation loads or looks for."""
-    return type(operation) is not Operation or operation.look is not None
-
-
-def _is_known_by_id(operation: Any) -> bool:
-    return type(operation) is Turn and not has_sent(operation)
-
-
-def _is_quiet(operation: Any) -> bool:
-    if type(operation) is LockedTurn:
-        return operation.turn is None
-    return type(operation) is Operation and operation.is_quiet
-
-
-def _behind(first: Sequence[Any], results: Sequence[Any], second: Sequence[Any]) -> list[bool]:
-    """Tell which operations must not overtake one that was put off."""
-    put_off = {
-        instance_id
-        for one, result in zip(first, results, strict=True)
-        if result is LATER
-        for instance_id in _ids(one)
-    }
-    return [any(instance_id in put_off for instance_id in _ids(one)) for one in second]
-
-
-def _ids(operation: Any) -> Iterable[str]:
-    return () if type(operation) is Operation else ids_of(operation)

@@ -10,21 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-import msgspec
-
+from perdure.ids import fresh_id
 from perdure.model.blocked import MAX_TRIES
-from perdure.model.instances import DefinitionKey, Stamp, part_of
-from perdure.model.jobs import ClaimedJob, JobBeat, JobFailures, JobKey
-from perdure.model.messages import Message
+from perdure.model.instances import part_of
+from perdure.model.jobs import ClaimedJob
 from perdure.model.turns import ClaimedTurn, JobClaim, TurnClaim
-from perdure.store.base import JobLease, TurnLease
-from perdure.store.sql.commits.row_types import BeatValues
+from perdure.store.base import TurnLease
+from perdure.store.sql.claimed_jobs import lift_limits, read_claimed
+from perdure.store.sql.claimed_messages import (
+    MAX_MESSAGE_BYTES,
+    MAX_MESSAGES,
+    claimed_turn,
+    inboxes_in,
+    read_visible,
+)
 from perdure.store.sql.connection import Asked, Connection, Value
 from perdure.store.sql.definitions import Definitions
-from perdure.store.sql.locking import lock_instances
-from perdure.store.sql.packing import Rows, cut, pack, unpack
+from perdure.store.sql.locking import PutOffError, lock_instances
+from perdure.store.sql.packing import pack, unpack
 from perdure.store.sql.questions.looking import look_alone
 from perdure.store.sql.sessions import (
     SessionMarks,
@@ -32,15 +37,10 @@ from perdure.store.sql.sessions import (
     find_session_jobs,
     sessions_in,
     take_sessions,
-    touch_sessions,
 )
 
 HOME_ADVANTAGE_MS = 200
 """For how long a ready instance is left to the worker that has it in memory."""
-MAX_MESSAGES = 1_000
-"""Messages of one instance that one claim returns; the next claim brings the rest."""
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""The same in bytes; a single message may be larger."""
 _INSTANCES_PER_READ = 32
 """Bounds the blob of one statement: 32 instances of 18 MB stay under SQLite's 1 GB."""
 _JOBS_PER_READ = 100
@@ -50,7 +50,6 @@ _VISIBLE_AT, _LOSSES, _SESSION = 5, 6, 7
 """Places in a row of `find_jobs` and `find_session_jobs`; only the latter has a session."""
 
 T = TypeVar("T")
-_failures = msgspec.json.Decoder(JobFailures)
 
 
 # ------------------------------------------------------------------------- turns
@@ -67,6 +66,9 @@ class TurnClaiming:
     lease tells that the messages of its turn are stored, also of a database that has gone back to
     just after the claim (S45).
 
+    Where the database can, it is first tried in one call (`at_once`). If the answer to that is
+    lost, what it has leased is not known: it is given back, and claimed anew with another lease.
+
     Args:
         claim: What is wanted.
         ask: Returns what finds those that may be leased, for each definition.
@@ -79,8 +81,18 @@ class TurnClaiming:
         """The answers, if it was asked for together with others."""
         self._chosen: list[Any] = []
         """What was leased when it was run last; perhaps that was undone."""
+        self._lease_id = claim.lease
+        self._lost_lease: int | None = None
+        """What it has leased with, perhaps, in a call whose answer was lost."""
+        self._until_ms = 0
+        """The end of what was leased in one call."""
         self.leased: Sequence[Sequence[Any]] = ()
         """What `lease_turns` has returned: the rows as they are now, where it does."""
+
+    @property
+    def has_leased(self) -> bool:
+        """See `Look`."""
+        return bool(self._chosen) or self._lost_lease is not None
 
     def subjects(self) -> Iterable[Hashable]:
         """See `Look`."""
@@ -95,12 +107,56 @@ class TurnClaiming:
         """See `Look`."""
         self._found = answers
 
+    def has_found(self, answers: Sequence[Any]) -> bool:
+        """See `Look`."""
+        return any(any(unpack(text)) for text in answers)
+
+    def at_once(self, now_ms: int, *, may_differ_ms: int | None) -> Asked | None:
+        """See `Look`."""
+        claim = self._claim
+        if self._ask is not ask_ready or not claim.definitions or claim.limit < 1:
+            return None
+        _, params = ask_ready(claim, now_ms)
+        self._until_ms = now_ms + claim.lease_ms
+        return "claim_turns", {
+            **params,
+            "may_differ_ms": may_differ_ms,
+            "suspect_after": claim.suspect_after,
+            "lease": self._lease_id,
+            "until_ms": self._until_ms,
+            "max_messages": MAX_MESSAGES,
+            "max_bytes": MAX_MESSAGE_BYTES,
+        }
+
+    def hear_at_once(self, answer: bytes, *, offset: int) -> list[ClaimedTurn] | None:
+        """See `Look`."""
+        text, _, bodies = answer.partition(b"\0")
+        is_done, *found = unpack(text.decode())
+        if not is_done:
+            return None
+        candidates, leased, messages = found
+        # In the order of the rows; then in that of a claim in steps.
+        keys = [row[1] for some in candidates for row in some]
+        inboxes = dict(zip(keys, inboxes_in(messages, bodies, len(keys)), strict=True))
+        self.leased = [tuple(row.values()) for row in leased]
+        return [
+            claimed_turn(row, inboxes[row[1]], self._lease_id)
+            for row in share(candidates, self._claim.limit, offset)
+        ]
+
+    def lose_answer(self) -> None:
+        """See `Look`."""
+        if self._lost_lease is None and self._ask is ask_ready:
+            self._lost_lease, self._lease_id = self._lease_id, fresh_id()
+
     def run(self, connection: Connection, *, now_ms: int, offset: int) -> list[ClaimedTurn]:
         """Lease instances and return them with their messages."""
         claim = self._claim
         self.leased = ()
         if not claim.definitions or claim.limit < 1:
             return []
+        if self._lost_lease is not None:
+            self._free_lost(connection, self._lost_lease, now_ms)
         self._chosen = self._find_leased(connection, now_ms) or self._lease(
             connection, now_ms=now_ms, offset=offset
         )
@@ -108,18 +164,33 @@ class TurnClaiming:
         inboxes = [
             inbox
             for some in _chunks(keys, _INSTANCES_PER_READ)
-            for inbox in _read_visible(connection, some, now_ms)
+            for inbox in read_visible(connection, some, now_ms)
         ]
         return [
-            _claimed(row, inbox, claim.lease)
+            claimed_turn(row, inbox, self._lease_id)
             for row, inbox in zip(self._chosen, inboxes, strict=True)
         ]
+
+    def _free_lost(self, connection: Connection, lease: int, now_ms: int) -> None:
+        """Give back what was leased in a call whose answer was lost, and look again.
+
+        Raises:
+            PutOffError: Another transaction has locked some of it.
+        """
+        connection.run("wait_for_claim", lease=lease)
+        definitions = pack(self._claim.definitions)
+        [(leases,)] = connection.run(
+            "find_claim", definitions=definitions, lease=lease, until_ms=self._until_ms
+        )
+        if connection.run("release_turns", leases=leases, now_ms=now_ms):
+            raise PutOffError
+        self._found = None
 
     def _find_leased(self, connection: Connection, now_ms: int) -> list[Any]:
         if not self._chosen:
             return []
         leases = pack(
-            [(part, instance_id, self._claim.lease) for part, instance_id, *_ in self._chosen]
+            [(part, instance_id, self._lease_id) for part, instance_id, *_ in self._chosen]
         )
         [(text,)] = connection.run("find_held_turns", leases=leases, now_ms=now_ms)
         return [self._chosen[index] for index in sorted(unpack(text))]
@@ -139,7 +210,7 @@ class TurnClaiming:
             self.leased = connection.run(
                 "lease_turns",
                 keys=pack([(part, instance_id) for part, instance_id, *_ in chosen]),
-                lease=claim.lease,
+                lease=self._lease_id,
                 until_ms=now_ms + claim.lease_ms,
                 worker_id=claim.worker_id,
             )
@@ -165,52 +236,6 @@ def ask_blocked(claim: TurnClaim, now_ms: int) -> Asked:
         "max_tries": MAX_TRIES,
         "limit": claim.limit,
     }
-
-
-def _claimed(row: Sequence[Any], inbox: _Inbox, lease: int) -> ClaimedTurn:
-    _, instance_id, definition_no, *stamp, attempts, last_no = row
-    messages = tuple([message for message in inbox.messages if message.no <= last_no])
-    if inbox.has_more:
-        # There are messages that this turn cannot see. With a lower number than the stored one its
-        # commit finds that something is left, and wakes the instance again.
-        last_no -= 1
-    return ClaimedTurn(
-        instance_id=instance_id,
-        definition_no=definition_no,
-        stamp=Stamp(*stamp),
-        lease=lease,
-        attempts=attempts + 1,
-        last_no=last_no,
-        messages=messages,
-    )
-
-
-class _Inbox(NamedTuple):
-    messages: list[Message]
-    has_more: bool
-
-
-def _read_visible(
-    connection: Connection, keys: Sequence[tuple[int, str]], now_ms: int
-) -> list[_Inbox]:
-    [(text, blob)] = connection.run(
-        "read_visible",
-        keys=pack(keys),
-        now_ms=now_ms,
-        max_messages=MAX_MESSAGES,
-        max_bytes=MAX_MESSAGE_BYTES,
-    )
-    rows = unpack(text)
-    bodies = cut(blob, (row[2] for row in rows))
-    found: list[list[tuple[int, Message]]] = [[] for _ in keys]
-    visible = [0] * len(keys)
-    for row, body in zip(rows, bodies, strict=True):
-        key, position, _, visible[key], no, at_ms, execution, kind, timer_key = row
-        found[key].append((position, Message(no, at_ms, kind, body, execution, timer_key)))
-    return [
-        _Inbox([message for _, message in sorted(messages)], has_more=count > len(messages))
-        for messages, count in zip(found, visible, strict=True)
-    ]
 
 
 def renew_turns(
@@ -268,6 +293,11 @@ class JobClaiming:
         self._chosen: list[Any] = []
         self._until_ms = 0
 
+    @property
+    def has_leased(self) -> bool:
+        """See `Look`."""
+        return bool(self._chosen)
+
     def subjects(self) -> Iterable[Hashable]:
         """See `Look`."""
         return [("jobs", queue_no) for queue_no in self._claim.queues]
@@ -288,6 +318,23 @@ class JobClaiming:
         """See `Look`."""
         self._found = answers
 
+    def has_found(self, answers: Sequence[Any]) -> bool:
+        """See `Look`."""
+        texts, *sessions = answers or ("[]",)
+        queues = self._claim.queues
+        return any(unpack(texts)) or any(sessions_in(one, queues, self._marks) for one in sessions)
+
+    def at_once(self, now_ms: int, *, may_differ_ms: int | None) -> Asked | None:
+        """See `Look`: there is more to choose."""
+        return None
+
+    def hear_at_once(self, answer: bytes, *, offset: int) -> list[ClaimedJob] | None:
+        """See `Look`."""
+        return None
+
+    def lose_answer(self) -> None:
+        """See `Look`: nothing was leased."""
+
     def run(
         self, connection: Connection, definitions: Definitions, *, now_ms: int, offset: int
     ) -> list[ClaimedJob]:
@@ -304,9 +351,9 @@ class JobClaiming:
         claimed = [
             job
             for some in _chunks(chosen, _JOBS_PER_READ)
-            for job in _read_claimed(connection, some, claim.token, self._until_ms)
+            for job in read_claimed(connection, some, claim.token, self._until_ms)
         ]
-        _lift_limits(
+        lift_limits(
             connection, [job.key for job, start_by_ms in claimed if start_by_ms is not None]
         )
         return [job for job, _ in claimed]
@@ -362,105 +409,6 @@ class JobClaiming:
             worker_id=claim.worker_id,
             until_ms=self._until_ms,
         )
-
-
-def _lift_limits(connection: Connection, started: Sequence[JobKey]) -> None:
-    """Remove the timers of jobs that had to start in time, and have."""
-    if started:
-        keys = [(part_of(key.instance_id), *key) for key in started]
-        timers = [(part, instance_id, f"start:{seq}") for part, instance_id, _, _, seq in keys]
-        connection.run("delete_timers", keys=pack(timers))
-        connection.run("clear_starts", keys=pack(keys))
-
-
-def _read_claimed(
-    connection: Connection, keys: Sequence[Any], token: int, until_ms: int
-) -> list[tuple[ClaimedJob, int | None]]:
-    """Return jobs that were just leased, in order, each with the time by which it had to start."""
-    [(text, *blobs)] = connection.run("read_claimed_jobs", keys=pack(keys))
-    rows = unpack(text)
-    jobs = []
-    for row, failure, policy, payload, details in zip(
-        rows,
-        *(cut(blob, (row[13 + place] for row in rows)) for place, blob in enumerate(blobs)),
-        strict=True,
-    ):
-        index, *queue, attempt, lost, created_ms, session, owner, version = row[:11]
-        start_by_ms, rerun = row[11:13]
-        failures, damage = _read_failures(failure)
-        job = ClaimedJob(
-            key=JobKey(*keys[index][1:5]),
-            token=token,
-            queue=DefinitionKey(*queue),
-            input=payload,
-            policy=policy,
-            attempt=attempt,
-            lost=lost,
-            failures=failures,
-            created_ms=created_ms,
-            session=session,
-            details=details or None,
-            owner_name=owner,
-            owner_version=version,
-            is_rerun=bool(rerun),
-            lease_until_ms=until_ms,
-            damage=damage,
-        )
-        jobs.append((index, job, start_by_ms))
-    return [(job, limit) for _, job, limit in sorted(jobs, key=lambda found: found[0])]
-
-
-def _read_failures(data: bytes) -> tuple[JobFailures, str]:
-    """Return the failures in a row, and what is wrong with them: one bad row must not keep the
-    whole claim, and with it the queue behind it, from being read."""
-    if not data:
-        return JobFailures(), ""
-    try:
-        return _failures.decode(data), ""
-    except msgspec.MsgspecError as error:
-        return JobFailures(), f"its earlier failures cannot be read: {error}"
-
-
-def renew_jobs(
-    connection: Connection, leases: Sequence[JobLease], *, now_ms: int, held_ms: int, until_ms: int
-) -> list[JobLease]:
-    """Extend leases that are still held and return those that are not; see `renew_turns`."""
-    if not leases:
-        return []
-    packed = pack([(part_of(lease.key.instance_id), *lease.key, lease.token) for lease in leases])
-    [(text,)] = connection.run("find_held_jobs", leases=packed, now_ms=held_ms)
-    held: dict[int, str | None] = dict(unpack(text))
-    if held:
-        connection.run("renew_jobs", leases=packed, now_ms=held_ms, until_ms=until_ms)
-    sessions = [session for session in held.values() if session is not None]
-    if sessions:
-        touch_sessions(connection, sessions, now_ms=now_ms)
-    return [lease for index, lease in enumerate(leases) if index not in held]
-
-
-def lost_jobs(connection: Connection, leases: Sequence[JobLease]) -> list[JobLease]:
-    """Return the leases that another worker has ended or taken; one that just ran out is not."""
-    packed = pack([(part_of(lease.key.instance_id), *lease.key, lease.token) for lease in leases])
-    [(text,)] = connection.run("find_leased_jobs", leases=packed)
-    held = set(unpack(text))
-    return [lease for index, lease in enumerate(leases) if index not in held]
-
-
-def beat_jobs(connection: Connection, beats: Sequence[JobBeat], *, now_ms: int) -> None:
-    """Keep what running jobs say of their progress."""
-    # One row per job: of several for one, an UPDATE would choose any.
-    newest: dict[tuple[JobKey, int], tuple[bytes | None, bytes | None]] = {}
-    for key, token, details, progress in beats:
-        before = newest.get((key, token), (None, None))
-        newest[key, token] = (
-            before[0] if details is None else details,
-            before[1] if progress is None else progress,
-        )
-    rows = Rows()
-    for (key, token), bodies in newest.items():
-        places = (place for body in bodies for place in rows.place_maybe(body))
-        rows.rows.append(BeatValues(part_of(key.instance_id), *key, token, *places))
-    connection.run("beat_jobs", rows=rows.text, bodies=rows.bodies, now_ms=now_ms)
 
 
 # ------------------------------------------------------------------------ sharing

@@ -53,7 +53,7 @@ from perdure.store.epoch import Epoch
 from perdure.store.forking import ProcessMark
 from perdure.store.locked_turns import KnownInstance, LockedTurn, News
 from perdure.store.observer import Observer
-from perdure.store.sql import claims, sessions
+from perdure.store.sql import claims, job_leases, sessions
 from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.commits.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
@@ -253,7 +253,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
 
         def renew_jobs(transaction: Transaction) -> list[JobLease]:
             now_ms = transaction.now_ms
-            return claims.renew_jobs(
+            return job_leases.renew_jobs(
                 transaction.connection,
                 jobs,
                 now_ms=now_ms,
@@ -278,12 +278,12 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         """Keep what running jobs say of their progress; a job whose lease is lost says nothing."""
         if beats:
             await self._work(
-                lambda t: claims.beat_jobs(t.connection, beats, now_ms=t.now_ms), is_quiet=True
+                lambda t: job_leases.beat_jobs(t.connection, beats, now_ms=t.now_ms), is_quiet=True
             )
 
     async def lost_jobs(self, jobs: Sequence[JobLease]) -> list[JobLease]:
         """Return which of these leases are gone: the job was cancelled, ended or taken over."""
-        return await self._read_once(lambda c: claims.lost_jobs(c, jobs)) if jobs else []
+        return await self._read_once(lambda c: job_leases.lost_jobs(c, jobs)) if jobs else []
 
     async def renew_sessions(
         self, owner: str, busy: Sequence[str], *, lease_ms: int, idle_ms: int

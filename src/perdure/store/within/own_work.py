@@ -5,10 +5,10 @@ from __future__ import annotations
 from perdure.clock import Clock
 from perdure.model.jobs import JobEnd
 from perdure.store.base import JobLease
-from perdure.store.sql.claims import lost_jobs
 from perdure.store.sql.commits.batch import Transaction, run_batch
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.job_leases import lost_jobs
 
 
 def is_lost(connection: Connection, lease: JobLease) -> bool:
