@@ -1,13 +1,15 @@
 """For all tests. What they share is imported as `tests.…`: see `pythonpath` in pyproject.toml."""
 
 import asyncio
+import fcntl
+import importlib.util
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -58,6 +60,31 @@ def pytest_configure(config: pytest.Config) -> None:
             shutil.rmtree(f"{sys.pycache_prefix}{folder}", ignore_errors=True)
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Let the first process of a run compile the tests, and the others load what it wrote: that is
+    two thirds of what it takes to collect them, and each process collects them all."""
+    run = getattr(session.config, "workerinput", None)
+    if run is None or _are_compiled():
+        return (yield)
+    path = Path(tempfile.gettempdir(), f"perdure-collected-{run['testrunuid']}")
+    with path.open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(file, fcntl.LOCK_SH)
+        try:
+            return (yield)
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _are_compiled() -> bool:
+    """Tell whether an earlier run has left what pytest makes of a test, looking at this folder."""
+    compiled = Path(importlib.util.cache_from_source(__file__)).parent
+    return any(compiled.glob("test_versions.*-pytest-*.pyc"))
 
 
 @pytest.fixture
